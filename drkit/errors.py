@@ -1,0 +1,73 @@
+"""Every error drkit shows a user: what happened, where, the evidence, what to do, and the exit code.
+
+Exit codes (the command-line contract): 1 failed, 2 usage or configuration, 3 refused or held.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DrkitError(Exception):
+    """A failure with everything a person at three in the morning needs.
+
+    :param what: one sentence, no trailing full stop
+    :param where: the file, cluster, topic or partition concerned
+    :param evidence: what was seen (an error code, a number, an answer)
+    :param hint: the next thing to do, best a command
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, where: str = "", evidence: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.evidence = evidence
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Spark carries errors between processes by pickle; keyword-only fields need help.
+        return (_rebuild, (type(self), self.what, self.where, self.evidence, self.hint))
+
+    def as_dict(self) -> dict[str, str | int]:
+        """The error as plain data, for ``--json``."""
+        return {
+            "error": self.what,
+            "where": self.where,
+            "evidence": self.evidence,
+            "hint": self.hint,
+            "exit_code": self.exit_code,
+        }
+
+
+def _rebuild(kind: type[DrkitError], what: str, where: str, evidence: str, hint: str) -> DrkitError:
+    return kind(what, where=where, evidence=evidence, hint=hint)
+
+
+class Failed(DrkitError):
+    """The work was tried and failed (exit 1)."""
+
+
+class ConfigError(DrkitError):
+    """Wrong usage or configuration (exit 2)."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class Refused(DrkitError):
+    """drkit could but will not, until somebody clears the named reason (exit 3)."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class ClusterUnreachable(Failed):
+    """No broker of a cluster answered."""
+
+
+class NotAuthenticated(Failed):
+    """A cluster refused our credentials or our TLS."""
+
+
+class NotAuthorized(Failed):
+    """A cluster knows us but does not allow the operation."""

@@ -1,0 +1,21 @@
+"""The words of drkit as types (DESIGN: source/target, upstream/downstream, segment, frontier)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType
+
+SourceOffset = NewType("SourceOffset", int)
+"""An offset in a partition of the source cluster (MM2: *upstream*)."""
+
+TargetOffset = NewType("TargetOffset", int)
+"""An offset in a partition of the target cluster (MM2: *downstream*)."""
+
+
+class TopicPartition(NamedTuple):
+    """A topic name and a partition number of one cluster."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

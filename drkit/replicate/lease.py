@@ -1,0 +1,83 @@
+"""What the driver hands to a copy task: plain data that travels as JSON through Spark."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+import json
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLease:
+    """One partition to copy during one epoch.
+
+    Topic ids pin the generation of a topic: a recreated topic has another id and is never
+    taken for the old one (KIP-516).
+    """
+
+    source_topic: str
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    partition: int
+    bucket: int
+    compacted: bool = False
+    """The source compacts: its content may change between two fetches."""
+    max_message_bytes: int = 1_048_588
+    """The target topic's ``max.message.bytes``."""
+    end: int | None = None
+    """With ``--once``: stop at this source offset (exclusive)."""
+
+    @property
+    def source_id(self) -> UUID:
+        """The source topic's id."""
+        return UUID(self.source_topic_id)
+
+    @property
+    def target_id(self) -> UUID:
+        """The target topic's id."""
+        return UUID(self.target_topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLease:
+    """All that one copy task needs for one epoch. No secret is in here: clients come by closure."""
+
+    flow: str
+    """``source->target``"""
+    run_id: str
+    epoch: int
+    task: int
+    plan: int
+    """Version of the plan; a newer one in the control topic ends the epoch early."""
+    producer_id: int
+    """The flow's producer id for live mode."""
+    producer_epoch: int
+    own_producer_ids: tuple[int, ...]
+    """Every id this flow ever used for live mode."""
+    skip_producer_ids: tuple[int, ...]
+    """Ids of the reverse flow: batches that carry one are not copied back."""
+    map_topic: str
+    state_topic: str
+    epoch_seconds: float
+    """Length of the epoch, counted from the start of the task."""
+    grace_seconds: float
+    """After the epoch's end plus this the task sends nothing any more (CLOCK_BOOTTIME, so a
+    suspended machine counts too)."""
+    live_max_age_ms: int
+    """Batches older than this go through bulk mode (a quarter of the target's producer id expiration)."""
+    partitions: tuple[PartitionLease, ...]
+
+    def to_json(self) -> str:
+        """The lease as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskLease:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["partitions"] = tuple(PartitionLease(**p) for p in raw["partitions"])
+        raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
+        raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
+        return cls(**raw)
