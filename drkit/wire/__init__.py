@@ -1,0 +1,28 @@
+"""Record batches as bytes: pure functions from what a source broker sent to what a target broker gets."""
+
+from __future__ import annotations
+
+from drkit.wire.chunk import Chunk, Drop, DropReason, How, Run, Transformed
+from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
+from drkit.wire.records import Record, decode, encode
+from drkit.wire.stamping import batch_crc, stamp
+from drkit.wire.transform import transform
+
+__all__ = [
+    "BatchHeader",
+    "Chunk",
+    "CorruptBatch",
+    "Drop",
+    "DropReason",
+    "How",
+    "Record",
+    "Run",
+    "Transformed",
+    "batch_crc",
+    "decode",
+    "encode",
+    "read_header",
+    "split",
+    "stamp",
+    "transform",
+]

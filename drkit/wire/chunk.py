@@ -1,0 +1,115 @@
+"""What :func:`drkit.wire.transform` makes of a fetch answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class Run(NamedTuple):
+    """``count`` records of a chunk that have the contiguous source offsets from ``source`` on."""
+
+    source: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
+
+
+def runs_of(offsets: Iterable[int]) -> tuple[Run, ...]:
+    """Rising source offsets as runs without gaps."""
+    runs: list[Run] = []
+    start = following = -1
+    for offset in offsets:
+        if offset != following:
+            if following > start:
+                runs.append(Run(start, following - start))
+            start = offset
+        following = offset + 1
+    if following > start:
+        runs.append(Run(start, following - start))
+    return tuple(runs)
+
+
+class How(Enum):
+    """What had to be done to a source batch."""
+
+    FORWARDED = "forwarded"
+    """Only header fields changed."""
+    SLICED = "sliced"
+    """Rebuilt from the part inside the wanted range."""
+    RENUMBERED = "renumbered"
+    """Rebuilt without the holes that compaction left."""
+    REBUILT = "rebuilt"
+    """Rebuilt with other times (LogAppendTime) or split because of its size."""
+    MERGED = "merged"
+    """Made of several small batches."""
+
+
+class DropReason(Enum):
+    """Why source offsets have no counterpart on the target."""
+
+    CONTROL = "control"
+    """A transaction marker."""
+    ABORTED = "aborted"
+    """Records of an aborted transaction."""
+    EMPTY = "empty"
+    """Compaction removed every record of the batch."""
+    LOOP = "loop"
+    """Written by the replication of the other direction."""
+    BEFORE_POSITION = "before_position"
+    """The fetch answer began before the wanted position."""
+
+
+class Drop(NamedTuple):
+    """Source offsets from ``start`` up to but without ``end`` that were left out."""
+
+    start: int
+    end: int
+    reason: DropReason
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One batch for the target, complete but for the producer fields (:func:`drkit.wire.stamp`)."""
+
+    data: bytearray
+    """A batch of format 2: base offset 0, leader epoch -1, CRC not yet valid."""
+    runs: tuple[Run, ...]
+    """The source offsets of its records, in order."""
+    count: int
+    """Records: also the offsets and the sequence numbers it takes."""
+    max_timestamp: int
+    """Milliseconds since 1970."""
+    next_source: int
+    """Source offset behind its last record."""
+    leader_epoch: int
+    """Source leader epoch of the last batch it was made of."""
+    how: How
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch."""
+        return len(self.data)
+
+
+@dataclass(slots=True)
+class Transformed:
+    """A fetch answer, ready to append."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    """In source order."""
+    drops: list[Drop] = field(default_factory=list)
+    """In source order; adjoining ones of one reason are joined."""
+    next_source: int = 0
+    """Where to fetch next, also when everything was dropped."""
+    leader_epoch: int = -1
+    """Source leader epoch of the last batch seen, -1 without one."""
+
+    def drop(self, start: int, end: int, reason: DropReason) -> None:
+        """Note that ``start`` … ``end``-1 are left out."""
+        if self.drops:
+            last = self.drops[-1]
+            if last.reason is reason and last.end == start:
+                self.drops[-1] = Drop(last.start, end, reason)
+                return
+        self.drops.append(Drop(start, end, reason))
