@@ -1,0 +1,1 @@
+"""Talking to a cluster: admin and ordinary clients, and raw requests for the data plane."""

@@ -1,0 +1,133 @@
+"""One cluster over kafka-python's protocol layer: any Kafka request, on an event loop we drive.
+
+Used by the data plane, which needs record batches as bytes, and for what confluent-kafka does not
+offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+import logging
+import time
+from typing import Any
+
+from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, UnknownBrokerIdError
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from drkit.config import ClusterSettings
+from drkit.errors import ClusterUnreachable
+from drkit.kafka.client_config import raw_config
+
+_RESPONSE_LIMIT = 256 * 1024 * 1024
+_PAUSE_SECONDS = 0.001
+RawError = KafkaError
+"""What a request raises when the connection or the broker fails it."""
+
+
+class EventLoop:
+    """A single-threaded loop shared by the connections of one process."""
+
+    def __init__(self) -> None:
+        # kafka-python logs every lost connection as an error; ours are named by their consequence.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        self.net = NetworkSelector(slow_task_threshold_secs=0)
+
+    def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        """Drive the loop until the coroutine has returned."""
+        return self.net.run(coroutine, *args)
+
+    def spawn(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        """Start a coroutine; the future that comes back tells its end."""
+        return self.net.call_soon_with_future(coroutine, *args)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for some seconds."""
+        await self.net.sleep(seconds)
+
+    def close(self) -> None:
+        """End the loop with everything on it."""
+        self.net.close()
+
+
+class RawCluster:
+    """Connections to the brokers of one cluster.
+
+    :param purpose: part of the client id, so that a broker's request log tells what we do
+    """
+
+    def __init__(self, loop: EventLoop, settings: ClusterSettings, purpose: str) -> None:
+        self.loop = loop
+        self.alias = settings.alias
+        self._manager = KafkaConnectionManager(
+            loop.net,
+            **{
+                **raw_config(settings),
+                "client_id": f"drkit-{purpose}",
+                "receive_message_max_bytes": _RESPONSE_LIMIT,
+                "max_in_flight_requests_per_connection": 1000,
+                "reconnect_backoff_ms": 50,
+                "reconnect_backoff_max_ms": 1000,
+            },
+        )
+
+    async def connect(self, timeout_ms: int = 15_000) -> None:
+        """Find the brokers.
+
+        :raises ClusterUnreachable: none answered in time
+        """
+        try:
+            await self._manager.bootstrap_async(timeout_ms)
+        except KafkaError as error:
+            raise ClusterUnreachable(
+                f"cannot reach cluster {self.alias}",
+                where=self.alias,
+                evidence=repr(error),
+                hint="check bootstrap_servers and client settings with: drkit config check --connect",
+            ) from error
+
+    async def connected(self) -> None:
+        """Connect unless that was done before."""
+        if not self._manager.bootstrapped:
+            await self.connect()
+
+    async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
+        """Send a request and return the answer.
+
+        A throttled or busy connection is waited for (KIP-219), up to the timeout.
+
+        :raises RawError: no connection, no answer in time
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        return await (await self.queue(request, node_id, deadline))
+
+    async def queue(self, request: Any, node_id: int | None, deadline: float) -> Any:
+        """Hand a request to its connection, in order; the future that comes back is the answer."""
+        node_id = self._manager.least_loaded_node() if node_id is None else node_id
+        while True:
+            try:
+                connection = self._manager.get_connection(node_id)
+                paused = bool(connection.paused)
+            except UnknownBrokerIdError:
+                self._manager.cluster.request_update()
+                paused = True
+            except NodeNotReadyError:
+                paused = True
+            if not paused:
+                left = max(1, int((deadline - time.monotonic()) * 1000))
+                return connection.send_request(request, request_timeout_ms=left)
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(f"broker {node_id} of {self.alias} was not ready in time")
+            await self.loop.sleep(_PAUSE_SECONDS)
+
+    def drop(self, node_id: int) -> None:
+        """Close the connection to one broker."""
+        self._manager.close(node_id)
+
+    def nodes(self) -> list[int]:
+        """Ids of the brokers known now."""
+        return sorted(b.node_id for b in self._manager.cluster.brokers())
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._manager.close()

@@ -1,0 +1,197 @@
+"""The Kafka requests of the data plane, one coroutine each, on a :class:`RawCluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka.protocol.admin.transactions import DescribeProducersRequest
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer.produce import ProduceRequest
+
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+_NO_EPOCH = -1
+
+
+class Leader(NamedTuple):
+    """Who leads a partition."""
+
+    node: int
+    epoch: int
+
+
+class TopicMetadata(NamedTuple):
+    """A topic as the cluster knows it now."""
+
+    error: int
+    topic_id: UUID
+    leaders: dict[int, Leader]
+
+
+class ListedOffset(NamedTuple):
+    """An answer of ListOffsets for one partition."""
+
+    error: int
+    offset: int
+    leader_epoch: int
+
+
+class ProducerState(NamedTuple):
+    """A producer as a partition's leader remembers it."""
+
+    epoch: int
+    last_sequence: int
+    open_since: int
+    """First offset of its open transaction, −1 if none."""
+
+
+async def metadata(cluster: RawCluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+    """Ids and leaders of topics by name."""
+    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+    answer = await cluster.send(
+        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), timeout_ms=10_000
+    )
+    return {
+        t.name: TopicMetadata(
+            t.error_code,
+            t.topic_id,
+            {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in t.partitions},
+        )
+        for t in answer.topics
+    }
+
+
+async def list_offsets(
+    cluster: RawCluster,
+    node: int,
+    partitions: Mapping[TopicPartition, int],
+    *,
+    committed: bool,
+) -> dict[TopicPartition, ListedOffset]:
+    """Offsets of partitions led by one broker.
+
+    :param partitions: partition → `EARLIEST`, `LATEST` or a timestamp in ms
+    :param committed: LATEST means the last stable offset instead of the high watermark
+    """
+    topic_of, partition_of = (
+        ListOffsetsRequest.ListOffsetsTopic,
+        ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition,
+    )
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), when in partitions.items():
+        by_topic.setdefault(topic, []).append(
+            partition_of(partition_index=partition, current_leader_epoch=_NO_EPOCH, timestamp=when)
+        )
+    answer = await cluster.send(
+        ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=1 if committed else 0,
+            topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
+            timeout_ms=10_000,
+        ),
+        node,
+    )
+    return {
+        TopicPartition(t.name, p.partition_index): ListedOffset(p.error_code, p.offset, p.leader_epoch)
+        for t in answer.topics
+        for p in t.partitions
+    }
+
+
+async def describe_producers(
+    cluster: RawCluster, node: int, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[int, dict[int, ProducerState]]]:
+    """Error code and known producers per partition led by one broker (KIP-664)."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    request = DescribeProducersRequest(
+        topics=[
+            DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()
+        ]
+    )
+    answer = await cluster.send(request, node)
+    return {
+        TopicPartition(t.name, p.partition_index): (
+            p.error_code,
+            {
+                s.producer_id: ProducerState(s.producer_epoch, s.last_sequence, s.current_txn_start_offset)
+                for s in p.active_producers
+            },
+        )
+        for t in answer.topics
+        for p in t.partitions
+    }
+
+
+async def fetch_one(
+    cluster: RawCluster,
+    node: int,
+    topic: tuple[str, UUID],
+    partition: int,
+    offset: int,
+    *,
+    committed: bool = True,
+    max_bytes: int = 8 << 20,
+    max_wait_ms: int = 100,
+) -> Any:
+    """Fetch from one partition outside a session; returns the response's partition data."""
+    topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    wanted = partition_of(
+        partition=partition,
+        current_leader_epoch=_NO_EPOCH,
+        fetch_offset=offset,
+        last_fetched_epoch=_NO_EPOCH,
+        log_start_offset=-1,
+        partition_max_bytes=max_bytes,
+    )
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=1 if committed else 0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    answer = await cluster.send(request, node)
+    return answer.responses[0].partitions[0]
+
+
+class Append(NamedTuple):
+    """One batch for one partition in a Produce request."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    data: bytes | bytearray
+
+
+def produce_request(
+    appends: Iterable[Append], *, transactional_id: str | None = None, timeout_ms: int = 30_000
+) -> ProduceRequest:
+    """A Produce request with acks=all: one batch per partition, many partitions."""
+    topic_of = ProduceRequest.TopicProduceData
+    by_topic: dict[tuple[str, UUID], list[Any]] = {}
+    for a in appends:
+        by_topic.setdefault((a.topic, a.topic_id), []).append(
+            topic_of.PartitionProduceData(index=a.partition, records=a.data)
+        )
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            topic_of(name=name, topic_id=topic_id, partition_data=data)
+            for (name, topic_id), data in by_topic.items()
+        ],
+    )

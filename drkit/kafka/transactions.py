@@ -1,0 +1,160 @@
+"""A transactional producer spoken by hand: each step is a request we time and order ourselves.
+
+AddPartitionsToTxn and EndTxn are pinned to version 3: from version 5 on a commit bumps the epoch
+(KIP-890), which the caller would have to follow. The pinned protocol is the one every broker since
+2.5 speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer.transaction import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+
+from drkit.errors import Failed
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.model import TopicPartition
+
+_VERSION = 3
+_TRANSACTION_COORDINATOR = 1
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS
+_RETRY = frozenset({14, 15, 16, 51})
+_PATIENCE = 150
+_PAUSE_SECONDS = 0.02
+_PAUSE_LIMIT_SECONDS = 0.5
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id and its epoch."""
+
+    id: int
+    epoch: int
+
+
+class TransactionFailed(Failed):
+    """A step of a transaction was refused; `code` is Kafka's error code."""
+
+    def __init__(self, what: str, *, code: int = -1, **context: str) -> None:
+        super().__init__(what, **context)
+        self.code = code
+
+
+async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
+    """A fresh producer id without a transactional id (KIP-98), from any broker."""
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
+    )
+    answer = await cluster.send(request)
+    if answer.error_code:
+        raise TransactionFailed(
+            "no producer id was given", code=answer.error_code, where=cluster.alias, evidence=str(answer)
+        )
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+class Transactions:
+    """The coordinator's side of one transactional id."""
+
+    def __init__(self, cluster: RawCluster, transactional_id: str, timeout_ms: int = 60_000) -> None:
+        self.cluster = cluster
+        self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._coordinator: int | None = None
+        self.identity = ProducerIdentity(-1, -1)
+
+    async def begin_epoch(self) -> ProducerIdentity:
+        """InitProducerId: aborts what a predecessor left open and fences it."""
+        answer = await self._ask(
+            lambda: InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=-1,
+                producer_epoch=-1,
+            ),
+            lambda a: [a.error_code],
+            "InitProducerId",
+        )
+        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        return self.identity
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tell the coordinator which partitions the transaction writes to."""
+        topic_of = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+
+        def request() -> Any:
+            return AddPartitionsToTxnRequest(
+                version=_VERSION,
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=self.identity.id,
+                v3_and_below_producer_epoch=self.identity.epoch,
+                v3_and_below_topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
+            )
+
+        def codes(answer: Any) -> list[int]:
+            return [
+                p.partition_error_code
+                for t in answer.results_by_topic_v3_and_below
+                for p in t.results_by_partition
+            ]
+
+        await self._ask(request, codes, "AddPartitionsToTxn")
+
+    async def end(self, *, commit: bool) -> None:
+        """Commit or abort; markers are written behind the answer."""
+        await self._ask(
+            lambda: EndTxnRequest(
+                version=_VERSION,
+                transactional_id=self.transactional_id,
+                producer_id=self.identity.id,
+                producer_epoch=self.identity.epoch,
+                committed=commit,
+            ),
+            lambda a: [a.error_code],
+            "EndTxn",
+        )
+
+    async def _find(self) -> int:
+        request = FindCoordinatorRequest(
+            key_type=_TRANSACTION_COORDINATOR, coordinator_keys=[self.transactional_id]
+        )
+        answer = await self.cluster.send(request, timeout_ms=10_000)
+        found = answer.coordinators[0]
+        return int(found.node_id) if not found.error_code else -1
+
+    async def _ask(self, request: Any, codes: Any, name: str) -> Any:
+        """Send to the coordinator, again while it loads, moves or still writes markers."""
+        pause, seen = _PAUSE_SECONDS, -1
+        for _ in range(_PATIENCE):
+            try:
+                if self._coordinator is None or self._coordinator < 0:
+                    self._coordinator = await self._find()
+                if self._coordinator >= 0:
+                    answer = await self.cluster.send(request(), self._coordinator, timeout_ms=15_000)
+                    failed = [c for c in codes(answer) if c]
+                    if not failed:
+                        return answer
+                    seen = failed[0]
+                    if seen not in _RETRY:
+                        break
+                    if seen != 51:  # noqa: PLR2004 - CONCURRENT_TRANSACTIONS: the coordinator is right
+                        self._coordinator = None
+            except RawError as error:
+                seen, self._coordinator = getattr(error, "errno", -1), None
+            await self.cluster.loop.sleep(pause)
+            pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
+        raise TransactionFailed(
+            f"{name} of {self.transactional_id} failed",
+            code=seen,
+            where=self.cluster.alias,
+            evidence=f"Kafka error code {seen}",
+            hint="another run may hold this transactional id; see: drkit status",
+        )

@@ -1,0 +1,182 @@
+"""Records of the offset-map topic, binary.
+
+Key: version u8, source topic id 16 bytes, target topic id 16 bytes, partition i32, kind u8, and for
+an intent its first target offset i64 and the writer's nonce i64, so that two writers that claim one
+place never overwrite each other by compaction. A mark has one key per partition: the newest wins.
+
+An *intent* lists what stands (or, in live mode, is about to stand) from a target offset on: the
+fingerprint of each chunk and the runs of consecutive source offsets. A *mark* states that all up to
+a point is acknowledged and holds no record of anyone else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+import struct
+from uuid import UUID
+
+_VERSION = 1
+_KEY = struct.Struct(">B16s16siB")
+_KEY_INTENT = struct.Struct(">qq")
+_INTENT = struct.Struct(">BBqhiqqqiII")
+_CHUNK = struct.Struct(">iI")
+_RUN = struct.Struct(">qi")
+_MARK = struct.Struct(">BqqiqqI")
+SEQUENCE_MODULUS = 1 << 31
+"""Sequence numbers run from 0 to 2³¹−1 and start again at 0."""
+
+
+class Kind(IntEnum):
+    """What a record of the map says."""
+
+    INTENT = 1
+    MARK = 2
+
+
+class Mode(IntEnum):
+    """How an intent's records reached the target."""
+
+    LIVE = 1
+    """An intent proper: durable before the first batch, true only if the log confirms it."""
+    BULK = 2
+    """Committed in the same transaction as its records: true."""
+    REPAIR = 3
+    """Found by comparing the log with earlier intents: true, cuts all behind its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapKey:
+    """What a record of the map is about."""
+
+    source_id: UUID
+    target_id: UUID
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """Runs of source records from one target offset on."""
+
+    mode: Mode
+    nonce: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    downstream: int
+    """Target offset of the first record."""
+    previous_end: int
+    """Target offset behind the last record before this intent."""
+    leader_epoch: int
+    chunks: tuple[tuple[int, int], ...]
+    """(records, CRC-32C of the batch as sent) per batch; empty where no rival is possible."""
+    runs: tuple[tuple[int, int], ...]
+    """(first source offset, records) of each run of consecutive source offsets."""
+
+    @property
+    def count(self) -> int:
+        """Records in all runs."""
+        return sum(n for _, n in self.runs)
+
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(upstream, downstream, records) per run, were all of it on the target without a break."""
+        out, down = [], self.downstream
+        for up, n in self.runs:
+            out.append((up, down, n))
+            down += n
+        return out
+
+    def upstream_at(self, index: int) -> int:
+        """Source offset of the record `index` places behind the first; the last run is open."""
+        for up, n in self.runs[:-1]:
+            if index < n:
+                return up + index
+            index -= n
+        return self.runs[-1][0] + index
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Everything up to here is acknowledged and checked."""
+
+    nonce: int
+    upstream: int
+    """Next source offset to copy (frontier)."""
+    downstream: int
+    """Target offset behind the last record."""
+    sequence: int
+    """Next live sequence number."""
+    leader_epoch: int
+    """Leader epoch of the last source batch, −1 if unknown."""
+
+
+def _key(key: MapKey, kind: Kind) -> bytes:
+    return _KEY.pack(_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
+
+
+def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
+    """An intent as (key, value) of a Kafka record."""
+    head = _INTENT.pack(
+        _VERSION,
+        intent.mode,
+        intent.producer_id,
+        intent.producer_epoch,
+        intent.base_sequence,
+        intent.downstream,
+        intent.previous_end,
+        intent.nonce,
+        intent.leader_epoch,
+        len(intent.chunks),
+        len(intent.runs),
+    )
+    body = [head, *(_CHUNK.pack(*c) for c in intent.chunks), *(_RUN.pack(*r) for r in intent.runs)]
+    return _key(key, Kind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), b"".join(body)
+
+
+def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
+    """A mark as (key, value) of a Kafka record."""
+    value = _MARK.pack(
+        _VERSION, mark.upstream, mark.downstream, mark.sequence, mark.nonce, mark.leader_epoch, 0
+    )
+    return _key(key, Kind.MARK), value
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, Intent | Mark] | None:
+    """Read a record of the map topic; None for a tombstone.
+
+    :raises ValueError: the record is not of this format or version
+    """
+    if key is None:
+        msg = "a record without a key"
+        raise ValueError(msg)
+    try:
+        version, source, target, partition, kind = _KEY.unpack_from(key)
+        about = MapKey(UUID(bytes=source), UUID(bytes=target), partition)
+        if version != _VERSION:
+            msg = f"version {version}, this drkit reads {_VERSION}"
+            raise ValueError(msg)
+        if value is None:
+            return None
+        return about, _decode_mark(value) if kind == Kind.MARK else _decode_intent(value)
+    except struct.error as error:
+        msg = f"a record of {len(key)} + {len(value or b'')} bytes: {error}"
+        raise ValueError(msg) from error
+
+
+def _decode_mark(value: bytes) -> Mark:
+    _, up, down, sequence, nonce, leader_epoch, _ = _MARK.unpack_from(value)
+    return Mark(nonce, up, down, sequence, leader_epoch)
+
+
+def _decode_intent(value: bytes) -> Intent:
+    (_, mode, pid, epoch, sequence, down, previous, nonce, leader_epoch, n_chunks, n_runs) = (
+        _INTENT.unpack_from(value)
+    )
+    at = _INTENT.size
+    chunks = tuple(_CHUNK.unpack_from(value, at + i * _CHUNK.size) for i in range(n_chunks))
+    at += n_chunks * _CHUNK.size
+    runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
+    if not runs:
+        msg = "an intent without runs"
+        raise ValueError(msg)
+    return Intent(Mode(mode), nonce, pid, epoch, sequence, down, previous, leader_epoch, chunks, runs)

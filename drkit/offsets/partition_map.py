@@ -1,0 +1,68 @@
+"""What the offset map says of one partition, record by record, and what of it is only claimed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, Mark, Mode
+from drkit.offsets.segments import SegmentMap
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The point up to which the map is true without a look at the target's log."""
+
+    upstream: int
+    downstream: int
+    sequence: int
+    leader_epoch: int
+    live: bool
+    """The last segment was appended in live mode and goes on while nothing is said."""
+
+
+@dataclass(slots=True)
+class PartitionMap:
+    """Confirmed segments, and the intents behind them that the target's log must confirm."""
+
+    segments: SegmentMap = field(default_factory=SegmentMap)
+    tail: Tail | None = None
+    pending: list[Intent] = field(default_factory=list)
+
+    def apply(self, record: Intent | Mark) -> None:
+        """Take the next record of the map topic, in log order."""
+        if isinstance(record, Mark):
+            self._mark(record)
+        elif record.mode is Mode.LIVE:
+            # An intent written behind a mark that already passed its place is a zombie's.
+            if self.tail is None or record.downstream >= self.tail.downstream:
+                self.pending.append(record)
+        else:
+            self._confirm(record)
+
+    def _confirm(self, record: Intent) -> None:
+        self.pending.clear()
+        self._append(record)
+        up, count = record.runs[-1]
+        sequence = self.tail.sequence if self.tail else 0
+        if record.mode is Mode.REPAIR:
+            sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
+        down = record.downstream + record.count
+        self.tail = Tail(up + count, down, sequence, record.leader_epoch, record.mode is Mode.REPAIR)
+        if record.mode is Mode.BULK:
+            self.segments.close(down)
+
+    def _append(self, record: Intent) -> None:
+        end = record.previous_end
+        for up, down, count in record.pieces():
+            self.segments.append(up, down, previous_end=end)
+            end = down + count
+
+    def _mark(self, mark: Mark) -> None:
+        live = self.tail is not None and self.tail.live
+        for intent in sorted(self.pending, key=lambda p: p.downstream):
+            if intent.nonce == mark.nonce and intent.downstream < mark.downstream:
+                self._append(intent)
+                live = True
+        # Rivals below the mark are refuted; those at or behind it stay claims.
+        self.pending = [p for p in self.pending if p.downstream >= mark.downstream]
+        self.tail = Tail(mark.upstream, mark.downstream, mark.sequence, mark.leader_epoch, live)

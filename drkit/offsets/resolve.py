@@ -1,0 +1,239 @@
+"""From what the map claims and what the target's log holds to exact segments and the next position.
+
+In live mode the sequence number ties the two together: an intent says which source offset a sequence
+number stands for, the log says at which target offset that number stands. So the answer is exact
+whatever was appended between, and no source is needed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent
+from drkit.offsets.partition_map import PartitionMap, Tail
+from drkit.offsets.segments import SegmentMap
+
+
+class LogBatch(NamedTuple):
+    """What the header of one batch in the target's log says."""
+
+    base: int
+    count: int
+    """Offsets it takes (last offset delta + 1)."""
+    producer_id: int
+    sequence: int
+    crc: int
+    transactional: bool
+    control: bool
+    aborted: bool
+
+
+class Foreign(NamedTuple):
+    """A batch on the target that this flow did not write."""
+
+    base: int
+    count: int
+    producer_id: int
+
+
+class Piece(NamedTuple):
+    """A run of copied records found in the log."""
+
+    upstream: int
+    downstream: int
+    count: int
+
+
+class NeedLog(NamedTuple):
+    """The claims cannot be settled without the target's batch headers from `start` on."""
+
+    start: int
+
+
+@dataclass(slots=True)
+class Resolution:
+    """Where a partition stands."""
+
+    segments: SegmentMap
+    upstream: int | None
+    """Next source offset to copy; None: nothing was ever copied."""
+    downstream: int
+    """The target's end: where the next record will stand."""
+    sequence: int
+    leader_epoch: int
+    repairs: list[Piece] = field(default_factory=list)
+    """Confirmed only by this look at the log: to be written down before the next append."""
+    foreign: list[Foreign] = field(default_factory=list)
+    truncated_from: int | None = None
+    """The target once reached to here but ends earlier now."""
+    first_foreign: bool = False
+    """The target held records before the first copied one."""
+
+
+def resolve(
+    state: PartitionMap,
+    *,
+    end: int,
+    next_sequence: int | None,
+    own_ids: frozenset[int],
+    log: Sequence[LogBatch] | None = None,
+) -> Resolution | NeedLog:
+    """Settle what the map claims against the target.
+
+    :param end: the target partition's end offset
+    :param next_sequence: last sequence of the flow's producer id + 1, as the leader tells it
+        (DescribeProducers, KIP-664); None when the broker has forgotten it
+    :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to `end`
+    """
+    tail = state.tail
+    if tail is None and not state.pending:
+        return Resolution(SegmentMap(), None, end, next_sequence or 0, -1, first_foreign=end > 0)
+    if tail is not None and end < tail.downstream:
+        return _truncated(state, tail, end, next_sequence)
+    # Two intents of one writer may have reached the map in either order.
+    claims = sorted((p for p in state.pending if p.downstream < end), key=lambda p: p.downstream)
+    if log is None and _consistent(tail, claims, end, next_sequence):
+        pieces = _claimed_pieces(tail, claims, end)
+        return _resolution(state, pieces, end, next_sequence, claims)
+    if log is None:
+        starts = [tail.downstream] if tail else [p.downstream for p in claims] or [end]
+        return NeedLog(min(starts))
+    pieces, foreign = _walk(tail, claims, log, own_ids)
+    out = _resolution(state, pieces, end, next_sequence, claims)
+    out.foreign = foreign
+    if foreign and not out.repairs:
+        out.repairs = pieces
+    return out
+
+
+def _distance(sequence: int, base: int) -> int:
+    return (sequence - base) % SEQUENCE_MODULUS
+
+
+def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence: int | None) -> bool:
+    """True when numbers alone prove that only one writer appended, without a break."""
+    if tail is not None and not claims and end == tail.downstream:
+        return True
+    if next_sequence is None or len({c.nonce for c in claims}) > 1:
+        return False
+    points = [(c.downstream, c.base_sequence) for c in claims]
+    if tail is not None:
+        if not tail.live and (not claims or claims[0].downstream != tail.downstream):
+            return False
+        if tail.live:
+            points.insert(0, (tail.downstream, tail.sequence))
+    points.append((end, next_sequence))
+    return all(
+        down2 >= down and _distance(sequence2, sequence) == down2 - down
+        for (down, sequence), (down2, sequence2) in zip(points, points[1:], strict=False)
+    )
+
+
+def _claimed_pieces(tail: Tail | None, claims: list[Intent], end: int) -> list[Piece]:
+    pieces: list[Piece] = []
+    if tail is not None and tail.live:
+        stop = claims[0].downstream if claims else end
+        if stop > tail.downstream:
+            pieces.append(Piece(tail.upstream, tail.downstream, stop - tail.downstream))
+    for i, claim in enumerate(claims):
+        stop = claims[i + 1].downstream if i + 1 < len(claims) else end
+        pieces += _pieces_of(claim, 0, stop - claim.downstream, claim.downstream)
+    return pieces
+
+
+def _pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[Piece]:
+    """The runs of `count` records of a claim from its record `index` on, standing at `downstream`."""
+    pieces: list[Piece] = []
+    at = 0
+    last = len(claim.runs) - 1
+    for i, (up, n) in enumerate(claim.runs):
+        run_end = at + n if i < last else index + count
+        lo, hi = max(at, index), min(run_end, index + count)
+        if hi > lo:
+            pieces.append(Piece(up + lo - at, downstream + lo - index, hi - lo))
+        at += n
+    return pieces
+
+
+def _walk(
+    tail: Tail | None, claims: list[Intent], log: Sequence[LogBatch], own_ids: frozenset[int]
+) -> tuple[list[Piece], list[Foreign]]:
+    pieces: list[Piece] = []
+    foreign: list[Foreign] = []
+    start = tail.downstream if tail else 0
+    nonce: int | None = None
+    for batch in log:
+        if batch.base + batch.count <= start or batch.control or batch.aborted:
+            continue
+        if batch.transactional or batch.producer_id not in own_ids:
+            foreign.append(Foreign(batch.base, batch.count, batch.producer_id))
+            continue
+        claim = _governing(batch, claims, nonce, tail)
+        if claim is not None:
+            nonce = claim.nonce
+            index = _distance(batch.sequence, claim.base_sequence)
+            pieces += _pieces_of(claim, index, batch.count, batch.base)
+        elif tail is not None and tail.live:
+            index = _distance(batch.sequence, tail.sequence)
+            pieces.append(Piece(tail.upstream + index, batch.base, batch.count))
+        else:
+            foreign.append(Foreign(batch.base, batch.count, batch.producer_id))
+    return pieces, foreign
+
+
+def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:
+    """The claim under which a batch of ours was appended: the nearest, among equals the proven one."""
+    near = [(d, c) for c in claims if (d := _distance(batch.sequence, c.base_sequence)) < SEQUENCE_MODULUS // 2]
+    if not near:
+        return None
+    closest = min(d for d, _ in near)
+    if tail is not None and tail.live and _distance(batch.sequence, tail.sequence) < closest:
+        return None
+    rivals = [c for d, c in near if d == closest]
+    proven = [c for c in rivals if _fingerprint(c, closest) == (batch.count, batch.crc)]
+    same = [c for c in rivals if c.nonce == nonce]
+    return (proven or same or rivals)[-1]
+
+
+def _fingerprint(claim: Intent, index: int) -> tuple[int, int] | None:
+    at = 0
+    for count, crc in claim.chunks:
+        if at == index:
+            return count, crc
+        at += count
+    return None
+
+
+def _resolution(
+    state: PartitionMap, pieces: list[Piece], end: int, next_sequence: int | None, claims: list[Intent]
+) -> Resolution:
+    tail = state.tail
+    previous = tail.downstream if tail else 0
+    for piece in pieces:
+        state.segments.append(piece.upstream, piece.downstream, previous_end=previous)
+        previous = piece.downstream + piece.count
+    if end > previous:
+        state.segments.close(previous)
+    if pieces:
+        upstream: int | None = pieces[-1].upstream + pieces[-1].count
+    else:
+        upstream = tail.upstream if tail else None
+    sequence = next_sequence
+    if sequence is None:
+        sequence = ((tail.sequence if tail else 0) + sum(p.count for p in pieces)) % SEQUENCE_MODULUS
+    epoch = claims[-1].leader_epoch if claims else (tail.leader_epoch if tail else -1)
+    repairs = pieces if claims else []
+    return Resolution(state.segments, upstream, end, sequence, epoch, repairs)
+
+
+def _truncated(state: PartitionMap, tail: Tail, end: int, next_sequence: int | None) -> Resolution:
+    lost = tail.downstream - end
+    state.segments.cut(end)
+    upstream = state.segments.frontier(end)
+    if next_sequence is None:
+        next_sequence = (tail.sequence - lost) % SEQUENCE_MODULUS
+    out = Resolution(state.segments, upstream, end, next_sequence, -1, truncated_from=tail.downstream)
+    out.repairs = [Piece(upstream, end, 0)] if upstream is not None else []
+    return out

@@ -1,0 +1,141 @@
+"""Segments: runs of records whose upstream minus downstream offset is constant.
+
+A segment is open-ended until the next one begins; the next one also says where the previous one
+ended on the target, because the target may have holes of its own (transaction markers, aborted
+transactions, foreign records). Stored as three arrays of 64-bit integers: 24 bytes a segment.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from drkit.model import SourceOffset, TargetOffset
+
+_OPEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No exact answer exists; `reason` says why. Never replaced by a guess."""
+
+    reason: str
+
+
+class SegmentMap:
+    """The segments of one partition, in ascending order of both offsets.
+
+    Shapes: three parallel ``array('q')`` of equal length: upstream starts, downstream starts,
+    lengths in records (−1: open-ended, only the last).
+    """
+
+    __slots__ = ("_down", "_length", "_up")
+
+    def __init__(self) -> None:
+        self._up = array("q")
+        self._down = array("q")
+        self._length = array("q")
+
+    def __len__(self) -> int:
+        return len(self._up)
+
+    def append(self, upstream: int, downstream: int, *, previous_end: int) -> None:
+        """Begin a segment; it cuts every earlier one that starts at or after it on either side.
+
+        :param upstream: source offset of its first record
+        :param downstream: target offset of its first record
+        :param previous_end: target offset behind the last record of the segment before it
+        """
+        up, down, length = self._up, self._down, self._length
+        while up and (up[-1] >= upstream or down[-1] >= downstream):
+            up.pop()
+            down.pop()
+            length.pop()
+        if up:
+            end = min(previous_end, downstream)
+            known = max(0, end - down[-1])
+            length[-1] = known if length[-1] == _OPEN else min(length[-1], known)
+            if up[-1] + length[-1] > upstream:  # the source was cut back into the segment
+                length[-1] = upstream - up[-1]
+            if end == downstream and upstream - downstream == up[-1] - down[-1]:
+                length[-1] = _OPEN
+                return
+        up.append(upstream)
+        down.append(downstream)
+        length.append(_OPEN)
+
+    def close(self, end: int) -> None:
+        """State that the last segment ends at the target offset `end`."""
+        if self._up:
+            self._length[-1] = max(0, end - self._down[-1])
+
+    def cut(self, downstream: int) -> None:
+        """Forget everything at or behind a target offset (the target lost its tail)."""
+        while self._down and self._down[-1] >= downstream:
+            self._up.pop()
+            self._down.pop()
+            self._length.pop()
+        if self._down and self._length[-1] >= downstream - self._down[-1]:
+            self._length[-1] = _OPEN
+
+    def segments(self) -> list[tuple[int, int]]:
+        """All (upstream start, downstream start), ascending."""
+        return list(zip(self._up, self._down, strict=True))
+
+    def lengths(self) -> list[int]:
+        """Records per segment; −1 for the open last one."""
+        return list(self._length)
+
+    def delta(self) -> int | None:
+        """Upstream minus downstream of the last segment while it is open."""
+        return self._up[-1] - self._down[-1] if self._up and self._length[-1] == _OPEN else None
+
+    def frontier(self, target_end: int) -> SourceOffset | None:
+        """First source offset behind the last copied record, or None when nothing was copied."""
+        if not self._up:
+            return None
+        length = self._length[-1]
+        if length == _OPEN:
+            length = max(0, target_end - self._down[-1])
+        return SourceOffset(self._up[-1] + length)
+
+    def translate(self, upstream: SourceOffset, target_end: int) -> TargetOffset | Unavailable:
+        """The target offset of the first copied record at or after `upstream`.
+
+        Behind the last copied record the answer is the end of the last segment on the target.
+        """
+        if not self._up:
+            return Unavailable("nothing of this partition has been copied yet")
+        index = bisect_right(self._up, upstream) - 1
+        if index < 0:
+            return TargetOffset(self._down[0])
+        offset = upstream - self._up[index]
+        if index + 1 == len(self._up):
+            length = self._length[index]
+            last = target_end - self._down[index] if length == _OPEN else length
+            return TargetOffset(self._down[index] + min(offset, max(0, last)))
+        if offset >= self._length[index]:
+            return TargetOffset(self._down[index + 1])
+        return TargetOffset(self._down[index] + offset)
+
+    def inverse(self, downstream: TargetOffset) -> SourceOffset | Unavailable:
+        """The source offset of the first record whose copy stands at or after `downstream`."""
+        if not self._up:
+            return Unavailable("nothing of this partition has been copied yet")
+        index = bisect_right(self._down, downstream) - 1
+        if index < 0:
+            return SourceOffset(self._up[0])
+        offset = downstream - self._down[index]
+        if self._length[index] != _OPEN and offset >= self._length[index]:
+            if index + 1 < len(self._up):
+                return SourceOffset(self._up[index + 1])
+            offset = self._length[index]
+        return SourceOffset(self._up[index] + offset)
+
+    def trim(self, target_start: int) -> int:
+        """Drop segments that ended before the target's log start; returns how many."""
+        keep = max(0, bisect_left(self._down, target_start + 1) - 1)
+        if keep:
+            del self._up[:keep], self._down[:keep], self._length[:keep]
+        return keep

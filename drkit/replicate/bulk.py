@@ -1,0 +1,278 @@
+"""Bulk mode: old records in ordinary transactions, together with their offset map.
+
+The broker forgets a producer by the timestamp of its last batch, so records older than that cannot
+use the sequence as a cursor. Inside an open transaction the state is kept, and the progress commits
+with the data: a crash leaves an aborted range, a hole on the target, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kafka.future import Future
+
+from drkit.clock import boottime, wall_ms
+from drkit.errors import Failed
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import Append, produce_request
+from drkit.kafka.transactions import Transactions
+from drkit.model import TopicPartition
+from drkit.offsets import Intent, MapKey
+from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
+from drkit.replicate.context import TaskContext
+from drkit.replicate.live import refused
+from drkit.replicate.mapstore import encode_batch
+from drkit.replicate.partition import PartitionCopy, State
+from drkit.wire import Chunk, stamp
+
+_IDLE_SECONDS = 0.5
+_LINGER_SECONDS = 0.02
+_PIPELINE = 4
+
+
+class Sent(NamedTuple):
+    """A chunk on its way inside a transaction; `answer` gives its target offset."""
+
+    partition: PartitionCopy
+    generation: int
+    chunk: Chunk
+    answer: Any
+
+
+class BulkRefused(Exception):  # noqa: N818 - ends one transaction, is no error to a user
+    """A batch inside a transaction was not accepted."""
+
+
+class BulkAppender:
+    """Writes the partitions of one bucket that are in bulk mode."""
+
+    def __init__(self, task: TaskContext, bucket: int, transactions: Transactions) -> None:
+        self._task = task
+        self._bucket = bucket
+        self._transactions = transactions
+        self._partitions = [p for p in task.partitions if p.lease.bucket == bucket]
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+        self._sent: list[Sent] = []
+        self._requests: list[Any] = []
+        self._broken = False
+        self.busy = False
+
+    async def run(self) -> None:
+        """Copy in transactions until the epoch ends."""
+        task = self._task
+        while not task.ending:
+            self._admit()
+            if not any(self._ready(p) for p in self._partitions):
+                self._leave()
+                await task.changed.wait(_IDLE_SECONDS)
+                continue
+            self.busy = True
+            try:
+                if self._broken:
+                    await self._transactions.begin_epoch()
+                    self._sequences, self._broken = {}, False
+                await self._transaction()
+            except (BulkRefused, RawError, Failed) as error:
+                self._abandon(error)
+            finally:
+                self.busy = False
+                task.changed.set()
+
+    def _admit(self) -> None:
+        """Move partitions whose next chunk is old, once their live pipeline is empty."""
+        for p in self._partitions:
+            if p.state is State.LIVE and not p.ready and not p.in_flight and (
+                p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE))
+            ):
+                p.state = State.BULK
+
+    def _leave(self) -> None:
+        """Partitions whose next chunk is young go back to live mode through a look at the target."""
+        for p in self._partitions:
+            if p.state is State.BULK and p.waiting and not self._ready(p):
+                p.state = State.RESOLVING
+                self._task.changed.set()
+
+    def _ready(self, p: PartitionCopy) -> bool:
+        return p.state is State.BULK and p.oldest_is_older_than(self._task.live_floor_ms(State.BULK))
+
+    async def _transaction(self) -> None:
+        task, flow = self._task, self._task.flow
+        self._sent, self._requests, self._added = [], [], set()
+        started, size = boottime(), 0
+        await self._write_marks()
+        while not task.ending and size < flow.bulk_commit_bytes:
+            if boottime() - started > flow.bulk_commit_seconds:
+                break
+            moved = await self._round()
+            size += moved
+            if not moved:
+                if not self._requests or all(r.is_done for r in self._requests):
+                    await task.changed.wait(_LINGER_SECONDS)
+                    if not any(self._ready(p) for p in self._partitions):
+                        break
+                else:
+                    await self._requests[-1]
+        await self._commit()
+
+    async def _write_marks(self) -> None:
+        """A bulk record makes earlier claims void, so confirm our own first."""
+        marks = [(p.key, m) for p in self._partitions if p.state is State.BULK and (m := self._mark(p))]
+        if marks:
+            await self._task.write_map(self._bucket, marks)
+
+    def _mark(self, p: PartitionCopy) -> Any:
+        if not p.unmarked_intents:
+            return None
+        p.state = State.LIVE  # a mark speaks of live appends
+        mark = p.mark(self._task.nonce)
+        p.state = State.BULK
+        return mark
+
+    async def _round(self) -> int:
+        """Send one batch of each partition that has one; returns bytes."""
+        task = self._task
+        ready = [p for p in self._partitions if self._ready(p)]
+        if not ready:
+            return 0
+        pending = [r for r in self._requests if not r.is_done]
+        if len(pending) >= _PIPELINE:
+            await pending[0]
+        if task.expired:
+            task.finish("expired")
+            raise BulkRefused
+        await self._add([p.target for p in ready])
+        by_node: dict[int, list[tuple[PartitionCopy, Chunk]]] = {}
+        for p in ready:
+            if self._ready(p) and p.target.partition >= 0:
+                by_node.setdefault(p.target_leader, []).append((p, p.waiting.popleft()))
+        size = 0
+        for node, chunks in by_node.items():
+            size += await self._send(node, chunks)
+        return size
+
+    async def _add(self, partitions: list[TopicPartition]) -> None:
+        new = [p for p in partitions if p not in self._added]
+        if not self._added:
+            new.append(TopicPartition(self._task.lease.map_topic, self._bucket))
+        if new:
+            await self._transactions.add(new)
+            self._added.update(new)
+
+    def _stamp(self, where: TopicPartition, data: bytearray, count: int) -> None:
+        sequence = self._sequences.get(where, 0)
+        identity = self._transactions.identity
+        stamp(data, identity.id, identity.epoch, sequence, transactional=True)
+        self._sequences[where] = (sequence + count) % SEQUENCE_MODULUS
+
+    async def _send(self, node: int, chunks: list[tuple[PartitionCopy, Chunk]]) -> int:
+        task = self._task
+        appends, size = [], 0
+        for p, chunk in chunks:
+            self._stamp(p.target, chunk.data, chunk.count)
+            appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
+            size += len(chunk.data)
+        answers = {(p.target_id, p.target.partition): Future() for p, _ in chunks}
+        self._sent += [
+            Sent(p, p.generation, c, answers[p.target_id, p.target.partition]) for p, c in chunks
+        ]
+        request = produce_request(appends, transactional_id=self._transactions.transactional_id)
+        future = await task.links.produce.queue(request, node, task.send_deadline())
+        done = Future()
+        future.add_callback(lambda answer: self._answered(answer, answers, done))
+        future.add_errback(lambda error: self._failed(error, answers, done))
+        self._requests.append(done)
+        task.counters.requests += 1
+        task.counters.batches += len(chunks)
+        return size
+
+    @staticmethod
+    def _answered(answer: Any, answers: dict[tuple[Any, int], Future], done: Future) -> None:
+        for topic in answer.responses:
+            for r in topic.partition_responses:
+                answers[topic.topic_id, r.index].success(r)
+        done.success(None)
+
+    @staticmethod
+    def _failed(error: BaseException, answers: dict[tuple[Any, int], Future], done: Future) -> None:
+        for future in answers.values():
+            future.failure(error)
+        done.success(None)
+
+    async def _commit(self) -> None:
+        if not self._sent:
+            return
+        placed: list[tuple[Sent, int]] = []
+        refusal = None
+        for sent in self._sent:
+            answer = await sent.answer
+            if answer.error_code:
+                refusal = refusal or (sent, answer)
+            placed.append((sent, answer.base_offset))
+        if refusal is not None:
+            sent, answer = refusal
+            refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
+            raise BulkRefused
+        await self._write_progress(placed)
+        if self._task.expired or any(s.generation != s.partition.generation for s, _ in placed):
+            raise BulkRefused
+        await self._transactions.end(commit=True)
+        for sent, base in placed:
+            sent.partition.committed(sent.chunk, base)
+
+    async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
+        """The map records of the transaction, inside it."""
+        task = self._task
+        data, count = encode_batch(self._intents(placed), wall_ms())
+        where = TopicPartition(task.lease.map_topic, self._bucket)
+        self._stamp(where, data, count)
+        topic = await task.internal(where.topic, refresh=False)
+        append = Append(where.topic, topic.topic_id, where.partition, data)
+        request = produce_request([append], transactional_id=self._transactions.transactional_id)
+        answer = await task.links.target.send(request, topic.leaders[where.partition].node)
+        code = answer.responses[0].partition_responses[0].error_code
+        if code:
+            task.map_topic = None
+            raise BulkRefused
+
+    def _intents(self, placed: list[tuple[Sent, int]]) -> list[tuple[MapKey, Intent]]:
+        """One intent per stretch of the target's log that holds nothing but ours."""
+        out: list[tuple[MapKey, Intent]] = []
+        by_partition: dict[MapKey, list[tuple[Sent, int]]] = {}
+        for sent, base in placed:
+            by_partition.setdefault(sent.partition.key, []).append((sent, base))
+        for key, items in by_partition.items():
+            end = items[0][0].partition.acked_downstream
+            stretch: list[tuple[Sent, int]] = []
+            for sent, base in items:
+                if stretch and stretch[-1][1] + stretch[-1][0].chunk.count != base:
+                    out.append((key, self._intent(stretch, end)))
+                    end = stretch[-1][1] + stretch[-1][0].chunk.count
+                    stretch = []
+                stretch.append((sent, base))
+            out.append((key, self._intent(stretch, end)))
+        return out
+
+    def _intent(self, stretch: list[tuple[Sent, int]], previous_end: int) -> Intent:
+        runs: list[tuple[int, int]] = []
+        for sent, _ in stretch:
+            for run in sent.chunk.runs:
+                if runs and runs[-1][0] + runs[-1][1] == run.source:
+                    runs[-1] = (runs[-1][0], runs[-1][1] + run.count)
+                else:
+                    runs.append((run.source, run.count))
+        identity = self._transactions.identity
+        epoch = stretch[-1][0].chunk.leader_epoch
+        return Intent(
+            Mode.BULK, self._task.nonce, identity.id, identity.epoch, 0, stretch[0][1],
+            previous_end, epoch, (), tuple(runs),
+        )
+
+    def _abandon(self, error: BaseException) -> None:
+        """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
+        self._broken = True
+        for p in {s.partition for s in self._sent} | {p for p in self._partitions if p.state is State.BULK}:
+            p.reason = str(error) or p.reason
+            self._task.trouble(p, pause=0.1)
+        self._sent = []

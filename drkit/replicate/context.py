@@ -1,0 +1,252 @@
+"""What the parts of one copy task share: connections, partitions, signals and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+import json
+import time
+
+from kafka.errors import for_code
+from kafka.future import Future
+
+from drkit.clock import boottime, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import Failed
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
+from drkit.kafka.transactions import Transactions
+from drkit.offsets import Intent, MapKey, Mark
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.mapstore import MapBucket, encode_batch, new_nonce
+from drkit.replicate.partition import PartitionCopy, State
+from drkit.wire import Record, encode, stamp
+
+_RETRIES = 40
+_PAUSE_SECONDS = 0.05
+QUEUE_LIMIT_BYTES = 48 << 20
+"""Fetched but not yet acknowledged bytes a task holds at the most."""
+
+
+class Signal:
+    """Wakes every coroutine that waits for something to change."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._future = Future()
+
+    def set(self) -> None:
+        """Wake those who wait."""
+        done, self._future = self._future, Future()
+        done.success(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, at most some seconds."""
+        future = self._future
+        timer = self._loop.net.call_later(seconds, lambda: future.is_done or future.success(None))
+        try:
+            await future
+        finally:
+            self._loop.net.cancel(timer)
+
+
+@dataclass(slots=True)
+class Links:
+    """Connections of one worker process, kept from epoch to epoch.
+
+    Fetch and Produce have their own, because a long poll or a full pipe must not hold up the
+    small requests.
+    """
+
+    loop: EventLoop
+    source: RawCluster
+    fetch: RawCluster
+    target: RawCluster
+    produce: RawCluster
+
+    @classmethod
+    def open(cls, source: ClusterSettings, target: ClusterSettings) -> Links:
+        """Connections to both clusters, not yet connected."""
+        loop = EventLoop()
+        return cls(
+            loop,
+            RawCluster(loop, source, "source"),
+            RawCluster(loop, source, "fetch"),
+            RawCluster(loop, target, "target"),
+            RawCluster(loop, target, "append"),
+        )
+
+    async def connect(self) -> None:
+        """Connect what is not connected."""
+        futures = [
+            self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)
+        ]
+        for future in futures:
+            await future
+
+    def close(self) -> None:
+        """Close everything."""
+        for cluster in (self.source, self.fetch, self.target, self.produce):
+            cluster.close()
+        self.loop.close()
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a task did."""
+
+    batches: int = 0
+    requests: int = 0
+    resyncs: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class TaskContext:
+    """One copy task at work."""
+
+    lease: TaskLease
+    flow: FlowSettings
+    links: Links
+    partitions: list[PartitionCopy]
+    buckets: dict[int, MapBucket]
+    transactions: dict[int, Transactions]
+    nonce: int = field(default_factory=new_nonce)
+    started: float = field(default_factory=boottime)
+    ending: str = ""
+    counters: Counters = field(default_factory=Counters)
+    targets: dict[str, TopicMetadata] = field(default_factory=dict)
+    map_topic: TopicMetadata | None = None
+    state_topic: TopicMetadata | None = None
+    changed: Signal = field(init=False)
+    """Something can go on: data arrived, was acknowledged, or a state changed."""
+    offer: Callable[[PartitionCopy], None] = field(init=False)
+    """Told whenever a partition may have something to append."""
+    queued_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.changed = Signal(self.links.loop)
+
+    @property
+    def loop(self) -> EventLoop:
+        """The event loop of this process."""
+        return self.links.loop
+
+    @property
+    def expired(self) -> bool:
+        """The time in which this task may write is over (also when the machine slept)."""
+        return boottime() > self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the end of the epoch."""
+        return self.started + self.lease.epoch_seconds - boottime()
+
+    def live_floor_ms(self, state: State) -> int:
+        """Records older than this wall-clock time go through bulk mode; it has hysteresis."""
+        age = self.lease.live_max_age_ms
+        return wall_ms() - (age // 2 if state is State.BULK else age)
+
+    def queued(self) -> int:
+        """Bytes fetched and not yet acknowledged."""
+        return sum(p.queued_bytes for p in self.partitions)
+
+    def finish(self, how: str) -> None:
+        """End the epoch; the first reason stands."""
+        self.ending = self.ending or how
+        self.changed.set()
+
+    def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
+        """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""
+        if p.state is State.STOPPED:
+            return
+        p.void()
+        p.attempts += 1
+        self.counters.resyncs += 1
+        p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
+        self.changed.set()
+
+    def stop(self, p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
+        """Stop one partition and say so; the others go on."""
+        p.stop(reason)
+        self.emit(kind, p, reason=reason, stopped=True, **evidence)
+        self.changed.set()
+
+    def emit(self, kind: str, p: PartitionCopy, **fields: object) -> None:
+        """Write an event to the state topic, where the driver and `drkit status` read it."""
+        body = {
+            "kind": kind,
+            "flow": self.lease.flow,
+            "topic": p.source.topic,
+            "partition": p.source.partition,
+            "at_ms": wall_ms(),
+            **fields,
+        }
+        key = f"event/{kind}/{p.source.topic}/{p.source.partition}"
+        self.loop.spawn(self._write_state, key, json.dumps(body))
+
+    async def _write_state(self, key: str, value: str) -> None:
+        record = Record(0, wall_ms(), key.encode(), value.encode(), ())
+        await self.append_internal(self.lease.state_topic, 0, encode([record], 0))
+
+    async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, Intent | Mark]]) -> None:
+        """Make map records durable (acks=all) outside any transaction.
+
+        :raises Failed: the map topic does not take them
+        """
+        data, _ = encode_batch(records, wall_ms())
+        await self.append_internal(self.lease.map_topic, bucket, data)
+
+    async def append_internal(self, topic: str, partition: int, data: bytearray) -> None:
+        """Append a batch to an internal topic, following its leader.
+
+        Not idempotent: a record that stands twice says the same twice.
+
+        :raises Failed: it was not accepted in time
+        """
+        stamp(data, -1, -1, -1, transactional=False)
+        code = -1
+        for _ in range(_RETRIES):
+            try:
+                found = await self.internal(topic, refresh=code != -1)
+                append = Append(topic, found.topic_id, partition, data)
+                node = found.leaders[partition].node
+                answer = await self.links.target.send(produce_request([append]), node, timeout_ms=10_000)
+                code = answer.responses[0].partition_responses[0].error_code
+                if not code:
+                    return
+            except (RawError, KeyError):
+                code = -2
+            await self.loop.sleep(_PAUSE_SECONDS)
+        raise Failed(
+            "an internal topic on the target does not accept records",
+            where=f"{topic}-{partition}",
+            evidence=f"Kafka error code {code} after {_RETRIES} tries",
+            hint="check brokers and in-sync replicas of the target cluster",
+        )
+
+    async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
+        """Id and leaders of the map topic or the state topic."""
+        is_map = topic == self.lease.map_topic
+        known = self.map_topic if is_map else self.state_topic
+        if known is None or refresh:
+            known = (await metadata(self.links.target, [topic]))[topic]
+            if is_map:
+                self.map_topic = known
+            else:
+                self.state_topic = known
+        return known
+
+    def send_deadline(self) -> float:
+        """Monotonic time after which a queued request is given up."""
+        return time.monotonic() + 30.0
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, for evidence."""
+    return f"{for_code(code).__name__} ({code})"
+
+
+def reason_of(error: BaseException) -> str:
+    """One line for evidence."""
+    return f"{type(error).__name__}: {error}"
+

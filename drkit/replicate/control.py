@@ -1,0 +1,69 @@
+"""The control record of a flow: every task looks at it and ends its epoch early when the plan changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import LATEST, fetch_one, list_offsets
+from drkit.model import TopicPartition
+from drkit.replicate.context import TaskContext
+from drkit.wire import decode, read_header, transform
+
+_POLL_SECONDS = 0.4
+_LOOK_BACK = 1000
+"""Offsets before the end of the state topic at which a task begins to read: minutes, where seconds count."""
+
+
+async def follow_control(task: TaskContext) -> None:
+    """Poll the state topic until the epoch ends or the control record ends it."""
+    position: int | None = None
+    while not task.ending:
+        try:
+            position = await _poll(task, position)
+        except (RawError, KeyError):
+            task.state_topic = None
+        await task.changed.wait(_POLL_SECONDS) if task.ending else await task.loop.sleep(_POLL_SECONDS)
+
+
+async def _poll(task: TaskContext, position: int | None) -> int | None:
+    name = task.lease.state_topic
+    topic = await task.internal(name, refresh=task.state_topic is None)
+    node = topic.leaders[0].node
+    where = TopicPartition(name, 0)
+    if position is None:
+        listed = (await list_offsets(task.links.target, node, {where: LATEST}, committed=False))[where]
+        if listed.error:
+            return None
+        position = max(0, listed.offset - _LOOK_BACK)
+    answer = await fetch_one(
+        task.links.target, node, (name, topic.topic_id), 0, position, max_bytes=1 << 20, max_wait_ms=0
+    )
+    if answer.error_code:
+        task.state_topic = None
+        return None
+    aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
+    out = transform(
+        answer.records or b"", position=position, end=None, aborted=aborted,
+        skip_producer_ids=frozenset(), merge_below=0, merge_up_to=0, max_batch_bytes=1 << 30,
+    )
+    for chunk in out.chunks:
+        for record in decode(read_header(chunk.data), chunk.data):
+            if record.key == b"control" and record.value is not None:
+                obey(task, record.value)
+    return max(position, out.next_source)
+
+
+def obey(task: TaskContext, value: bytes) -> None:
+    """End the epoch when the control record says so."""
+    try:
+        control: dict[str, Any] = json.loads(value)
+    except ValueError:
+        return
+    if control.get("run_id") != task.lease.run_id:
+        return
+    if control.get("action") == "stop":
+        task.finish("stop")
+    elif int(control.get("plan", 0)) > task.lease.plan:
+        task.finish("plan")

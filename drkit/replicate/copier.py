@@ -1,0 +1,216 @@
+"""The copy task: one epoch of copying a lease's partitions, start to end.
+
+Runs in a Spark executor's Python worker. Connections stay open in the worker from epoch to epoch;
+everything else is resolved from the target anew, so nothing depends on which worker ran before.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+from kafka.future import Future
+
+from drkit.clock import boottime
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import Failed
+from drkit.kafka.raw import RawError
+from drkit.kafka.transactions import Transactions
+from drkit.offsets import Intent, MapKey, Mark
+from drkit.replicate.bulk import BulkAppender
+from drkit.replicate.context import Links, TaskContext
+from drkit.replicate.control import follow_control
+from drkit.replicate.fetching import Fetcher, find_leaders
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.live import LiveAppender
+from drkit.replicate.mapstore import MapBucket
+from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.report import PartitionReport, TaskReport
+from drkit.replicate.resolver import Resolver
+
+_MARK_SECONDS = 15.0
+_DRAIN_SECONDS = 5.0
+_WATCH_SECONDS = 0.2
+_links: dict[str, Links] = {}
+
+
+def copy_task(
+    lease: TaskLease, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+) -> TaskReport:
+    """Copy the lease's partitions until the epoch ends.
+
+    Safe to run again, late, or twice at once: see :mod:`drkit.replicate.live` and
+    :mod:`drkit.replicate.bulk`.
+
+    :raises ClusterUnreachable: a cluster does not answer at the start
+    :raises Failed: the offset map cannot be read or written
+    """
+    links = _links.pop(lease.flow, None) or Links.open(source, target)
+    try:
+        report: TaskReport = links.loop.run(_copy, lease, flow, links)
+    except BaseException:
+        links.close()
+        raise
+    _links[lease.flow] = links
+    return report
+
+
+async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskReport:
+    await links.connect()
+    buckets = sorted({p.bucket for p in lease.partitions})
+    prefix = f"drkit.{flow.source}.{flow.target}"
+    task = TaskContext(
+        lease=lease,
+        flow=flow,
+        links=links,
+        partitions=[PartitionCopy(p) for p in lease.partitions],
+        buckets={b: MapBucket(b) for b in buckets},
+        transactions={b: Transactions(links.target, f"{prefix}.{b}") for b in buckets},
+    )
+    return await CopyTask(task).run()
+
+
+class CopyTask:
+    """Starts the parts of a copy task and sees them to their end."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self.task = task
+        self._appenders: dict[int, LiveAppender] = {}
+        self._fetchers: dict[int, Any] = {}
+        self._bulk = [BulkAppender(task, b, t) for b, t in task.transactions.items()]
+        self._parts: list[Any] = []
+        task.offer = self._offer
+
+    async def run(self) -> TaskReport:
+        """One epoch."""
+        task = self.task
+        await self._start()
+        startup = boottime() - task.started
+        bounded = all(p.lease.end is not None for p in task.partitions)
+        while not task.ending:
+            self._follow_leaders()
+            if task.seconds_left <= 0:
+                task.finish("time")
+            elif bounded and all(p.done for p in task.partitions):
+                task.finish("once")
+            else:
+                await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))
+        await self._drain()
+        return self._report(startup)
+
+    async def _start(self) -> None:
+        task = self.task
+        starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
+        starts.append(task.loop.spawn(find_leaders, task))
+        for future in starts:
+            await future
+        resolver = Resolver(task)
+        await resolver.resolve(list(task.partitions))
+        for part in (resolver.run, self._mark_often, *(b.run for b in self._bulk)):
+            self._parts.append(task.loop.spawn(part))
+        self._parts.append(task.loop.spawn(follow_control, task))
+
+    def _follow_leaders(self) -> None:
+        for part in self._parts:
+            if part.failed():
+                raise part.exception
+        for p in self.task.partitions:
+            if p.leader >= 0 and p.leader not in self._fetchers:
+                fetcher = Fetcher(self.task, p.leader)
+                self._fetchers[p.leader] = fetcher
+                self._parts.append(self.task.loop.spawn(fetcher.run))
+
+    def _offer(self, p: PartitionCopy) -> None:
+        """Stage what waits, and hand it to the appender of the partition's leader."""
+        task = self.task
+        if p.state is State.BULK:
+            task.changed.set()
+            return
+        if p.state is not State.LIVE:
+            return
+        if p.waiting:
+            self._stage(p)
+        if p.target_leader not in self._appenders:
+            appender = LiveAppender(task, p.target_leader)
+            self._appenders[p.target_leader] = appender
+            self._parts.append(task.loop.spawn(appender.run))
+        self._appenders[p.target_leader].offer(p)
+        if p.waiting:
+            task.changed.set()  # old records: bulk mode takes over when the pipeline is empty
+
+    def _stage(self, p: PartitionCopy) -> None:
+        task = self.task
+        barrier = Future()
+        producer = (task.lease.producer_id, task.lease.producer_epoch)
+        intent = p.stage(producer, task.live_floor_ms(State.LIVE), task.nonce, barrier)
+        if intent is not None:
+            task.loop.spawn(self._intend, p, p.generation, intent, barrier)
+
+    async def _intend(self, p: PartitionCopy, generation: int, intent: Intent, barrier: Future) -> None:
+        """Make an intent durable, then let its batches go."""
+        try:
+            await self.task.write_map(p.lease.bucket, [(p.key, intent)])
+        except (Failed, RawError) as error:
+            if generation == p.generation:
+                p.reason = str(error)
+                self.task.trouble(p)
+            return
+        barrier.success(None)
+        if generation == p.generation:
+            self._offer(p)
+
+    async def _mark_often(self) -> None:
+        last = boottime()
+        while not self.task.ending:
+            await self.task.loop.sleep(_WATCH_SECONDS)
+            if boottime() - last >= _MARK_SECONDS and not self.task.ending:
+                last = boottime()
+                await self._write_marks()
+
+    async def _write_marks(self) -> None:
+        by_bucket: dict[int, list[tuple[MapKey, Intent | Mark]]] = {}
+        for p in self.task.partitions:
+            mark = p.mark(self.task.nonce)
+            if mark is not None:
+                by_bucket.setdefault(p.lease.bucket, []).append((p.key, mark))
+        for bucket, marks in by_bucket.items():
+            await self.task.write_map(bucket, marks)
+
+    async def _drain(self) -> None:
+        """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
+        task = self.task
+        until = boottime() + _DRAIN_SECONDS
+        for p in task.partitions:
+            p.waiting.clear()
+        while boottime() < until and (
+            any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
+            or any(b.busy for b in self._bulk)
+        ):
+            await task.changed.wait(0.05)
+        if not task.expired:
+            await self._write_marks()
+        task.changed.set()
+
+    def _report(self, startup: float) -> TaskReport:
+        task, lease = self.task, self.task.lease
+        return TaskReport(
+            flow=lease.flow,
+            epoch=lease.epoch,
+            task=lease.task,
+            ended=task.ending,
+            seconds=boottime() - task.started,
+            startup_seconds=startup,
+            records=sum(p.records for p in task.partitions),
+            bytes=sum(p.bytes for p in task.partitions),
+            batches=task.counters.batches,
+            requests=task.counters.requests,
+            resyncs=task.counters.resyncs,
+            peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            partitions=[
+                PartitionReport(
+                    p.source.topic, p.source.partition, p.acked_upstream, p.acked_downstream,
+                    p.state.value, p.reason if p.state is not State.LIVE else "", p.records, p.bytes,
+                )
+                for p in task.partitions
+            ],
+        )

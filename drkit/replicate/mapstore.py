@@ -1,0 +1,146 @@
+"""The offset-map topic on the target: reading it bucket by bucket, and batches of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+import secrets
+from uuid import UUID
+
+from drkit.errors import Failed
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
+from drkit.offsets import Intent, MapKey, Mark, PartitionMap, decode_record, encode_intent, encode_mark
+from drkit.wire import Record, decode, encode, read_header, transform
+
+_MISSING = frozenset({3, 100})
+_OFFSET_OUT_OF_RANGE = 1
+_NO_MERGE = 0
+_PATIENCE = 600
+_PAUSE_SECONDS = 0.02
+
+
+def new_nonce() -> int:
+    """A number that tells one run of a writer from every other."""
+    return secrets.randbits(63)
+
+
+def topic_name(source: str) -> str:
+    """Name of the offset-map topic on the target for a source alias."""
+    return f"drkit-offset-map.{source}.internal"
+
+
+def encode_batch(records: Iterable[tuple[MapKey, Intent | Mark]], now_ms: int) -> tuple[bytearray, int]:
+    """Map records as one record batch with no producer fields yet, and how many they are."""
+    out: list[Record] = []
+    for key, record in records:
+        pair = encode_intent(key, record) if isinstance(record, Intent) else encode_mark(key, record)
+        out.append(Record(len(out), now_ms, *pair, ()))
+    return encode(out, 0), len(out)
+
+
+@dataclass(slots=True)
+class MapBucket:
+    """What one partition of the map topic says, read up to `next_offset`."""
+
+    bucket: int
+    next_offset: int = 0
+    partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
+    unreadable: int = 0
+
+    def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
+        """The state of one copied partition; empty when nothing was written about it."""
+        return self.partitions.setdefault(MapKey(source_id, target_id, partition), PartitionMap())
+
+    async def read(self, cluster: RawCluster, name: str, topic: TopicMetadata) -> None:
+        """Read on to the end, past transactions that are still being decided.
+
+        :raises Failed: the topic is gone, or a transaction on it stays open
+        """
+        for _ in range(_PATIENCE):
+            leader = topic.leaders[self.bucket].node
+            answer = await fetch_one(
+                cluster, leader, (name, topic.topic_id), self.bucket, self.next_offset, max_wait_ms=20
+            )
+            if answer.error_code in _MISSING:
+                topic = await find_map(cluster, name)
+                continue
+            if answer.error_code == _OFFSET_OUT_OF_RANGE:
+                self.next_offset, self.partitions = 0, {}
+                continue
+            if answer.error_code:
+                await cluster.loop.sleep(_PAUSE_SECONDS)
+                topic = await find_map(cluster, name)
+                continue
+            before = self.next_offset
+            self._take(answer)
+            if self.next_offset >= answer.high_watermark:
+                return
+            if self.next_offset == before:
+                await cluster.loop.sleep(_PAUSE_SECONDS)
+        raise Failed(
+            "the offset map cannot be read to its end",
+            where=f"{name}-{self.bucket} on {cluster.alias}",
+            evidence=f"stuck at offset {self.next_offset}: an open transaction or a missing leader",
+            hint="list and abort hanging transactions on the target, then start again",
+        )
+
+    def _take(self, answer: object) -> None:
+        aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]  # type: ignore[attr-defined]
+        data = answer.records or b""  # type: ignore[attr-defined]
+        out = transform(
+            data,
+            position=self.next_offset,
+            end=None,
+            aborted=aborted,
+            skip_producer_ids=frozenset(),
+            merge_below=_NO_MERGE,
+            merge_up_to=_NO_MERGE,
+            max_batch_bytes=1 << 30,
+        )
+        for chunk in out.chunks:
+            for record in decode(read_header(chunk.data), chunk.data):
+                self.apply(record.key, record.value)
+        self.next_offset = max(self.next_offset, out.next_source)
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """Take one record of the topic; what is not ours to read is counted, never guessed at."""
+        try:
+            found = decode_record(key, value)
+        except ValueError:
+            self.unreadable += 1
+            return
+        if found is not None:
+            about, record = found
+            self.partitions.setdefault(about, PartitionMap()).apply(record)
+
+
+async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
+    """The map topic's id and leaders.
+
+    :raises Failed: it does not exist
+    """
+    found = (await metadata(cluster, [name]))[name]
+    if found.error in _MISSING:
+        raise Failed(
+            "the offset map topic does not exist",
+            where=f"{name} on {cluster.alias}",
+            evidence=f"Kafka error code {found.error}",
+            hint="was it deleted? drkit replicate makes it anew and copies from the start",
+        )
+    return found
+
+
+def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:
+    """Read whole buckets of the map, blocking."""
+
+    async def read() -> dict[int, MapBucket]:
+        await cluster.connected()
+        topic = await find_map(cluster, name)
+        out = {b: MapBucket(b) for b in sorted(set(buckets))}
+        for bucket in out.values():
+            await bucket.read(cluster, name, topic)
+        return out
+
+    result: dict[int, MapBucket] = loop.run(read)
+    return result

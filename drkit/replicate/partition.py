@@ -1,0 +1,254 @@
+"""One partition being copied: its cursor and its state, without any input or output.
+
+The cursor is three numbers that move together: the next source offset, the target offset the next
+record will get, and the sequence number it will carry. They are predicted when a chunk is staged and
+hold when its append is acknowledged with the predicted offset; anything else means resolve again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from drkit.model import TopicPartition
+from drkit.offsets import Intent, MapKey, Mark
+from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
+from drkit.replicate.lease import PartitionLease
+from drkit.wire import Chunk, batch_crc, stamp
+
+
+class State(Enum):
+    """What is being done with a partition."""
+
+    RESOLVING = "resolving"
+    """The target is asked where the partition stands."""
+    LIVE = "live"
+    """Appended with the sequence number as the cursor."""
+    BULK = "bulk"
+    """Appended in transactions, because its records are old."""
+    STOPPED = "stopped"
+    """Left alone until somebody clears the reason."""
+
+
+class Staged(NamedTuple):
+    """A batch ready for the wire, with the place it must get."""
+
+    data: bytearray
+    base: int
+    count: int
+    sequence_end: int
+    next_source: int
+    copied_end: int
+    leader_epoch: int
+    barrier: Any
+    """Future of the intent that must be durable first, or None."""
+
+
+@dataclass(slots=True, eq=False)
+class PartitionCopy:
+    """State of one leased partition within a copy task. Offsets are in records, sizes in bytes."""
+
+    lease: PartitionLease
+    key: MapKey = field(init=False)
+    target: TopicPartition = field(init=False)
+    source: TopicPartition = field(init=False)
+    source_id: UUID = field(init=False)
+    target_id: UUID = field(init=False)
+    state: State = State.RESOLVING
+    reason: str = ""
+    generation: int = 0
+    """Raised whenever fetched data becomes void."""
+    leader: int = -1
+    leader_epoch: int = -1
+    target_leader: int = -1
+    fetch_position: int = -1
+    fetched_epoch: int = -1
+    waiting: deque[Chunk] = field(default_factory=deque)
+    ready: deque[Staged] = field(default_factory=deque)
+    queued_bytes: int = 0
+    in_flight: int = 0
+    listed: bool = False
+    attempts: int = 0
+    retry_at: float = 0.0
+    downstream: int = 0
+    sequence: int = 0
+    delta: int | None = None
+    acked_upstream: int = 0
+    acked_copied_end: int = 0
+    acked_downstream: int = 0
+    acked_sequence: int = 0
+    acked_epoch: int = -1
+    rewind_to: int | None = None
+    """The source's history ends here now: go on from there, not from where the map says."""
+    marked: tuple[int, int] = (-1, -1)
+    unmarked_intents: bool = False
+    records: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        lease = self.lease
+        self.source_id, self.target_id = lease.source_id, lease.target_id
+        self.key = MapKey(self.source_id, self.target_id, lease.partition)
+        self.source = TopicPartition(lease.source_topic, lease.partition)
+        self.target = TopicPartition(lease.target_topic, lease.partition)
+
+    # -- fetching ---------------------------------------------------------------------------------
+
+    @property
+    def exhausted(self) -> bool:
+        """With an end: everything before it has been fetched."""
+        return self.lease.end is not None and self.fetch_position >= self.lease.end
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is queued, staged or on its way."""
+        return not self.waiting and not self.ready and self.in_flight == 0
+
+    @property
+    def done(self) -> bool:
+        """This epoch has no more to do here."""
+        return self.state is State.STOPPED or (
+            self.state is not State.RESOLVING and self.exhausted and self.settled
+        )
+
+    def fetchable(self, limit: int) -> bool:
+        """More may be fetched without holding more than about `limit` bytes."""
+        return self.state in {State.LIVE, State.BULK} and not self.exhausted and self.queued_bytes < limit
+
+    def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
+        """Queue what a fetch brought."""
+        for chunk in chunks:
+            self.waiting.append(chunk)
+            self.queued_bytes += len(chunk.data)
+        self.fetch_position = next_source
+        if leader_epoch >= 0:
+            self.fetched_epoch = leader_epoch
+        if self.settled:  # only dropped batches: the frontier moves without an append
+            self.acked_upstream = max(self.acked_upstream, next_source)
+
+    # -- where it stands ----------------------------------------------------------------------------
+
+    def void(self) -> None:
+        """Forget everything fetched and staged; the target must be asked."""
+        self.generation += 1
+        self.waiting.clear()
+        self.ready.clear()
+        self.queued_bytes = 0
+        self.state = State.RESOLVING
+
+    def stop(self, reason: str) -> None:
+        """Leave the partition alone."""
+        self.void()
+        self.state = State.STOPPED
+        self.reason = reason
+
+    def begin(
+        self, *, upstream: int, downstream: int, sequence: int, delta: int | None, leader_epoch: int
+    ) -> None:
+        """Go on from a settled place, keeping what was fetched when it still fits."""
+        keep = bool(self.waiting) and self.acked_copied_end == upstream
+        if not keep:
+            self.waiting.clear()
+            self.queued_bytes = 0
+            self.fetch_position = upstream
+            self.fetched_epoch = leader_epoch
+            self.acked_upstream = upstream
+        self.ready.clear()
+        self.acked_copied_end = upstream
+        self.downstream = self.acked_downstream = downstream
+        self.sequence = self.acked_sequence = sequence
+        self.acked_epoch = leader_epoch
+        self.delta = delta
+        self.attempts = 0
+        self.state = State.LIVE
+
+    # -- live mode ----------------------------------------------------------------------------------
+
+    def oldest_is_older_than(self, floor_ms: int) -> bool:
+        """The first waiting chunk is older than a wall-clock time in ms."""
+        return bool(self.waiting) and self.waiting[0].max_timestamp < floor_ms
+
+    def stage(self, producer: tuple[int, int], floor_ms: int, nonce: int, barrier: Any) -> Intent | None:
+        """Stamp waiting chunks for live mode and predict their places.
+
+        Chunks older than `floor_ms` stay waiting. The intent that comes back must be durable
+        before the staged batches that carry `barrier` are sent.
+        """
+        runs: list[tuple[int, int]] = []
+        chunks: list[tuple[int, int]] = []
+        first: tuple[int, int] | None = None
+        epoch = self.acked_epoch
+        while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
+            chunk = self.waiting.popleft()
+            stamp(chunk.data, producer[0], producer[1], self.sequence, transactional=False)
+            if first is None and (len(chunk.runs) > 1 or chunk.runs[0].source - self.downstream != self.delta):
+                first = (self.downstream, self.sequence)
+            if first is not None:
+                if self.lease.compacted:
+                    chunks.append((chunk.count, batch_crc(chunk.data)))
+                _extend(runs, chunk)
+            epoch = chunk.leader_epoch
+            self._stage_chunk(chunk, barrier if first is not None else None)
+        if first is None:
+            return None
+        self.unmarked_intents = True
+        return Intent(
+            Mode.LIVE, nonce, *producer, first[1], first[0], first[0], epoch, tuple(chunks), tuple(runs)
+        )
+
+    def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
+        last = chunk.runs[-1]
+        end = last.source + last.count
+        self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
+        self.ready.append(
+            Staged(
+                chunk.data, self.downstream, chunk.count, self.sequence,
+                chunk.next_source, end, chunk.leader_epoch, barrier,
+            )
+        )
+        self.downstream += chunk.count
+        self.delta = end - self.downstream
+
+    def acknowledge(self, staged: Staged) -> None:
+        """An append got the predicted place."""
+        self.acked_downstream = staged.base + staged.count
+        self.acked_sequence = staged.sequence_end
+        self.acked_copied_end = staged.copied_end
+        self._advance(staged.next_source, staged.leader_epoch, staged.count, len(staged.data))
+
+    def committed(self, chunk: Chunk, base: int) -> None:
+        """A chunk stands on the target in a committed transaction."""
+        last = chunk.runs[-1]
+        self.acked_downstream = base + chunk.count
+        self.acked_copied_end = last.source + last.count
+        self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
+
+    def _advance(self, next_source: int, leader_epoch: int, records: int, size: int) -> None:
+        self.acked_upstream = next_source
+        self.acked_epoch = leader_epoch
+        self.records += records
+        self.bytes += size
+        self.queued_bytes -= size
+        self.attempts = 0
+        if self.settled:
+            self.acked_upstream = max(next_source, self.fetch_position)
+
+    def mark(self, nonce: int) -> Mark | None:
+        """The mark to write, or None when nothing changed since the last one."""
+        place = (self.acked_upstream, self.acked_downstream)
+        if self.state is not State.LIVE or place == self.marked:
+            return None
+        self.marked = place
+        self.unmarked_intents = False
+        return Mark(nonce, *place, self.acked_sequence, self.acked_epoch)
+
+
+def _extend(runs: list[tuple[int, int]], chunk: Chunk) -> None:
+    for run in chunk.runs:
+        if runs and runs[-1][0] + runs[-1][1] == run.source:
+            runs[-1] = (runs[-1][0], runs[-1][1] + run.count)
+        else:
+            runs.append((run.source, run.count))

@@ -1,0 +1,45 @@
+"""What a copy task tells when its epoch is over."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """Where one partition stands at the end of an epoch."""
+
+    topic: str
+    partition: int
+    frontier: int
+    """First source offset that is not on the target."""
+    target_end: int
+    state: str
+    reason: str
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """One task's epoch: what it moved and how it ended (``time``, ``plan``, ``stop``, ``once``, ``expired``)."""
+
+    flow: str
+    epoch: int
+    task: int
+    ended: str
+    seconds: float
+    startup_seconds: float
+    """Until the first fetch was sent."""
+    records: int
+    bytes: int
+    batches: int
+    requests: int
+    resyncs: int
+    peak_memory_bytes: int
+    partitions: list[PartitionReport] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return asdict(self)
