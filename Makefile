@@ -1,0 +1,68 @@
+# Everything a fresh clone needs, by itself: `make demo` or `make test` sets up what is missing.
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+JARS := $(VENV)/.jars
+# Any Python from 3.11 on will do; name another with `make PYTHON=...`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PYTEST_ARGS ?=
+
+.PHONY: help setup java demo test check lint types format bench soak clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+setup: $(JARS) ## the virtual environment and Kafka's jars
+
+demo: $(JARS) ## two local clusters, replicated and proved equal
+	@$(BIN)/drkit demo
+
+test: check $(JARS) ## lint, format, types and all tests
+	@$(BIN)/pytest $(PYTEST_ARGS)
+
+check: lint types ## lint, format and types
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: $(INSTALLED)
+	@$(BIN)/mypy
+
+format: $(INSTALLED) ## let ruff mend what it can
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
+	@$(BIN)/python -m tests.bench
+
+soak: $(JARS) ## the long runs: kills at random moments under load
+	@$(BIN)/pytest -m soak --timeout 3600 $(PYTEST_ARGS)
+
+clean: ## remove the virtual environment and caches of this folder
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Spark and Kafka's brokers run on Java: say so before a long download, not after it.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	major=$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1); \
+	[ "$${major:-0}" -ge 17 ] || { \
+	echo "drkit needs Java 17 or newer (found: $${major:-none}): install openjdk-17-jre-headless or newer, or set JAVA_HOME" >&2; \
+	exit 1; }
+
+$(INSTALLED): pyproject.toml drkit/__init__.py | java
+	@[ -n "$(PYTHON)" ] || { echo "drkit needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "setting up $(VENV) (once; a minute or two)" >&2
+	@"$(PYTHON)" -m venv $(VENV) || { \
+	echo "cannot create a virtual environment: install your system's python3-venv package" >&2; rm -rf $(VENV); exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --editable '.[dev]'
+	@touch $@
+
+$(JARS): $(INSTALLED) drkit/local/jars.py | java
+	@$(BIN)/python -m drkit.local.jars
+	@touch $@

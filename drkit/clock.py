@@ -1,0 +1,34 @@
+"""The three clocks, as functions that can be passed in.
+
+Code that decides by time takes one of these types as an argument; only its default is the real clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import time
+from typing import Final
+
+Seconds = Callable[[], float]
+"""A clock in seconds with an arbitrary start: only differences mean something."""
+
+Millis = Callable[[], int]
+"""A wall clock: milliseconds since 1970, as in Kafka's record timestamps."""
+
+# Linux alone counts a suspended machine; elsewhere monotonic is the closest there is.
+_BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def monotonic() -> float:
+    """Seconds for measuring; stands still while the machine is suspended."""
+    return time.monotonic()
+
+
+def boottime() -> float:
+    """Seconds for deadlines that others rely on; goes on while the machine is suspended."""
+    return time.clock_gettime(_BOOT)
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970; may jump, never for measuring."""
+    return time.time_ns() // 1_000_000
