@@ -1,0 +1,178 @@
+"""One broker as a process that can be killed, frozen and brought back with the same id, ports and data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+from drkit.errors import Failed
+from drkit.local import launcher
+from drkit.local.readiness import ClusterView, ask
+
+_TAIL_CHARS = 1500
+_LAUNCH_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+class PortTaken(Failed):
+    """Somebody else listens on a port that was to be ours."""
+
+
+class LocalBroker:
+    """A broker process; :meth:`start` only launches it, the cluster waits until it is ready.
+
+    :param folder: its data, its properties and its logs
+    :param ask_at: host and port of its INTERNAL listener
+    :param attached: whether it must end when the starting process ends, however that happens
+    """
+
+    def __init__(
+        self, node_id: int, folder: Path, command: Sequence[str], ask_at: tuple[str, int], *, attached: bool = True
+    ) -> None:
+        self.node_id = node_id
+        self.folder = folder
+        self.log = folder / "server.log"
+        self.console = folder / "console.log"
+        self._command = list(command)
+        self._ask_at = ask_at
+        self._attached = attached
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        self._frozen = False
+
+    @property
+    def pid(self) -> int:
+        """The process id of the JVM (0 before the first start)."""
+        return self._pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists (a frozen one does)."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Launch the process, without waiting until it is ready."""
+        if self.running:
+            raise Failed("this broker runs already", where=self.name)
+        command = self._command
+        if self._attached:
+            command = [sys.executable, "-I", "-S", launcher.__file__, *command]
+        with self.console.open("ab") as console:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if self._attached else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if self._attached else console,
+                stderr=console,
+                start_new_session=True,  # Ctrl-C at a terminal is for the tool, which then stops its brokers
+            )
+        self._frozen = False
+        self._pid = self._told_pid(self._process) if self._attached else self._process.pid
+
+    def _told_pid(self, process: subprocess.Popen[bytes]) -> int:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.log_tail())
+        return int(line)
+
+    @property
+    def name(self) -> str:
+        """Its folder's name and node id, for messages."""
+        return f"{self.folder.parent.name} broker {self.node_id}"
+
+    def view(self) -> ClusterView | None:
+        """The cluster as this broker sees it; None when it does not answer."""
+        return ask(*self._ask_at)
+
+    def check_alive(self) -> None:
+        """Raise if the process has ended by itself.
+
+        :raises PortTaken: it could not listen on one of its ports
+        :raises Failed: anything else; the logs are named
+        """
+        if self.running:
+            return
+        tail = self.log_tail()
+        kind = PortTaken if "BindException" in tail or "Address already in use" in tail else Failed
+        raise kind("a broker ended while it started", where=self.name, evidence=tail, hint=f"its logs: {self.folder}")
+
+    def log_tail(self) -> str:
+        """The end of its logs."""
+        parts = []
+        for file in (self.console, self.log):
+            with suppress(FileNotFoundError):
+                parts.append(file.read_text(errors="replace")[-_TAIL_CHARS:])
+        return "\n".join(part for part in parts if part.strip())
+
+    def kill(self) -> None:
+        """SIGKILL: gone at once, nothing flushed, nobody told."""
+        self._signal(signal.SIGKILL)
+        self._wait_ended(_LAUNCH_SECONDS)
+
+    def terminate(self, timeout: float = 30.0) -> None:
+        """SIGTERM: a controlled shutdown; SIGKILL after ``timeout`` seconds."""
+        self.resume()
+        self._signal(signal.SIGTERM)
+        try:
+            self._wait_ended(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay up, nothing answers."""
+        self._signal(signal.SIGSTOP)
+        self._frozen = True
+
+    def resume(self) -> None:
+        """SIGCONT: go on after :meth:`freeze`, with everything that queued up meanwhile."""
+        if self._frozen:
+            self._signal(signal.SIGCONT)
+            self._frozen = False
+
+    def restart(self, timeout: float = 90.0) -> None:
+        """Stop it as :meth:`terminate` if it runs, start it again, return when it is part of the cluster.
+
+        :raises Failed: not ready within ``timeout`` seconds
+        """
+        if self.running:
+            self.terminate()
+        self.start()
+        self.wait_ready(frozenset({self.node_id}), time.monotonic() + timeout)
+
+    def wait_ready(self, expected: frozenset[int], deadline: float) -> None:
+        """Return when this broker answers and sees all ``expected`` brokers unfenced.
+
+        :param deadline: as of :func:`time.monotonic`
+        """
+        view = None
+        while view is None or not expected <= view.node_ids:
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise Failed(
+                    "a broker is not ready in time",
+                    where=self.name,
+                    evidence=f"it sees {sorted(view.node_ids) if view else 'nothing yet'}; {self.log_tail()}",
+                    hint=f"its logs: {self.folder}",
+                )
+            time.sleep(_POLL_SECONDS)
+            view = self.view()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _wait_ended(self, timeout: float) -> None:
+        if self._process is None:
+            return
+        self._process.wait(timeout)
+        self._frozen = False
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()

@@ -1,0 +1,228 @@
+"""Kafka's jars: fetched once into a cache, by the Ivy that ships inside pyspark, and checked at every use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+import fcntl
+import hashlib
+from importlib.util import find_spec
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import tempfile
+from typing import NamedTuple
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from drkit.errors import ConfigError, Failed
+from drkit.local.java import find_java
+
+KAFKA_VERSION = "4.3.1"
+Progress = Callable[[str], None]
+"""Told one line at a time what is going on; the command line prints it on stderr."""
+
+_MANIFEST = "manifest.json"
+_FETCH_SECONDS = 900.0
+
+
+class Module(NamedTuple):
+    """A Maven artifact; ``force`` lets its version win over what others ask for."""
+
+    organisation: str
+    name: str
+    version: str
+    force: bool = False
+
+
+# Kafka's poms ask for slf4j-api 1.7 and bring no binding for it: without these two a broker logs nothing.
+_LOGGING = (
+    Module("org.slf4j", "slf4j-api", "2.0.17", force=True),
+    Module("org.apache.logging.log4j", "log4j-slf4j2-impl", "2.25.4"),
+)
+BROKER = (
+    Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    Module("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    *_LOGGING,
+)
+"""What a broker and its storage tool need."""
+MIRROR_MAKER = (
+    *BROKER,
+    Module("org.apache.kafka", "connect-mirror", KAFKA_VERSION),
+    Module("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+)
+"""MirrorMaker 2 with everything it runs on: the peer of the benchmark."""
+
+
+class _FetchFailed(Failed):
+    """One attempt did not work; another may."""
+
+
+def default_cache(env: Mapping[str, str] = os.environ) -> Path:
+    """``DRKIT_CACHE``, else ``drkit`` in the user's cache folder (XDG base directories)."""
+    if chosen := env.get("DRKIT_CACHE"):
+        return Path(chosen)
+    home = env.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home, "drkit")
+
+
+def classpath(
+    cache: Path | None = None,
+    progress: Progress = lambda _line: None,
+    modules: Sequence[Module] = BROKER,
+) -> str:
+    """The class path of these modules, fetched if they are missing or damaged.
+
+    :raises ConfigError: no usable Java, or pyspark is not installed
+    :raises Failed: the jars could not be fetched, or are not what they were at the first fetch
+    """
+    return os.pathsep.join(str(jar) for jar in JarCache(cache or default_cache(), progress).jars(modules))
+
+
+@dataclass(frozen=True, slots=True)
+class JarCache:
+    """A folder of jar sets, safe for several processes at once."""
+
+    root: Path
+    progress: Progress
+
+    def jars(self, modules: Sequence[Module]) -> list[Path]:
+        """The verified jars of a set, sorted by name."""
+        folder = self.root / "jars" / _set_name(modules)
+        with self._locked(folder.name):
+            known = _read_manifest(folder)
+            damaged = _damaged(folder, known)
+            if known and not damaged:
+                return sorted(folder / name for name in known)
+            if damaged:
+                self.progress(f"damaged in the cache, fetching again: {', '.join(damaged)}")
+            self._fetch(folder, modules, known, damaged)
+            return sorted(folder / name for name in _read_manifest(folder))
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        locks = self.root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with (locks / f"{name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.progress("waiting for another process that fetches Kafka's jars")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _fetch(self, folder: Path, modules: Sequence[Module], known: Mapping[str, str], damaged: list[str]) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        ivy_cache = self.root / "ivy"
+        for name in damaged:
+            # Ivy would copy the jar from its own cache; make it download and check this one again.
+            for copy in ivy_cache.rglob(name):
+                copy.unlink()
+        retrying = Retrying(
+            stop=stop_after_attempt(4),
+            wait=wait_exponential(multiplier=2, max=20),
+            retry=retry_if_exception_type(_FetchFailed),
+            before_sleep=lambda state: self.progress(f"fetching failed, attempt {state.attempt_number}: again soon"),
+            reraise=True,
+        )
+        # Ivy keeps no promise for two writers of one cache, and two sets share it.
+        with self._locked("ivy"), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
+            fresh = Path(scratch, "set")
+            retrying(self._run_ivy, fresh, modules, ivy_cache)
+            manifest = {jar.name: _sha256(jar) for jar in sorted(fresh.glob("*.jar"))}
+            _refuse_other_content(known, manifest)
+            (fresh / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+            shutil.rmtree(folder, ignore_errors=True)
+            fresh.rename(folder)
+        self.progress(f"{len(manifest)} jars of Kafka {KAFKA_VERSION} are in {folder}")
+
+    def _run_ivy(self, target: Path, modules: Sequence[Module], ivy_cache: Path) -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        descriptor = target.parent / "ivy.xml"
+        descriptor.write_text(_descriptor(modules))
+        self.progress(f"fetching Kafka {KAFKA_VERSION} from Maven Central (once; about a minute)")
+        command = [str(find_java()), "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
+        command += ["-ivy", str(descriptor), "-cache", str(ivy_cache), "-types", "jar", "bundle"]
+        command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-warn"]
+        if settings := os.environ.get("DRKIT_IVY_SETTINGS"):
+            command += ["-settings", settings]
+        try:
+            done = subprocess.run(
+                command, cwd=target, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _fetch_failed(f"no end after {_FETCH_SECONDS:.0f} s") from error
+        said = (done.stdout + done.stderr).strip()
+        if done.returncode != 0 or not any(target.glob("*.jar")) or "UNRESOLVED DEPENDENCIES" in said:
+            raise _fetch_failed(said[-600:])
+
+
+def _fetch_failed(evidence: str) -> _FetchFailed:
+    return _FetchFailed(
+        "Kafka's jars could not be fetched",
+        where=f"Maven Central, Kafka {KAFKA_VERSION}",
+        evidence=evidence,
+        hint="check the network, or name a mirror in an Ivy settings file with DRKIT_IVY_SETTINGS=FILE",
+    )
+
+
+def _refuse_other_content(known: Mapping[str, str], fresh: Mapping[str, str]) -> None:
+    other = sorted(name for name, digest in known.items() if fresh.get(name, digest) != digest)
+    if other:
+        raise Failed(
+            "a jar fetched again is not the jar fetched first",
+            where=", ".join(other),
+            evidence="its SHA-256 differs from the manifest",
+            hint="find out which is right; then remove the cache folder (DRKIT_CACHE) and try again",
+        )
+
+
+def _set_name(modules: Sequence[Module]) -> str:
+    digest = hashlib.sha256(_descriptor(modules).encode()).hexdigest()
+    return f"kafka-{KAFKA_VERSION}-{digest[:12]}"
+
+
+def _descriptor(modules: Sequence[Module]) -> str:
+    force = {True: ' force="true"', False: ""}
+    lines = "\n".join(
+        f'  <dependency org="{m.organisation}" name="{m.name}" rev="{m.version}"'
+        f' conf="default->default"{force[m.force]}/>'
+        for m in modules
+    )
+    return (
+        '<ivy-module version="2.0">\n <info organisation="drkit" module="jars"/>\n'
+        ' <configurations><conf name="default"/></configurations>\n'
+        f" <dependencies>\n{lines}\n </dependencies>\n</ivy-module>\n"
+    )
+
+
+def _ivy_jar() -> Path:
+    # find_spec does not import pyspark, which would take a second and a JVM's worth of memory.
+    spec = find_spec("pyspark")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return jar
+    raise ConfigError("pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark")
+
+
+def _read_manifest(folder: Path) -> dict[str, str]:
+    try:
+        return {str(name): str(digest) for name, digest in json.loads((folder / _MANIFEST).read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}  # never fetched, or the manifest itself is damaged: either way fetch
+
+
+def _damaged(folder: Path, manifest: Mapping[str, str]) -> list[str]:
+    return sorted(name for name, digest in manifest.items() if _sha256(folder / name) != digest)
+
+
+def _sha256(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        return "missing"

@@ -1,0 +1,54 @@
+"""Find a Java that runs Kafka's brokers, or say what to install."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import os
+from pathlib import Path
+import re
+import shutil
+import subprocess
+
+from drkit.errors import ConfigError
+
+OLDEST_JAVA = 17
+"""Kafka 4 brokers need Java 17 (KIP-1013)."""
+
+_INSTALL = "install a Java 17 or newer runtime (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+
+
+def find_java(env: Mapping[str, str] = os.environ) -> Path:
+    """The ``java`` to use: ``JAVA_HOME`` first, as Spark does, else the search path.
+
+    :raises ConfigError: no Java, one that does not start, or one older than 17
+    """
+    home = env.get("JAVA_HOME", "")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=env.get("PATH"))
+    if not found or not Path(found).is_file():
+        raise ConfigError(
+            "local clusters need Java, and there is none",
+            where=f"JAVA_HOME={home}" if home else "PATH",
+            hint=_INSTALL,
+        )
+    version = _major_version(found)
+    if version < OLDEST_JAVA:
+        raise ConfigError(
+            "this Java is too old for Kafka's brokers",
+            where=found,
+            evidence=f"Java {version}, Kafka 4 needs {OLDEST_JAVA}",
+            hint=_INSTALL,
+        )
+    return Path(found)
+
+
+def _major_version(java: str) -> int:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError("Java does not start", where=java, evidence=str(error), hint=_INSTALL) from error
+    said = done.stderr + done.stdout
+    # Java 8 says "1.8.0_x", every later one says "17.0.15" or "24".
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    if match is None:
+        raise ConfigError("cannot tell the version of this Java", where=java, evidence=said[:200], hint=_INSTALL)
+    return int(match.group(1))
