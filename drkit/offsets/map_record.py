@@ -22,7 +22,7 @@ _KEY_INTENT = struct.Struct(">qq")
 _INTENT = struct.Struct(">BBqhiqqqiII")
 _CHUNK = struct.Struct(">iI")
 _RUN = struct.Struct(">qi")
-_MARK = struct.Struct(">BqqiqqI")
+_MARK = struct.Struct(">Bqqqiqi")
 SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers run from 0 to 2³¹−1 and start again at 0."""
 
@@ -103,7 +103,9 @@ class Mark:
     upstream: int
     """Next source offset to copy (frontier)."""
     downstream: int
-    """Target offset behind the last record."""
+    """The target's end that was looked at."""
+    copied_end: int
+    """Target offset behind the last record of this flow; foreign records may follow."""
     sequence: int
     """Next live sequence number."""
     leader_epoch: int
@@ -136,7 +138,13 @@ def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
 def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
     """A mark as (key, value) of a Kafka record."""
     value = _MARK.pack(
-        _VERSION, mark.upstream, mark.downstream, mark.sequence, mark.nonce, mark.leader_epoch, 0
+        _VERSION,
+        mark.upstream,
+        mark.downstream,
+        mark.copied_end,
+        mark.sequence,
+        mark.nonce,
+        mark.leader_epoch,
     )
     return _key(key, Kind.MARK), value
 
@@ -164,8 +172,8 @@ def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, Inten
 
 
 def _decode_mark(value: bytes) -> Mark:
-    _, up, down, sequence, nonce, leader_epoch, _ = _MARK.unpack_from(value)
-    return Mark(nonce, up, down, sequence, leader_epoch)
+    _, up, down, copied_end, sequence, nonce, leader_epoch = _MARK.unpack_from(value)
+    return Mark(nonce, up, down, copied_end, sequence, leader_epoch)
 
 
 def _decode_intent(value: bytes) -> Intent:

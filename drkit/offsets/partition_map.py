@@ -14,6 +14,8 @@ class Tail:
 
     upstream: int
     downstream: int
+    copied_end: int
+    """Target offset behind the last record of this flow, at or before `downstream`."""
     sequence: int
     leader_epoch: int
     live: bool
@@ -47,7 +49,7 @@ class PartitionMap:
         if record.mode is Mode.REPAIR:
             sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         down = record.downstream + record.count
-        self.tail = Tail(up + count, down, sequence, record.leader_epoch, record.mode is Mode.REPAIR)
+        self.tail = Tail(up + count, down, down, sequence, record.leader_epoch, record.mode is Mode.REPAIR)
         if record.mode is Mode.BULK:
             self.segments.close(down)
 
@@ -65,4 +67,8 @@ class PartitionMap:
                 live = True
         # Rivals below the mark are refuted; those at or behind it stay claims.
         self.pending = [p for p in self.pending if p.downstream >= mark.downstream]
-        self.tail = Tail(mark.upstream, mark.downstream, mark.sequence, mark.leader_epoch, live)
+        if mark.copied_end < mark.downstream:
+            self.segments.close(mark.copied_end)
+        self.tail = Tail(
+            mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live
+        )

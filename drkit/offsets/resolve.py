@@ -61,6 +61,8 @@ class Resolution:
     """Next source offset to copy; None: nothing was ever copied."""
     downstream: int
     """The target's end: where the next record will stand."""
+    copied_end: int
+    """Target offset behind the last record of this flow."""
     sequence: int
     leader_epoch: int
     repairs: list[Piece] = field(default_factory=list)
@@ -68,6 +70,8 @@ class Resolution:
     foreign: list[Foreign] = field(default_factory=list)
     truncated_from: int | None = None
     """The target once reached to here but ends earlier now."""
+    repair_from: int = 0
+    """Target offset behind the last record before the first repair."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
 
@@ -89,7 +93,7 @@ def resolve(
     """
     tail = state.tail
     if tail is None and not state.pending:
-        return Resolution(SegmentMap(), None, end, next_sequence or 0, -1, first_foreign=end > 0)
+        return Resolution(SegmentMap(), None, end, end, next_sequence or 0, -1, first_foreign=end > 0)
     if tail is not None and end < tail.downstream:
         return _truncated(state, tail, end, next_sequence)
     # Two intents of one writer may have reached the map in either order.
@@ -210,12 +214,13 @@ def _resolution(
     state: PartitionMap, pieces: list[Piece], end: int, next_sequence: int | None, claims: list[Intent]
 ) -> Resolution:
     tail = state.tail
-    previous = tail.downstream if tail else 0
+    previous = tail.copied_end if tail else 0
     for piece in pieces:
         state.segments.append(piece.upstream, piece.downstream, previous_end=previous)
         previous = piece.downstream + piece.count
     if end > previous:
         state.segments.close(previous)
+    copied_end = previous
     if pieces:
         upstream: int | None = pieces[-1].upstream + pieces[-1].count
     else:
@@ -225,7 +230,10 @@ def _resolution(
         sequence = ((tail.sequence if tail else 0) + sum(p.count for p in pieces)) % SEQUENCE_MODULUS
     epoch = claims[-1].leader_epoch if claims else (tail.leader_epoch if tail else -1)
     repairs = pieces if claims else []
-    return Resolution(state.segments, upstream, end, sequence, epoch, repairs)
+    before = tail.copied_end if tail else 0
+    return Resolution(
+        state.segments, upstream, end, copied_end, sequence, epoch, repairs, repair_from=before
+    )
 
 
 def _truncated(state: PartitionMap, tail: Tail, end: int, next_sequence: int | None) -> Resolution:
@@ -234,6 +242,7 @@ def _truncated(state: PartitionMap, tail: Tail, end: int, next_sequence: int | N
     upstream = state.segments.frontier(end)
     if next_sequence is None:
         next_sequence = (tail.sequence - lost) % SEQUENCE_MODULUS
-    out = Resolution(state.segments, upstream, end, next_sequence, -1, truncated_from=tail.downstream)
+    out = Resolution(state.segments, upstream, end, end, next_sequence, -1, truncated_from=tail.downstream)
     out.repairs = [Piece(upstream, end, 0)] if upstream is not None else []
+    out.repair_from = end
     return out

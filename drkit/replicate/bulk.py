@@ -243,7 +243,7 @@ class BulkAppender:
         for sent, base in placed:
             by_partition.setdefault(sent.partition.key, []).append((sent, base))
         for key, items in by_partition.items():
-            end = items[0][0].partition.acked_downstream
+            end = items[0][0].partition.acked_own_end
             stretch: list[tuple[Sent, int]] = []
             for sent, base in items:
                 if stretch and stretch[-1][1] + stretch[-1][0].chunk.count != base:

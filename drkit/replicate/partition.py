@@ -79,6 +79,9 @@ class PartitionCopy:
     acked_upstream: int = 0
     acked_copied_end: int = 0
     acked_downstream: int = 0
+    own_end: int = 0
+    """Target offset behind the last staged record of ours; foreign ones may follow."""
+    acked_own_end: int = 0
     acked_sequence: int = 0
     acked_epoch: int = -1
     rewind_to: int | None = None
@@ -146,7 +149,14 @@ class PartitionCopy:
         self.reason = reason
 
     def begin(
-        self, *, upstream: int, downstream: int, sequence: int, delta: int | None, leader_epoch: int
+        self,
+        *,
+        upstream: int,
+        downstream: int,
+        copied_end: int,
+        sequence: int,
+        delta: int | None,
+        leader_epoch: int,
     ) -> None:
         """Go on from a settled place, keeping what was fetched when it still fits."""
         keep = bool(self.waiting) and self.acked_copied_end == upstream
@@ -159,6 +169,7 @@ class PartitionCopy:
         self.ready.clear()
         self.acked_copied_end = upstream
         self.downstream = self.acked_downstream = downstream
+        self.own_end = self.acked_own_end = copied_end
         self.sequence = self.acked_sequence = sequence
         self.acked_epoch = leader_epoch
         self.delta = delta
@@ -179,13 +190,13 @@ class PartitionCopy:
         """
         runs: list[tuple[int, int]] = []
         chunks: list[tuple[int, int]] = []
-        first: tuple[int, int] | None = None
+        first: tuple[int, int, int] | None = None
         epoch = self.acked_epoch
         while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
             chunk = self.waiting.popleft()
             stamp(chunk.data, producer[0], producer[1], self.sequence, transactional=False)
             if first is None and (len(chunk.runs) > 1 or chunk.runs[0].source - self.downstream != self.delta):
-                first = (self.downstream, self.sequence)
+                first = (self.downstream, self.sequence, self.own_end)
             if first is not None:
                 if self.lease.compacted:
                     chunks.append((chunk.count, batch_crc(chunk.data)))
@@ -196,7 +207,7 @@ class PartitionCopy:
             return None
         self.unmarked_intents = True
         return Intent(
-            Mode.LIVE, nonce, *producer, first[1], first[0], first[0], epoch, tuple(chunks), tuple(runs)
+            Mode.LIVE, nonce, *producer, first[1], first[0], first[2], epoch, tuple(chunks), tuple(runs)
         )
 
     def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
@@ -210,11 +221,12 @@ class PartitionCopy:
             )
         )
         self.downstream += chunk.count
+        self.own_end = self.downstream
         self.delta = end - self.downstream
 
     def acknowledge(self, staged: Staged) -> None:
         """An append got the predicted place."""
-        self.acked_downstream = staged.base + staged.count
+        self.acked_downstream = self.acked_own_end = staged.base + staged.count
         self.acked_sequence = staged.sequence_end
         self.acked_copied_end = staged.copied_end
         self._advance(staged.next_source, staged.leader_epoch, staged.count, len(staged.data))
@@ -222,7 +234,7 @@ class PartitionCopy:
     def committed(self, chunk: Chunk, base: int) -> None:
         """A chunk stands on the target in a committed transaction."""
         last = chunk.runs[-1]
-        self.acked_downstream = base + chunk.count
+        self.acked_downstream = self.acked_own_end = base + chunk.count
         self.acked_copied_end = last.source + last.count
         self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
 
@@ -243,7 +255,7 @@ class PartitionCopy:
             return None
         self.marked = place
         self.unmarked_intents = False
-        return Mark(nonce, *place, self.acked_sequence, self.acked_epoch)
+        return Mark(nonce, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
 
 
 def _extend(runs: list[tuple[int, int]], chunk: Chunk) -> None:

@@ -114,7 +114,7 @@ class Resolver:
     def _repairs(self, p: PartitionCopy, found: Resolution) -> list[Intent | Mark]:
         task = self._task
         out: list[Intent | Mark] = []
-        previous = found.repairs[0].downstream
+        previous = found.repair_from
         total = sum(piece.count for piece in found.repairs)
         sequence = (found.sequence - total) % SEQUENCE_MODULUS
         for piece in found.repairs:
@@ -129,7 +129,10 @@ class Resolver:
         if found.foreign:
             # What stands behind the last of ours was looked at; nobody needs to look again.
             out.append(
-                Mark(task.nonce, found.upstream or 0, found.downstream, found.sequence, found.leader_epoch)
+                Mark(
+                    task.nonce, found.upstream or 0, found.downstream, found.copied_end, found.sequence,
+                    found.leader_epoch,
+                )
             )
         return out
 
@@ -151,10 +154,10 @@ class Resolver:
         self._tell(p, found)
         if p.rewind_to is not None:
             upstream, p.rewind_to = min(upstream, p.rewind_to), None
-        delta = found.segments.delta() if not found.foreign else None
+        delta = found.segments.delta() if found.copied_end == found.downstream else None
         p.begin(
-            upstream=upstream, downstream=found.downstream, sequence=found.sequence, delta=delta,
-            leader_epoch=found.leader_epoch,
+            upstream=upstream, downstream=found.downstream, copied_end=found.copied_end,
+            sequence=found.sequence, delta=delta, leader_epoch=found.leader_epoch,
         )
         task.offer(p)
 

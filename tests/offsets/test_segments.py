@@ -1,0 +1,99 @@
+"""Segments against a model that lists every copied record."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+import pytest
+
+from drkit.model import SourceOffset, TargetOffset
+from drkit.offsets import SegmentMap, Unavailable
+
+# (hole in the source before the run, hole in the target before it, records)
+runs = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(1, 6)), min_size=1, max_size=12
+)
+
+
+def build(shape: list[tuple[int, int, int]]) -> tuple[SegmentMap, list[tuple[int, int]], int]:
+    """A map, its (source, target) pairs and the target's end."""
+    segments, pairs = SegmentMap(), []
+    up = down = 0
+    for source_hole, target_hole, count in shape:
+        end = down
+        up, down = up + source_hole, down + target_hole
+        segments.append(up, down, previous_end=end)
+        pairs += [(up + i, down + i) for i in range(count)]
+        up, down = up + count, down + count
+    return segments, pairs, down
+
+
+@given(runs)
+def test_every_source_offset_translates_to_the_first_copied_record_at_or_after_it(
+    shape: list[tuple[int, int, int]],
+) -> None:
+    segments, pairs, end = build(shape)
+    for upstream in range(pairs[-1][0] + 3):
+        expected = next((d for u, d in pairs if u >= upstream), end)
+        assert segments.translate(SourceOffset(upstream), end) == expected
+
+
+@given(runs)
+def test_every_target_offset_leads_back_to_the_first_record_at_or_after_it(
+    shape: list[tuple[int, int, int]],
+) -> None:
+    segments, pairs, end = build(shape)
+    for downstream in range(end):
+        expected = next(u for u, d in pairs if d >= downstream)
+        assert segments.inverse(TargetOffset(downstream)) == expected
+    assert segments.frontier(end) == pairs[-1][0] + 1
+
+
+@given(runs, st.integers(0, 60))
+def test_a_target_that_lost_its_tail_keeps_what_is_left(
+    shape: list[tuple[int, int, int]], where: int
+) -> None:
+    segments, pairs, end = build(shape)
+    cut = min(where, end)
+    segments.cut(cut)
+    left = [(u, d) for u, d in pairs if d < cut]
+    if left:
+        assert [segments.translate(SourceOffset(u), cut) for u, _ in left] == [d for _, d in left]
+        # Nothing may be taken for copied that is gone.
+        assert segments.translate(SourceOffset(left[-1][0] + 1), cut) <= cut
+    elif cut == 0:
+        assert len(segments) == 0
+
+
+@given(runs, st.integers(0, 40))
+def test_a_source_that_lost_its_tail_is_followed_from_there(
+    shape: list[tuple[int, int, int]], where: int
+) -> None:
+    segments, pairs, end = build(shape)
+    back = min(where, pairs[-1][0])
+    segments.append(back, end, previous_end=end)
+    kept = [(u, d) for u, d in pairs if u < back]
+    for upstream, downstream in kept:
+        assert segments.translate(SourceOffset(upstream), end + 5) == downstream
+    assert segments.translate(SourceOffset(back + 2), end + 5) == end + 2
+
+
+def test_a_plain_topic_needs_one_segment_for_ever() -> None:
+    segments = SegmentMap()
+    for start in range(0, 1000, 10):
+        segments.append(start, start, previous_end=start)
+    assert segments.segments() == [(0, 0)]
+
+
+def test_nothing_copied_is_said_and_not_guessed() -> None:
+    assert isinstance(SegmentMap().translate(SourceOffset(3), 0), Unavailable)
+    assert isinstance(SegmentMap().inverse(TargetOffset(3)), Unavailable)
+    assert SegmentMap().frontier(0) is None
+
+
+@pytest.mark.parametrize("start", [0, 7, 12, 25])
+def test_trimming_below_the_log_start_changes_no_answer_behind_it(start: int) -> None:
+    segments, pairs, end = build([(0, 0, 10), (3, 1, 10), (1, 1, 10)])
+    segments.trim(start)
+    for upstream, downstream in pairs:
+        if downstream >= start:
+            assert segments.translate(SourceOffset(upstream), end) == downstream
