@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import shutil
@@ -13,28 +12,15 @@ from typing import Self
 
 from drkit.errors import ConfigError, Failed
 from drkit.local.broker import LocalBroker, PortTaken
-from drkit.local.jars import Progress, classpath
-from drkit.local.java import find_java
-from drkit.local.ports import HOST, PortReservation
-from drkit.local.spec import ADMIN, CONTROLLER, INTERNAL, ClusterSpec, NodeAddresses, broker_properties
+from drkit.local.jars import Progress, default_cache
+from drkit.local.node import PROPERTIES_FILE, prepare_broker
+from drkit.local.ports import PortReservation
+from drkit.local.runtime import find_runtime
+from drkit.local.spec import ADMIN, ClusterSpec, NodeAddresses, reserve_addresses
 from drkit.local.storage import format_storage, random_kafka_uuid
 
 _START_SECONDS = 120.0
 _ATTEMPTS = 3
-# C1 only and the serial collector: half the start time of the defaults on two cores.
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xss512k", "-Djava.awt.headless=true")
-_LOG4J = """\
-<Configuration status="error" shutdownHook="disable">
-  <Appenders>
-    <File name="server" fileName="${sys:drkit.log}">
-      <PatternLayout pattern="%d{ISO8601} %-5p %c{1.} [%t] %m%n"/>
-    </File>
-  </Appenders>
-  <Loggers>
-    <Root level="info"><AppenderRef ref="server"/></Root>
-  </Loggers>
-</Configuration>
-"""
 
 
 class LocalCluster:
@@ -70,8 +56,7 @@ class LocalCluster:
         :raises Failed: not ready in two minutes, or a broker ended; the error names the logs, which are kept
         :raises ConfigError: no usable Java
         """
-        java = [str(find_java()), f"-Xmx{self.spec.heap}", *_JVM, *self.spec.jvm]
-        java += ["-cp", classpath(self._cache, self._progress)]
+        java = find_runtime(self._cache or default_cache(), self._progress).command(self.spec)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._start_once(java)
@@ -91,10 +76,13 @@ class LocalCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self._reserve_ports()
-        self.brokers = [self._prepare(node, java) for node in range(self.spec.brokers)]
+        self.brokers = [
+            prepare_broker(self.spec, node, self._nodes, self.folder, java, attached=self._attached)
+            for node in range(self.spec.brokers)
+        ]
         format_storage(
             java,
-            self.brokers[0].folder / "server.properties",
+            self.brokers[0].folder / PROPERTIES_FILE,
             self.cluster_id,
             [broker.folder / "data" for broker in self.brokers],
             self.spec.users if self.spec.sasl else {},
@@ -106,22 +94,7 @@ class LocalCluster:
 
     def _reserve_ports(self) -> None:
         self._ports.release()
-        self._nodes = []
-        for _ in range(self.spec.brokers):
-            listen = {name: self._ports.reserve() for name in (*self.spec.listeners, INTERNAL, CONTROLLER)}
-            self._nodes.append(NodeAddresses(HOST, listen, listen))
-
-    def _prepare(self, node: int, java: list[str]) -> LocalBroker:
-        folder = self.folder / f"broker-{node}"
-        folder.mkdir()
-        properties = broker_properties(self.spec, node, self._nodes, folder / "data", None)
-        (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        log4j = folder / "log4j2.xml"
-        log4j.write_text(_LOG4J)
-        command = [*java, f"-Dlog4j2.configurationFile={log4j}", f"-Ddrkit.log={folder / 'server.log'}"]
-        command += ["kafka.Kafka", str(folder / "server.properties")]
-        asked = (HOST, self._nodes[node].listen[INTERNAL])
-        return LocalBroker(node, folder, command, asked, attached=self._attached)
+        self._nodes = [reserve_addresses(self.spec, self._ports) for _ in range(self.spec.brokers)]
 
     def wait_ready(self, timeout: float = _START_SECONDS) -> None:
         """Return when every broker answers and sees every other one unfenced.

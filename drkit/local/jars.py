@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-import fcntl
 import hashlib
 from importlib.util import find_spec
 import json
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from drkit.errors import ConfigError, Failed
+from drkit.local.file_lock import locked
 from drkit.local.java import find_java
 
 KAFKA_VERSION = "4.3.1"
@@ -102,17 +102,9 @@ class JarCache:
             self._fetch(folder, modules, known, damaged)
             return sorted(folder / name for name in _read_manifest(folder))
 
-    @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
-        locks = self.root / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
-        with (locks / f"{name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.progress("waiting for another process that fetches Kafka's jars")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _locked(self, name: str) -> AbstractContextManager[None]:
+        waiting = "waiting for another process that fetches Kafka's jars"
+        return locked(self.root / "locks" / f"{name}.lock", lambda: self.progress(waiting))
 
     def _fetch(self, folder: Path, modules: Sequence[Module], known: Mapping[str, str], damaged: list[str]) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -226,3 +218,9 @@ def _sha256(file: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except FileNotFoundError:
         return "missing"
+
+
+if __name__ == "__main__":
+    import sys
+
+    classpath(progress=lambda line: print(line, file=sys.stderr))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 import socket
 import sys
+from typing import Self
 
 HOST = "127.0.0.1"
+_SHARED = sys.platform.startswith("linux")
 
 
 class PortReservation:
     """Ports of the loopback interface, kept by sockets that are bound and never listen.
 
-    Linux lets a second socket bind and listen on such a port when both set SO_REUSEADDR, as Java does, but gives it
-    to nobody who asks for "any port". Without this, a client that keeps trying a dead broker's port can be
-    given that very port as its own, and the broker could never come back.
+    Linux lets a second socket bind and listen on such a port when both set SO_REUSEADDR, as Java does,
+    but gives it to nobody who asks for "any port". Without this, a client that keeps trying a dead
+    broker's port can be given that very port as its own, and the broker could never come back.
     """
 
     def __init__(self) -> None:
@@ -30,12 +32,18 @@ class PortReservation:
 
     def before_listen(self, ports: Iterable[int]) -> None:
         """Let go of ports that are about to be listened on, where the system needs that."""
-        if sys.platform == "linux":
+        if _SHARED:
             return
         gone = set(ports)
         for held in [each for each in self._held if each.getsockname()[1] in gone]:
             held.close()
             self._held.remove(held)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give all ports back."""

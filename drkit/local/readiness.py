@@ -47,5 +47,6 @@ def _parse(answer: bytes) -> ClusterView:
 
 
 def _skip_string(data: bytes, position: int) -> int:
+    length: int
     (length,) = struct.unpack_from(">h", data, position)
     return position + 2 + max(length, 0)

@@ -1,4 +1,4 @@
-"""What a local cluster is to be, and the broker configuration that follows from it (no side effects)."""
+"""What a local cluster is to be, and the broker configuration that follows from it ."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from drkit.local.ports import HOST, PortReservation
 
 INTERNAL = "INTERNAL"
 """Between brokers, and to ask whether one is ready: always plain text on the loopback interface."""
@@ -22,8 +24,8 @@ class ClusterSpec:
     :param linked: the roles whose advertised addresses go through a :class:`drkit.local.link.Link`
     :param sasl: PLAIN and SCRAM-SHA-512 on every role's listener, for the ``users`` (name to password)
     :param tls: TLS on every role's listener, certificates of an authority made for this cluster
-    :param authorizer: ACLs are enforced. With SASL ``admin`` is the super user and the rest is locked; without,
-        everybody is ANONYMOUS and everything without an ACL is open
+    :param authorizer: ACLs are enforced. With SASL ``admin`` is the super user and the rest is locked;
+        without, everybody is ANONYMOUS and everything without an ACL is open
     :param properties: broker properties that win over ours
     :param heap: the largest heap of a broker, as for ``-Xmx``
     :param jvm: more flags for the JVM; ``-XX:TieredStopAtLevel=4`` trades a slower start for a faster broker
@@ -60,6 +62,12 @@ class NodeAddresses:
     advertise: Mapping[str, int]
 
 
+def reserve_addresses(spec: ClusterSpec, ports: PortReservation) -> NodeAddresses:
+    """Ports for all listeners of one more node."""
+    listen = {name: ports.reserve() for name in (*spec.listeners, INTERNAL, CONTROLLER)}
+    return NodeAddresses(HOST, listen, listen)
+
+
 def broker_properties(
     spec: ClusterSpec, node_id: int, nodes: Sequence[NodeAddresses], data: Path, keystore: Path | None
 ) -> dict[str, str]:
@@ -77,7 +85,8 @@ def broker_properties(
         "listeners": ",".join(f"{name}://{node.host}:{port}" for name, port in node.listen.items()),
         "advertised.listeners": ",".join(f"{name}://{node.host}:{node.advertise[name]}" for name in roles),
         "listener.security.protocol.map": ",".join(
-            [f"{INTERNAL}:PLAINTEXT", f"{CONTROLLER}:PLAINTEXT"] + [f"{name}:{spec.protocol}" for name in spec.listeners]
+            [f"{name}:PLAINTEXT" for name in (INTERNAL, CONTROLLER)]
+            + [f"{name}:{spec.protocol}" for name in spec.listeners]
         ),
         "log.dirs": str(data),
         **_small_and_quick(spec.brokers),

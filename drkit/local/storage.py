@@ -24,11 +24,16 @@ def random_kafka_uuid() -> str:
 
 
 def format_storage(
-    java: Sequence[str], properties: Path, cluster_id: str, folders: Sequence[Path], scram_users: Mapping[str, str]
+    java: Sequence[str],
+    properties: Path,
+    cluster_id: str,
+    folders: Sequence[Path],
+    scram_users: Mapping[str, str],
 ) -> None:
     """Format ``folders``, the data folder of node 0, 1, ...; ``properties`` are those of node 0.
 
-    The nodes of a cluster differ only by their node id and directory id, so the tool, a JVM of its own, runs once.
+    The nodes of a cluster differ only by their node id and directory id, so the tool, a JVM of its own,
+    runs once.
 
     :raises Failed: the tool refused; its words are the evidence
     """
