@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -13,21 +12,6 @@ class Run(NamedTuple):
 
     source: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
-
-
-def runs_of(offsets: Iterable[int]) -> tuple[Run, ...]:
-    """Rising source offsets as runs without gaps."""
-    runs: list[Run] = []
-    start = following = -1
-    for offset in offsets:
-        if offset != following:
-            if following > start:
-                runs.append(Run(start, following - start))
-            start = offset
-        following = offset + 1
-    if following > start:
-        runs.append(Run(start, following - start))
-    return tuple(runs)
 
 
 class How(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from drkit.wire.chunk import Chunk, How, runs_of
+from drkit.wire.chunk import Chunk, How, Run
 from drkit.wire.records import Piece, build
 
 
@@ -31,10 +31,26 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
         return
     yield Chunk(
         data,
-        runs_of(record.offset for record in records),
+        runs_of(records),
         len(records),
-        max(record.timestamp for record in records),
-        records[-1].offset + 1,
+        max(time for _, time, _ in records),
+        records[-1][0] + 1,
         recipe.leader_epoch,
         recipe.how,
     )
+
+
+def runs_of(records: Sequence[Piece]) -> tuple[Run, ...]:
+    """The source offsets of records, which rise, as runs without gaps."""
+    first, last = records[0][0], records[-1][0]
+    if last - first == len(records) - 1:
+        return (Run(first, len(records)),)
+    runs: list[Run] = []
+    start = following = first
+    for offset, _, _ in records:
+        if offset != following:
+            runs.append(Run(start, following - start))
+            start = offset
+        following = offset + 1
+    runs.append(Run(start, following - start))
+    return tuple(runs)

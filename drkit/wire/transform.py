@@ -7,175 +7,170 @@ LogAppendTime, a cut) is taken apart and rebuilt, and small batches are joined.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from drkit.wire.aborted import AbortedTransactions
-from drkit.wire.chunk import Chunk, DropReason, How, Run, Transformed
-from drkit.wire.codecs import crc32c
-from drkit.wire.header import CODEC_BITS, CRC_START, LOG_APPEND_TIME_BIT, BatchHeader, CorruptBatch, split
+from drkit.wire.chunk import DropReason, How, Transformed
+from drkit.wire.codecs import CODEC_NAMES, crc32c
+from drkit.wire.forward import forward
+from drkit.wire.header import (
+    CONTROL_BIT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    CorruptBatch,
+    check_start,
+    read_header,
+)
+from drkit.wire.merge import Group, Usual
 from drkit.wire.rebuild import Recipe, rebuild
-from drkit.wire.records import Piece, pieces
+from drkit.wire.records import pieces
 
-_OFFSET: Final = Struct(">q")
-_LEADER_EPOCH: Final = Struct(">i")
-_ATTRIBUTES: Final = Struct(">h")
-
-
-class _Waiting(NamedTuple):
-    """A small batch that may be joined with the next ones; ``records`` when it had to be taken apart."""
-
-    header: BatchHeader
-    batch: memoryview
-    records: list[Piece] | None
-    how: How
+_NO_END: Final = 1 << 63
+_PLAIN: Final = frozenset(
+    bits | codec for bits in (0, DELETE_HORIZON_BIT) for codec in range(len(CODEC_NAMES))
+)
+"""Attributes of batches that need no closer look."""
+_PLAIN_TRANSACTIONAL: Final = _PLAIN | {bits | TRANSACTIONAL_BIT for bits in _PLAIN}
+"""The same when nothing was aborted."""
 
 
 class _Pass:
-    """One call of :func:`transform`."""
+    """One call of :func:`transform`; its fields are that function's arguments."""
 
-    def __init__(  # noqa: PLR0913 - the knobs of transform, passed on once
+    def __init__(
         self,
+        buffer: bytes,
         position: int,
-        end: int | None,
+        end: int,
         aborted: Sequence[tuple[int, int]],
-        skip_producer_ids: frozenset[int],
-        merge_below: int,
-        merge_up_to: int,
-        max_batch_bytes: int,
+        skip: frozenset[int],
+        below: int,
+        up_to: int,
+        largest: int,
     ) -> None:
+        self._buffer = buffer
         self._position = position
         self._end = end
         self._aborted = AbortedTransactions(aborted)
-        self._skip = skip_producer_ids
-        self._merge_below = merge_below
-        self._merge_up_to = min(merge_up_to, max_batch_bytes)
-        self._max_batch_bytes = max_batch_bytes
-        self._waiting: list[_Waiting] = []
-        self._waiting_bytes = 0
+        self._skip = skip
+        self._below = below
+        self._largest = largest
         self.done = Transformed(next_source=position)
+        self.group = Group(buffer, self.done, up_to, largest)
+        plain = _PLAIN if aborted else _PLAIN_TRANSACTIONAL
+        self._usual = Usual(plain, skip, below - LENGTH_END - 1, end)
+        self._low = -1
 
-    def take(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Handle the next batch; False when it lies at or behind the end."""
-        self._check(header, batch)
-        if self._end is not None and header.base_offset >= self._end:
-            return False
-        self.done.leader_epoch = header.leader_epoch
-        reason = self._reason_to_drop(header, batch)
-        if reason is None:
-            self._copy(header, batch)
+    def run(self) -> None:
+        """All whole batches up to the end."""
+        buffer, unpack, longest = self._buffer, HEADER.unpack_from, self._usual.longest
+        at, size = 0, len(self._buffer)
+        while at + HEADER_SIZE <= size:
+            fields = unpack(buffer, at)
+            if fields[1] <= longest:
+                after = self._splice(at)
+                if after > at:
+                    at = after
+                    continue
+            stop = at + check_start(buffer, at, size)
+            if stop == at or not self._take(at, stop, BatchHeader._make(fields)):
+                break
+            at = stop
         else:
-            start = header.base_offset
-            if reason is not DropReason.BEFORE_POSITION:
-                start = max(start, self._position)
-            self.done.drop(start, self._cut(header.next_offset), reason)
-        self.done.next_source = max(self.done.next_source, self._cut(header.next_offset))
+            check_start(buffer, at, size)
+        self.group.flush()
+
+    def _splice(self, at: int) -> int:
+        after = self.group.splice(at, max(self._low, self._position), self._usual)
+        if after > at:
+            self._seen(read_header(self._buffer, self.group.last))
+        return after
+
+    def _seen(self, header: BatchHeader) -> None:
+        self._low = header.next_offset
+        self.done.leader_epoch = header.leader_epoch
+        self.done.next_source = max(self.done.next_source, min(header.next_offset, self._end))
+
+    def _take(self, at: int, stop: int, header: BatchHeader) -> bool:
+        """Handle the batch between two positions; False when it lies at or behind the end."""
+        covered = self._buffer[at + CRC_START : stop]
+        self._check(header, covered)
+        if header.base_offset >= self._end:
+            return False
+        reason = self._reason_to_drop(at, header)
+        if reason is None:
+            self._copy(at, header, covered)
+        elif reason is DropReason.BEFORE_POSITION:
+            self.done.drop(header.base_offset, header.next_offset, reason)
+        else:
+            start = max(header.base_offset, self._position)
+            self.done.drop(start, min(header.next_offset, self._end), reason)
+        self._seen(header)
         return True
 
-    def _cut(self, offset: int) -> int:
-        return offset if self._end is None else min(offset, self._end)
-
-    def _check(self, header: BatchHeader, batch: memoryview) -> None:
-        if crc32c(bytes(batch[CRC_START:])) != header.crc:
+    def _check(self, header: BatchHeader, covered: bytes) -> None:
+        if crc32c(covered) != header.crc:
             raise CorruptBatch(header.base_offset, "CRC-32C does not match")
-        if header.count < 0 or header.last_offset_delta < 0 or header.count > header.last_offset_delta + 1:
+        if not 0 <= header.count <= header.last_offset_delta + 1:
             reason = f"{header.count} records in {header.last_offset_delta + 1} offsets"
             raise CorruptBatch(header.base_offset, reason)
+        if header.base_offset < self._low:
+            raise CorruptBatch(header.base_offset, f"it begins before {self._low}, the end of the last one")
 
-    def _reason_to_drop(self, header: BatchHeader, batch: memoryview) -> DropReason | None:
-        self._aborted.advance(header.last_offset)
-        if header.is_control:
-            self._aborted.end(header, batch)
+    def _reason_to_drop(self, at: int, header: BatchHeader) -> DropReason | None:
+        attributes = header.attributes
+        if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+            self._aborted.advance(header.last_offset)
+            if attributes & CONTROL_BIT:
+                self._aborted.end(header, memoryview(self._buffer)[at : at + header.size])
         if header.last_offset < self._position:
             return DropReason.BEFORE_POSITION
-        if header.is_control:
+        if attributes & CONTROL_BIT:
             return DropReason.CONTROL
         if self._aborted.hides(header):
             return DropReason.ABORTED
         if header.producer_id in self._skip:
             return DropReason.LOOP
-        return DropReason.EMPTY if header.count == 0 else None
+        return None if header.count else DropReason.EMPTY
 
-    def _copy(self, header: BatchHeader, batch: memoryview) -> None:
-        how = self._how(header)
-        records: list[Piece] | None = None
-        if how is not How.FORWARDED:
-            start, end = self._position, self._cut(header.next_offset)
-            records = [record for record in pieces(header, batch) if start <= record.offset < end]
-            if not records:
-                self.done.drop(max(start, header.base_offset), end, DropReason.EMPTY)
-                return
-        if header.size >= self._merge_below:
-            self.flush()
-            self._emit(_Waiting(header, batch, records, how))
+    def _copy(self, at: int, header: BatchHeader, covered: bytes) -> None:
+        how, small = self._how(header), header.size < self._below
+        if how is How.FORWARDED and not small:
+            self.group.flush()
+            self.done.chunks.append(forward(header, covered))
             return
-        if self._waiting and (
-            self._waiting[0].header.codec != header.codec
-            or self._waiting_bytes + header.size > self._merge_up_to
-        ):
-            self.flush()
-        self._waiting.append(_Waiting(header, batch, records, how))
-        self._waiting_bytes += header.size
+        low, high = self._position, min(header.next_offset, self._end)
+        records = pieces(header, memoryview(self._buffer)[at : at + header.size])
+        if how is How.SLICED:
+            records = [record for record in records if low <= record[0] < high]
+        if not records:
+            self.done.drop(max(low, header.base_offset), high, DropReason.EMPTY)
+        elif small:
+            self.group.add(at, header, records, how)
+        else:
+            self.group.flush()
+            recipe = Recipe(header.codec, header.leader_epoch, self._largest, how)
+            self.done.chunks += rebuild(records, recipe)
 
     def _how(self, header: BatchHeader) -> How:
-        if header.base_offset < self._position or (self._end is not None and header.last_offset >= self._end):
+        if header.base_offset < self._position or header.last_offset >= self._end:
             return How.SLICED
         if header.count != header.last_offset_delta + 1:
             return How.RENUMBERED
         if header.attributes & LOG_APPEND_TIME_BIT:
             return How.REBUILT
-        if header.size > self._max_batch_bytes and header.count > 1:
+        if header.size > self._largest and header.count > 1:
             return How.REBUILT
         return How.FORWARDED
 
-    def flush(self) -> None:
-        """Finish the group of small batches."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if not waiting:
-            return
-        if len(waiting) == 1:
-            self._emit(waiting[0])
-            return
-        records: list[Piece] = []
-        for item in waiting:
-            records += pieces(item.header, item.batch) if item.records is None else item.records
-        last = waiting[-1].header
-        self.done.chunks += rebuild(
-            records, Recipe(last.codec, last.leader_epoch, self._max_batch_bytes, How.MERGED)
-        )
 
-    def _emit(self, item: _Waiting) -> None:
-        header = item.header
-        if item.records is None:
-            self.done.chunks.append(forward(header, item.batch))
-        else:
-            recipe = Recipe(header.codec, header.leader_epoch, self._max_batch_bytes, item.how)
-            self.done.chunks += rebuild(item.records, recipe)
-
-
-def forward(header: BatchHeader, batch: memoryview) -> Chunk:
-    """The batch with the fields of its old place cleared: base offset, leader epoch, attributes.
-
-    A delete horizon needs no more than its bit cleared: the base timestamp is then the horizon and the
-    records' deltas are relative to it, so the sum remains each record's own time.
-    """
-    data = bytearray(batch)
-    _OFFSET.pack_into(data, 0, 0)
-    _LEADER_EPOCH.pack_into(data, 12, -1)
-    _ATTRIBUTES.pack_into(data, CRC_START, header.attributes & CODEC_BITS)
-    count = header.count
-    return Chunk(
-        data,
-        (Run(header.base_offset, count),),
-        count,
-        header.max_timestamp,
-        header.base_offset + count,
-        header.leader_epoch,
-        How.FORWARDED,
-    )
-
-
-def transform(  # noqa: PLR0913 - one pure function with everything it depends on
+def transform(
     buffer: bytes | bytearray | memoryview,
     *,
     position: int,
@@ -200,9 +195,15 @@ def transform(  # noqa: PLR0913 - one pure function with everything it depends o
     Raises CorruptBatch, before anything of this answer is used: a checksum that does not match, a header
     that contradicts its records, a message format before 2.
     """
-    work = _Pass(position, end, aborted, skip_producer_ids, merge_below, merge_up_to, max_batch_bytes)
-    for header, batch in split(buffer):
-        if not work.take(header, batch):
-            break
-    work.flush()
+    work = _Pass(
+        buffer if isinstance(buffer, bytes) else bytes(buffer),
+        position,
+        _NO_END if end is None else end,
+        aborted,
+        skip_producer_ids,
+        merge_below,
+        merge_up_to,
+        max_batch_bytes,
+    )
+    work.run()
     return work.done

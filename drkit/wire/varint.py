@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
+_MORE: Final = 0x80
+_SEVEN: Final = 0x7F
+_LAST_SHIFT: Final = 63
+
 
 def varint(number: int) -> bytes:
     """``number`` (any signed 64-bit value) as a varint."""
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
+    while rest > _SEVEN:
+        out.append(rest & _SEVEN | _MORE)
         rest >>= 7
     out.append(rest)
     return bytes(out)
 
 
-VARINTS: Final = tuple(varint(number) for number in range(16384))
-"""The encoding of small numbers, which are nearly all there are in a batch: offset deltas, time deltas, lengths."""
+VARINTS: Final = tuple(varint(number) for number in range(8192 + 8192))
+"""The encodings of small numbers: nearly all offset deltas, time deltas and lengths there are in a batch."""
 
 
 def short_varint(number: int) -> bytes:
@@ -26,19 +30,19 @@ def short_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at`` and the position behind it. Raises IndexError at the end, ValueError past 10 bytes."""
+    """The number at ``at`` and the position behind it.
+
+    Raises IndexError at the end of the data, ValueError past 10 bytes.
+    """
     byte = data[at]
     at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    raw = byte & 0x7F
+    raw = byte & _SEVEN
     shift = 7
-    while True:
+    while byte >= _MORE:
+        if shift > _LAST_SHIFT:
+            raise ValueError("varint is longer than 10 bytes")
         byte = data[at]
         at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), at
+        raw |= (byte & _SEVEN) << shift
         shift += 7
-        if shift > 63:
-            raise ValueError("varint is longer than 10 bytes")
+    return (raw >> 1) ^ -(raw & 1), at
