@@ -1,0 +1,23 @@
+"""What the user wants: drkit.toml as one settings model."""
+
+from drkit.config.cluster import ClusterSettings
+from drkit.config.flow import FlowSettings
+from drkit.config.loader import Loaded, load, read
+from drkit.config.settings import (
+    DrillSettings,
+    FailoverSettings,
+    RepointSettings,
+    Settings,
+)
+
+__all__ = [
+    "ClusterSettings",
+    "DrillSettings",
+    "FailoverSettings",
+    "FlowSettings",
+    "Loaded",
+    "RepointSettings",
+    "Settings",
+    "load",
+    "read",
+]

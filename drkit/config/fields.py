@@ -1,0 +1,36 @@
+"""What the tables of drkit.toml have in common."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from drkit.topology import split_list
+
+
+def _listed(value: object) -> object:
+    return split_list(value) if isinstance(value, str) else value
+
+
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise PydanticCustomError("regex", "not a regular expression: {why}", {"why": str(error)}) from error
+    return pattern
+
+
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], BeforeValidator(_listed)]
+"""Whole-name regular expressions: an array, or one string with commas as MM2 writes it."""
+
+Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+"""A cluster's name in this file. It becomes part of topic names, so no separator may occur in it."""
+
+
+class Strict(BaseModel):
+    """A table in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)

@@ -1,0 +1,103 @@
+"""One direction of replication."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from drkit.config.fields import Alias, Patterns, Strict
+from drkit.topology import (
+    DEFAULT_GROUPS_EXCLUDE,
+    DEFAULT_TOPICS_EXCLUDE,
+    IdentityNaming,
+    NameFilter,
+    Naming,
+    PrefixNaming,
+    is_internal_topic,
+)
+
+_KIB = 1024
+_MIB = 1024 * 1024
+_BROKER_DEFAULT = -1
+
+
+class FlowSettings(Strict):
+    """One direction of replication."""
+
+    source: Alias
+    target: Alias
+    topics: Patterns = (".*",)
+    topics_exclude: Patterns = DEFAULT_TOPICS_EXCLUDE
+    groups: Patterns = (".*",)
+    groups_exclude: Patterns = DEFAULT_GROUPS_EXCLUDE
+    naming: Literal["identity", "prefix"] = "identity"
+    separator: Annotated[str, Field(pattern=r"^[._-]$")] = "."
+    """Between alias and topic in prefixed names."""
+
+    tasks: PositiveInt = 2
+    buckets: PositiveInt = 16
+    """Partitions of the offset map and transactional ids of bulk mode. Fixed once the flow has run."""
+    epoch_seconds: PositiveFloat = 300.0
+    refresh_topics_interval_seconds: PositiveFloat = 10.0
+    replication_factor: int | None = None
+    """None: as on the source; −1: the target brokers' default."""
+
+    on_source_gap: Literal["continue", "stop"] = "continue"
+    """Retention removed records before they were copied."""
+    on_source_recreated: Literal["stop", "new_generation"] = "stop"
+    on_target_deleted: Literal["stop", "new_generation"] = "stop"
+
+    fetch_max_bytes: PositiveInt = 16 * _MIB
+    fetch_partition_max_bytes: PositiveInt = 2 * _MIB
+    fetch_max_wait_ms: PositiveInt = 500
+    produce_request_bytes: PositiveInt = _MIB
+    produce_in_flight: PositiveInt = 5
+    merge_below_bytes: int = Field(16 * _KIB, ge=0)
+    """Batches smaller than this are joined; 0 joins none."""
+    merge_up_to_bytes: PositiveInt = 256 * _KIB
+    bulk_commit_seconds: PositiveFloat = 2.0
+    bulk_commit_bytes: PositiveInt = 32 * _MIB
+    checkpoint_interval_seconds: PositiveFloat = 5.0
+
+    @field_validator("replication_factor")
+    @classmethod
+    def _some_replicas(cls, value: int | None) -> int | None:
+        if value is not None and value < 1 and value != _BROKER_DEFAULT:
+            raise PydanticCustomError("replicas", "must be at least 1, or -1 for the brokers' default", {})
+        return value
+
+    @model_validator(mode="after")
+    def _two_clusters(self) -> Self:
+        if self.source == self.target:
+            raise PydanticCustomError("same", "source and target are both '{alias}'", {"alias": self.source})
+        return self
+
+    @property
+    def name(self) -> str:
+        """``source->target``, as on the command line."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def naming_policy(self) -> Naming:
+        """How topics are called on the target."""
+        return (PrefixNaming if self.naming == "prefix" else IdentityNaming)(self.source, self.separator)
+
+    @property
+    def topic_filter(self) -> NameFilter:
+        """The user's choice of source topics; :meth:`copies` also knows what never travels."""
+        return NameFilter(self.topics, self.topics_exclude)
+
+    @property
+    def group_filter(self) -> NameFilter:
+        """The user's choice of consumer groups."""
+        return NameFilter(self.groups, self.groups_exclude)
+
+    def copies(self, topic: str) -> bool:
+        """Whether this flow copies a topic of its source: chosen, not internal, and no loop."""
+        return (
+            self.topic_filter.accepts(topic)
+            and not is_internal_topic(topic)
+            and not self.naming_policy.comes_from(topic, self.target)
+        )

@@ -1,0 +1,102 @@
+"""``${env:NAME}``, ``${file:PATH}`` and ``${file:PATH:KEY}`` in any text of the configuration.
+
+The last is Kafka's FileConfigProvider (KIP-297): a key of a properties file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+import re
+from typing import Any, Final, NamedTuple
+
+_REFERENCE: Final = re.compile(r"\$\{(?P<provider>[A-Za-z]+):(?P<what>[^}]*)\}")
+
+_PROVIDERS: Final = "use ${env:NAME}, ${file:PATH} or ${file:PATH:KEY}"
+
+
+class Problem(NamedTuple):
+    """Something wrong at one place of the configuration, and what to do."""
+
+    at: str
+    what: str
+    hint: str = ""
+
+
+class Interpolated(NamedTuple):
+    """The document with references replaced, where values came from, what could not be found."""
+
+    document: Any
+    origins: dict[str, str]
+    problems: list[Problem]
+
+
+def interpolate(document: Any, folder: Path, env: Mapping[str, str]) -> Interpolated:
+    """Replace all references.
+
+    :param folder: relative paths start here
+    """
+    walk = _Walk(folder, env)
+    return Interpolated(walk.value(document, ""), walk.origins, walk.problems)
+
+
+def place(parent: str, key: str | int) -> str:
+    """The name of a child, as in ``flows[0].topics``; keys with dots are quoted."""
+    if isinstance(key, int):
+        return f"{parent}[{key}]"
+    name = f'"{key}"' if "." in key else key
+    return f"{parent}.{name}" if parent else name
+
+
+class _Walk:
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.env = env
+        self.origins: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.providers: dict[str, Callable[[str], str]] = {"env": self._env, "file": self._file}
+
+    def value(self, value: Any, at: str) -> Any:
+        if isinstance(value, dict):
+            return {k: self.value(v, place(at, k)) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.value(v, place(at, i)) for i, v in enumerate(value)]
+        return self._text(value, at) if isinstance(value, str) else value
+
+    def _text(self, text: str, at: str) -> str:
+        def replace(match: re.Match[str]) -> str:
+            provider, what = match["provider"], match["what"]
+            try:
+                found = self.providers[provider](what)
+            except KeyError:
+                self.problems.append(Problem(at, f"${{{provider}:...}} is unknown", _PROVIDERS))
+            except LookupError as error:
+                self.problems.append(Problem(at, str(error)))
+            except (OSError, UnicodeDecodeError) as error:
+                self.problems.append(Problem(at, f"cannot read {what}: {_reason(error)}"))
+            else:
+                self.origins[at] = match[0]
+                return found
+            return ""
+
+        return _REFERENCE.sub(replace, text)
+
+    def _env(self, name: str) -> str:
+        if name not in self.env:
+            raise LookupError(f"environment variable {name} is not set")
+        return self.env[name]
+
+    def _file(self, what: str) -> str:
+        path, _, key = what.partition(":")
+        text = (self.folder / path).read_text(encoding="utf-8")
+        if not key:
+            return text.rstrip("\r\n")
+        for line in text.splitlines():
+            name, separator, value = line.partition("=")
+            if separator and name.strip() == key:
+                return value.strip()
+        raise LookupError(f"{path} has no key '{key}'")
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -1,0 +1,145 @@
+"""From a TOML file to :class:`Settings`, or to an error that names every problem and its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import os
+from pathlib import Path
+import tomllib
+from typing import Any, Final, NamedTuple, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from drkit.config.closest import suggestion
+from drkit.config.interpolate import Problem, interpolate, place
+from drkit.config.settings import Settings
+from drkit.errors import ConfigError
+
+CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
+DEFAULT_FILE: Final = "drkit.toml"
+
+
+class Loaded(NamedTuple):
+    """Settings and where they come from."""
+
+    settings: Settings
+    path: Path
+    origins: dict[str, str]
+    """Place → the reference it was read through, as in ``${env:PASSWORD}``."""
+    written: frozenset[str]
+    """Places that stand in the file; all others are defaults."""
+
+
+def load(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a file, of ``DRKIT_CONFIG``, or of ``./drkit.toml``.
+
+    :raises ConfigError: no file, not TOML, or settings that cannot be
+    """
+    return read(path, env).settings
+
+
+def read(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Loaded:
+    """Like :func:`load`, with the origin of every value."""
+    file = find(path, env)
+    document = _parse(file)
+    filled = interpolate(document, file.parent, env)
+    _refuse(file, filled.problems)
+    try:
+        settings = Settings.model_validate(filled.document)
+    except ValidationError as error:
+        # `from None`: pydantic's own text repeats the input, and with it passwords.
+        raise _problems(file, _translated(error)) from None
+    _refuse(file, (Problem(*found) for found in settings.disagreements()))
+    return Loaded(settings, file, filled.origins, frozenset(_places(document, "")))
+
+
+def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
+    """The configuration file to read. Raises ConfigError when there is none."""
+    named = path or env.get(CONFIG_VARIABLE)
+    file = Path(named or DEFAULT_FILE)
+    if file.is_file():
+        return file
+    if named:
+        source = "--config" if path else CONFIG_VARIABLE
+        raise ConfigError(
+            "the configuration file does not exist", where=str(file), evidence=f"named by {source}"
+        )
+    raise ConfigError(
+        "no configuration",
+        where=str(file.absolute()),
+        evidence=f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}",
+        hint="name a file with --config FILE, or see it work without one: drkit demo",
+    )
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            "the configuration is not valid TOML", where=str(file), evidence=str(error)
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("the configuration cannot be read", where=str(file), evidence=str(error)) from error
+
+
+def _refuse(file: Path, problems: Iterable[Problem]) -> None:
+    if found := list(problems):
+        raise _problems(file, found)
+
+
+def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
+    if len(problems) == 1:
+        at, what, hint = problems[0]
+        return ConfigError(what, where=f"{file}: {at}" if at else str(file), hint=hint)
+    lines = [f"{p.at}: {p.what}" + (f" ({p.hint})" if p.hint else "") for p in problems]
+    return ConfigError(
+        f"the configuration has {len(problems)} problems", where=str(file), evidence="\n".join(lines)
+    )
+
+
+def _translated(error: ValidationError) -> list[Problem]:
+    return [
+        _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _problem(location: tuple[str | int, ...], kind: str, message: str) -> Problem:
+    at = ""
+    for step in location:
+        if step != "[key]":
+            at = place(at, step)
+    if kind == "extra_forbidden":
+        return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
+    if kind == "missing":
+        return Problem(at, "this setting is needed")
+    return Problem(at, message[:1].lower() + message[1:])
+
+
+def _known(location: tuple[str | int, ...]) -> list[str]:
+    """Names of the settings of the table at this place."""
+    model: Any = Settings
+    for step in location:
+        fields = model.model_fields if _is_model(model) else {}
+        # Below a name comes its type; below an index or a table's key, the element's type.
+        model = fields[step].annotation if step in fields else _element(model)
+    return [f for f in model.model_fields if f != "alias"] if _is_model(model) else []
+
+
+def _element(annotation: Any) -> Any:
+    return next((a for a in get_args(annotation) if _is_model(a)), None)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _places(value: Any, at: str) -> Iterable[str]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _places(child, place(at, key))
+    elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+        for i, child in enumerate(value):
+            yield from _places(child, place(at, i))
+    else:
+        yield at

@@ -1,0 +1,24 @@
+"""Which settings nobody may read over a shoulder, and how they look instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import re
+from typing import Final
+
+MASK: Final = "********"
+
+# `sasl.oauthbearer.token.endpoint.url` is an address; `ssl.keystore.key` is a private key in PEM.
+_SECRET: Final = re.compile(
+    r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem", re.IGNORECASE
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting with this name must not be shown."""
+    return _SECRET.search(name) is not None
+
+
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with every secret value hidden."""
+    return {name: MASK if is_secret(name) else value for name, value in properties.items()}

@@ -1,0 +1,122 @@
+"""The settings model: typed, frozen, and consistent once it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveFloat, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from drkit.config.closest import suggestion
+from drkit.config.cluster import ClusterSettings
+from drkit.config.fields import Alias, Patterns, Strict
+from drkit.config.flow import FlowSettings
+from drkit.errors import ConfigError
+from drkit.topology import Route, collision, rings
+
+
+class RepointSettings(Strict):
+    """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
+
+    kind: Literal["file", "command", "webhook", "configmap", "print"]
+    path: str | None = None
+    command: tuple[str, ...] | None = None
+    url: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = {"file": "path", "command": "command", "webhook": "url", "configmap": "name"}.get(self.kind)
+        if needed and not getattr(self, needed):
+            raise PydanticCustomError(
+                "incomplete", "kind '{kind}' needs '{key}'", {"kind": self.kind, "key": needed}
+            )
+        return self
+
+
+class FailoverSettings(Strict):
+    """Who decides, what loss is acceptable, who is told."""
+
+    mode: Literal["approve", "auto"] = "approve"
+    rpo_seconds: PositiveFloat = 30.0
+    repoint: tuple[RepointSettings, ...] = ()
+
+
+class DrillSettings(Strict):
+    """A rehearsal by the calendar."""
+
+    name: Annotated[str, Field(min_length=1)]
+    cron: Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]
+    """Five fields: minute, hour, day of month, month, day of week."""
+    groups: Patterns = (".*",)
+
+
+class Settings(Strict):
+    """All of drkit.toml."""
+
+    clusters: dict[Alias, ClusterSettings] = Field(default_factory=dict)
+    flows: tuple[FlowSettings, ...] = ()
+    failover: FailoverSettings = FailoverSettings()
+    drills: tuple[DrillSettings, ...] = ()
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _named_by_their_table(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {k: {"alias": k, **v} if isinstance(v, Mapping) else v for k, v in value.items()}
+
+    def cluster(self, alias: str) -> ClusterSettings:
+        """The cluster of this alias. Raises ConfigError naming the closest one."""
+        try:
+            return self.clusters[alias]
+        except KeyError:
+            raise ConfigError(
+                f"there is no cluster '{alias}'", where="clusters", hint=suggestion(alias, self.clusters)
+            ) from None
+
+    def flow(self, name: str) -> FlowSettings:
+        """The flow ``source->target``. Raises ConfigError naming the closest one."""
+        wanted = name.replace(" ", "")
+        for flow in self.flows:
+            if flow.name == wanted:
+                return flow
+        raise ConfigError(
+            f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
+        )
+
+    def disagreements(self) -> list[tuple[str, str, str]]:
+        """What no single table shows: (where, what, hint), empty when all fits together."""
+        return [*self._unknown_aliases(), *self._twice(), *self._endless()]
+
+    def _unknown_aliases(self) -> list[tuple[str, str, str]]:
+        return [
+            (f"flows[{i}].{side}", f"there is no cluster '{alias}'", suggestion(alias, self.clusters))
+            for i, flow in enumerate(self.flows)
+            for side, alias in (("source", flow.source), ("target", flow.target))
+            if alias not in self.clusters
+        ]
+
+    def _twice(self) -> list[tuple[str, str, str]]:
+        found = []
+        for (i, a), (j, b) in combinations(enumerate(self.flows), 2):
+            if a.name == b.name:
+                what = f"flows[{i}] is already {a.name}"
+                found.append((f"flows[{j}]", what, "join their topics into one flow"))
+            elif topic := collision(_route(a), _route(b)):
+                what = f"{a.name} and {b.name} would both write topic '{topic}' of {a.target}"
+                found.append((f"flows[{j}].topics", what, 'choose disjoint topics, or naming = "prefix"'))
+        return found
+
+    def _endless(self) -> list[tuple[str, str, str]]:
+        return [
+            ("flows", f"records would circle for ever: {' -> '.join((*ring, ring[0]))}", "break the ring")
+            for ring in rings([_route(f) for f in self.flows])
+        ]
+
+
+def _route(flow: FlowSettings) -> Route:
+    return Route(flow.source, flow.target, flow.topic_filter, flow.naming_policy)

@@ -1,0 +1,66 @@
+"""Topic and group filters: lists of whole-match regular expressions, exclude wins (as in MirrorMaker 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+import re
+from typing import Final
+
+DEFAULT_TOPICS_EXCLUDE: Final = (r".*[\-\.]internal", r".*\.replica", r"__.*", r"drkit-.*")
+"""MirrorMaker 2's ``topics.exclude`` and drkit's own topics."""
+
+DEFAULT_GROUPS_EXCLUDE: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
+"""MirrorMaker 2's ``groups.exclude``."""
+
+# Bookkeeping of one cluster is meaningless, or harmful, on another, whatever a filter says.
+_INTERNAL: Final = re.compile(
+    r"__consumer_offsets|__transaction_state|__share_group_state|__cluster_metadata|__remote_log_metadata"
+    r"|drkit-.*\.internal|mm2-.*\.internal|.*\.checkpoints\.internal"
+)
+
+
+def is_internal_topic(topic: str) -> bool:
+    """True for topics in which Kafka, MirrorMaker 2 or drkit keep their own state: never copied."""
+    return _INTERNAL.fullmatch(topic) is not None
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The items of a comma list as Kafka's configuration writes it; an empty text is an empty list."""
+    return tuple(item for part in text.split(",") if (item := part.strip()))
+
+
+@dataclass(frozen=True)
+class NameFilter:
+    """Accepts a name that matches one of ``include`` as a whole and none of ``exclude``.
+
+    An empty ``include`` accepts nothing, as in MirrorMaker 2.
+    """
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    def accepts(self, name: str) -> bool:
+        """Whether this name passes. Raises ``re.error`` for a pattern that is no regular expression."""
+        return _matches(self._include, name) and not _matches(self._exclude, name)
+
+    def select(self, names: Iterable[str]) -> list[str]:
+        """The names that pass, sorted."""
+        return sorted(name for name in names if self.accepts(name))
+
+    @cached_property
+    def _include(self) -> re.Pattern[str] | None:
+        return _joined(self.include)
+
+    @cached_property
+    def _exclude(self) -> re.Pattern[str] | None:
+        return _joined(self.exclude)
+
+
+def _joined(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
+
+
+def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
+    return pattern is not None and pattern.fullmatch(name) is not None

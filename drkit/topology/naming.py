@@ -1,0 +1,80 @@
+"""What a topic of the source is called on the target, and back (MM2: ``ReplicationPolicy``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+MAX_TOPIC_NAME: Final = 249
+"""Longest topic name Kafka accepts (``Topic.MAX_NAME_LENGTH``)."""
+
+_HEARTBEATS: Final = "heartbeats"
+
+
+class Naming(Protocol):
+    """The naming policy of one flow."""
+
+    def downstream(self, topic: str) -> str:
+        """The target's name of a source topic."""
+
+    def upstream(self, topic: str) -> str | None:
+        """The source's name of a target topic; None when this flow cannot have written it."""
+
+    def comes_from(self, topic: str, alias: str) -> bool:
+        """Whether the name of a source topic says that it was replicated from cluster ``alias``.
+
+        Copying such a topic to ``alias`` would let it circle and its name grow without end.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixNaming:
+    """``orders`` of ``primary`` becomes ``primary.orders`` (MM2's DefaultReplicationPolicy)."""
+
+    source: str
+    separator: str = "."
+
+    def downstream(self, topic: str) -> str:
+        """The target's name: prefixed with the source's alias."""
+        return f"{self.source}{self.separator}{topic}"
+
+    def upstream(self, topic: str) -> str | None:
+        """The source's name, None without our prefix."""
+        prefix = f"{self.source}{self.separator}"
+        return topic[len(prefix) :] if topic.startswith(prefix) and topic != prefix else None
+
+    def comes_from(self, topic: str, alias: str) -> bool:
+        """Whether ``alias`` is a hop in the name, as in ``alias.x.orders`` or ``x.alias.orders``."""
+        return alias in topic.split(self.separator)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityNaming:
+    """Topics keep their names, so that applications work unchanged after a failover.
+
+    Heartbeats are the exception, as in MM2's IdentityReplicationPolicy: both clusters have their own topic
+    ``heartbeats``, and the copy must be told from it. MM2 prefixes every name that merely *ends* in
+    ``heartbeats``; here ``device-heartbeats`` keeps its name.
+    """
+
+    source: str
+    separator: str = "."
+
+    def downstream(self, topic: str) -> str:
+        """The same name; heartbeats are prefixed with the source's alias."""
+        return self._prefix.downstream(topic) if self._beats(topic) else topic
+
+    def upstream(self, topic: str) -> str | None:
+        """The same name; of heartbeats only those with our prefix are ours."""
+        return self._prefix.upstream(topic) if self._beats(topic) else topic
+
+    def comes_from(self, topic: str, alias: str) -> bool:
+        """Names tell nothing here, except for heartbeats; batches carry their origin in the producer id."""
+        return self._beats(topic) and self._prefix.comes_from(topic, alias)
+
+    @property
+    def _prefix(self) -> PrefixNaming:
+        return PrefixNaming(self.source, self.separator)
+
+    def _beats(self, topic: str) -> bool:
+        return topic == _HEARTBEATS or topic.endswith(self.separator + _HEARTBEATS)
