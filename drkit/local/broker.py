@@ -33,7 +33,13 @@ class LocalBroker:
     """
 
     def __init__(
-        self, node_id: int, folder: Path, command: Sequence[str], ask_at: tuple[str, int], *, attached: bool = True
+        self,
+        node_id: int,
+        folder: Path,
+        command: Sequence[str],
+        ask_at: tuple[str, int],
+        *,
+        attached: bool = True,
     ) -> None:
         self.node_id = node_id
         self.folder = folder
@@ -75,8 +81,7 @@ class LocalBroker:
         self._pid = self._told_pid(self._process) if self._attached else self._process.pid
 
     def _told_pid(self, process: subprocess.Popen[bytes]) -> int:
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
+        line = process.stdout.readline().strip() if process.stdout else b""
         if not line:
             raise Failed("a broker could not be launched", where=str(self.console), evidence=self.log_tail())
         return int(line)
@@ -100,7 +105,9 @@ class LocalBroker:
             return
         tail = self.log_tail()
         kind = PortTaken if "BindException" in tail or "Address already in use" in tail else Failed
-        raise kind("a broker ended while it started", where=self.name, evidence=tail, hint=f"its logs: {self.folder}")
+        raise kind(
+            "a broker ended while it started", where=self.name, evidence=tail, hint=f"its logs: {self.folder}"
+        )
 
     def log_tail(self) -> str:
         """The end of its logs."""

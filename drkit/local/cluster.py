@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 import shutil
 import tempfile
@@ -10,12 +11,14 @@ import time
 from types import TracebackType
 from typing import Self
 
-from drkit.errors import ConfigError, Failed
+from drkit.errors import ConfigError
 from drkit.local.broker import LocalBroker, PortTaken
 from drkit.local.jars import Progress, default_cache
-from drkit.local.node import PROPERTIES_FILE, prepare_broker
+from drkit.local.link import Link
+from drkit.local.node import PROPERTIES_FILE, Runtime, prepare_broker
 from drkit.local.ports import PortReservation
 from drkit.local.runtime import find_runtime
+from drkit.local.security import Certificate, make_certificate
 from drkit.local.spec import ADMIN, ClusterSpec, NodeAddresses, reserve_addresses
 from drkit.local.storage import format_storage, random_kafka_uuid
 
@@ -48,7 +51,9 @@ class LocalCluster:
         self._progress = progress
         self._attached = attached
         self._ports = PortReservation()
+        self._links: dict[str, Link] = {}
         self._nodes: list[NodeAddresses] = []
+        self._certificate: Certificate | None = None
 
     def start(self) -> Self:
         """Start all brokers at once; returns when every one of them answers and sees all others.
@@ -56,10 +61,10 @@ class LocalCluster:
         :raises Failed: not ready in two minutes, or a broker ended; the error names the logs, which are kept
         :raises ConfigError: no usable Java
         """
-        java = find_runtime(self._cache or default_cache(), self._progress).command(self.spec)
+        runtime = find_runtime(self._cache or default_cache(), self._progress)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                self._start_once(java)
+                self._start_once(runtime)
             except PortTaken:
                 self._kill_all()
                 if attempt == _ATTEMPTS:
@@ -72,13 +77,15 @@ class LocalCluster:
                 return self
         raise AssertionError("unreachable")
 
-    def _start_once(self, java: list[str]) -> None:
+    def _start_once(self, runtime: Runtime) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._reserve_ports()
+        self._reserve_addresses()
+        self._certificate = make_certificate(runtime.java, self.folder) if self.spec.tls else None
+        java = runtime.command(self.spec)
+        write = partial(prepare_broker, certificate=self._certificate, attached=self._attached)
         self.brokers = [
-            prepare_broker(self.spec, node, self._nodes, self.folder, java, attached=self._attached)
-            for node in range(self.spec.brokers)
+            write(self.spec, node, self._nodes, self.folder, java) for node in range(self.spec.brokers)
         ]
         format_storage(
             java,
@@ -92,9 +99,17 @@ class LocalCluster:
             broker.start()
         self.wait_ready(_START_SECONDS)
 
-    def _reserve_ports(self) -> None:
+    def _reserve_addresses(self) -> None:
+        self._release_addresses()
+        self._links = {role: Link(f"{self.spec.name}-{role}") for role in self.spec.linked}
+        self._nodes = [
+            reserve_addresses(self.spec, self._ports, self._links) for _ in range(self.spec.brokers)
+        ]
+
+    def _release_addresses(self) -> None:
+        for link in self._links.values():
+            link.close()
         self._ports.release()
-        self._nodes = [reserve_addresses(self.spec, self._ports) for _ in range(self.spec.brokers)]
 
     def wait_ready(self, timeout: float = _START_SECONDS) -> None:
         """Return when every broker answers and sees every other one unfenced.
@@ -109,7 +124,7 @@ class LocalCluster:
     def stop(self, *, keep_logs: bool = False) -> None:
         """End all brokers at once and remove the temporary folder."""
         self._kill_all()
-        self._ports.release()
+        self._release_addresses()
         if self._own_folder and not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -121,6 +136,10 @@ class LocalCluster:
         """The broker with this node id (0, 1, ...)."""
         return self.brokers[node_id]
 
+    def link(self, role: str) -> Link:
+        """The link in front of a role's listeners, for roles in ``ClusterSpec.linked``."""
+        return self._links[role]
+
     def bootstrap(self, role: str = "CLIENT") -> str:
         """``bootstrap.servers`` for clients of a role.
 
@@ -128,7 +147,10 @@ class LocalCluster:
         """
         if role not in self.spec.listeners:
             raise ConfigError(
-                "no such listener", where=f"cluster {self.spec.name}", evidence=role, hint=", ".join(self.spec.listeners)
+                "no such listener",
+                where=f"cluster {self.spec.name}",
+                evidence=role,
+                hint=f"there are: {', '.join(self.spec.listeners)}",
             )
         return ",".join(f"{node.host}:{node.advertise[role]}" for node in self._nodes)
 
@@ -138,7 +160,17 @@ class LocalCluster:
         if self.spec.protocol != "PLAINTEXT":
             found["security.protocol"] = self.spec.protocol
         if self.spec.sasl:
-            found |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": self.spec.users[user]}
+            found |= {
+                "sasl.mechanism": mechanism,
+                "sasl.username": user,
+                "sasl.password": self.spec.users[user],
+            }
+        if self._certificate:
+            # Kafka's names (KIP-651); librdkafka calls the same file ssl.ca.location.
+            found |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(self._certificate.authority),
+            }
         return found
 
     def __enter__(self) -> Self:
@@ -159,5 +191,3 @@ def start_together(*clusters: LocalCluster) -> None:
         for cluster in clusters:
             cluster.stop(keep_logs=True)
         raise errors[0]
-
-

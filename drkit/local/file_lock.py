@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of this file, which is made if it is missing; ``on_wait`` is called when another holds it."""
+    """Hold the lock of this file, made if it is missing; ``on_wait`` is called when another holds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lock:
         try:

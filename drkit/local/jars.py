@@ -106,7 +106,9 @@ class JarCache:
         waiting = "waiting for another process that fetches Kafka's jars"
         return locked(self.root / "locks" / f"{name}.lock", lambda: self.progress(waiting))
 
-    def _fetch(self, folder: Path, modules: Sequence[Module], known: Mapping[str, str], damaged: list[str]) -> None:
+    def _fetch(
+        self, folder: Path, modules: Sequence[Module], known: Mapping[str, str], damaged: list[str]
+    ) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         ivy_cache = self.root / "ivy"
         for name in damaged:
@@ -117,7 +119,9 @@ class JarCache:
             stop=stop_after_attempt(4),
             wait=wait_exponential(multiplier=2, max=20),
             retry=retry_if_exception_type(_FetchFailed),
-            before_sleep=lambda state: self.progress(f"fetching failed, attempt {state.attempt_number}: again soon"),
+            before_sleep=lambda state: self.progress(
+                f"fetching failed, attempt {state.attempt_number}: again soon"
+            ),
             reraise=True,
         )
         # Ivy keeps no promise for two writers of one cache, and two sets share it.
@@ -198,12 +202,16 @@ def _ivy_jar() -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return jar
-    raise ConfigError("pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark")
+    raise ConfigError(
+        "pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark"
+    )
 
 
 def _read_manifest(folder: Path) -> dict[str, str]:
     try:
-        return {str(name): str(digest) for name, digest in json.loads((folder / _MANIFEST).read_text()).items()}
+        return {
+            str(name): str(digest) for name, digest in json.loads((folder / _MANIFEST).read_text()).items()
+        }
     except (OSError, ValueError, AttributeError):
         return {}  # never fetched, or the manifest itself is damaged: either way fetch
 
@@ -223,4 +231,5 @@ def _sha256(file: Path) -> str:
 if __name__ == "__main__":
     import sys
 
-    classpath(progress=lambda line: print(line, file=sys.stderr))
+    # `make setup` calls this, so that the first test does not wait for a download.
+    classpath(progress=lambda line: print(line, file=sys.stderr))  # noqa: T201  there is no command line here

@@ -50,5 +50,5 @@ def _major_version(java: str) -> int:
     # Java 8 says "1.8.0_x", every later one says "17.0.15" or "24".
     match = re.search(r'version "(?:1\.)?(\d+)', said)
     if match is None:
-        raise ConfigError("cannot tell the version of this Java", where=java, evidence=said[:200], hint=_INSTALL)
+        raise ConfigError("this Java tells no version", where=java, evidence=said[:200], hint=_INSTALL)
     return int(match.group(1))

@@ -1,11 +1,11 @@
 """Run one command and end it when the process that asked for it is gone, however that happened.
 
-Run as a script: ``python -I -S launcher.py COMMAND...`` with a pipe as standard input whose other end the parent keeps.
-It prints the command's process id on standard output and exits with the command's exit code.
+Run as a script: ``python -I -S launcher.py COMMAND...`` with a pipe as standard input whose other end the
+parent keeps. It prints the command's process id on standard output and exits with the command's exit code.
 
 Why a process of its own: the kernel's parent-death signal fires when the *thread* that forked ends, so a
-broker started from a worker thread would die with that thread. Here the forking thread is this process's only one, and
-the end of the real parent is seen as the end of the pipe, or as a new parent of ours.
+broker started from a worker thread would die with that thread. Here the forking thread is this process's
+only one, and the end of the real parent is seen as the end of the pipe, or as a new parent of ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _become(command: list[str], launcher: int, prctl: object) -> None:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
         signal.set_wakeup_fd(-1)
-        os.execv(command[0], command)
+        os.execv(command[0], command)  # noqa: S606  a JVM, as asked for
     finally:
         os._exit(127)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from drkit.local.broker import LocalBroker
 from drkit.local.ports import HOST
+from drkit.local.security import Certificate
 from drkit.local.spec import INTERNAL, ClusterSpec, NodeAddresses, broker_properties
 
 # C1 only and the serial collector: half the start time of the defaults on two cores.
@@ -38,7 +39,9 @@ class Runtime(NamedTuple):
     def command(self, spec: ClusterSpec) -> list[str]:
         """The JVM's command line up to the main class."""
         # "auto": an archive that does not fit this Java or these jars is ignored, not an error.
-        shared = ["-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}"] if self.archive else ["-Xshare:auto"]
+        shared = ["-Xshare:auto"]
+        if self.archive:
+            shared.append(f"-XX:SharedArchiveFile={self.archive}")
         return [str(self.java), *_JVM, f"-Xmx{spec.heap}", *shared, *spec.jvm, "-cp", self.classpath]
 
 
@@ -49,12 +52,13 @@ def prepare_broker(
     folder: Path,
     java: Sequence[str],
     *,
+    certificate: Certificate | None = None,
     attached: bool = True,
 ) -> LocalBroker:
-    """Write the files of one node into ``folder``/broker-N; nothing runs yet and the data is not formatted."""
+    """Write the files of one node into ``folder``/broker-N; nothing runs or is formatted yet."""
     home = folder / f"broker-{node_id}"
     home.mkdir(parents=True)
-    properties = broker_properties(spec, node_id, nodes, home / "data", None)
+    properties = broker_properties(spec, node_id, nodes, home / "data", certificate)
     file = home / PROPERTIES_FILE
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     log4j = home / "log4j2.xml"

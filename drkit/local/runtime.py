@@ -1,8 +1,8 @@
 """Java, Kafka's jars and an archive of loaded classes: what every local broker runs on.
 
-The archive (class data sharing, JEP 350) holds what a broker loads while it starts, parsed and verified; with it a
-broker starts in about half the time and 40 MB less. It is made once per Java and jar set by a broker that only
-starts and stops.
+The archive (class data sharing, JEP 350) holds what a broker loads while it starts, parsed and verified;
+with it a broker starts in about half the time and 40 MB less. It is made once per Java and jar set by a
+broker that only starts and stops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
     """
     plain = Runtime(find_java(), classpath(cache, progress))
     archive = cache / "classes" / f"{_identity(plain)}.jsa"
-    with locked(cache / "locks" / "classes.lock", lambda: progress("waiting for another process that prepares Kafka")):
+    with locked(
+        cache / "locks" / "classes.lock", lambda: progress("waiting for another process that prepares Kafka")
+    ):
         if not archive.exists():
             progress("preparing Kafka to start faster (once; about ten seconds)")
             try:
@@ -46,7 +48,7 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
 
 
 def _identity(runtime: Runtime) -> str:
-    # The JVM checks name, time and size of every jar against the archive, so they are its identity, with the Java.
+    # The JVM checks name and time of every jar against the archive, so they are its identity, with the Java.
     digest = hashlib.sha256(str(runtime.java.resolve()).encode())
     release = runtime.java.resolve().parent.parent / "release"
     if release.exists():
@@ -64,7 +66,9 @@ def _train(runtime: Runtime, archive: Path) -> None:
         nodes = [reserve_addresses(spec, ports)]
         java = runtime.command(spec)
         broker = prepare_broker(spec, 0, nodes, Path(scratch), [*java, f"-XX:ArchiveClassesAtExit={fresh}"])
-        format_storage(java, broker.folder / PROPERTIES_FILE, random_kafka_uuid(), [broker.folder / "data"], {})
+        format_storage(
+            java, broker.folder / PROPERTIES_FILE, random_kafka_uuid(), [broker.folder / "data"], {}
+        )
         ports.before_listen(nodes[0].listen.values())
         try:
             broker.start()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
+from drkit.local.link import Link
 from drkit.local.ports import HOST, PortReservation
+from drkit.local.security import Certificate
 
 INTERNAL = "INTERNAL"
 """Between brokers, and to ask whether one is ready: always plain text on the loopback interface."""
@@ -62,14 +65,21 @@ class NodeAddresses:
     advertise: Mapping[str, int]
 
 
-def reserve_addresses(spec: ClusterSpec, ports: PortReservation) -> NodeAddresses:
-    """Ports for all listeners of one more node."""
+def reserve_addresses(
+    spec: ClusterSpec, ports: PortReservation, links: Mapping[str, Link] = MappingProxyType({})
+) -> NodeAddresses:
+    """Ports for all listeners of one more node, and its routes through the links (by role)."""
     listen = {name: ports.reserve() for name in (*spec.listeners, INTERNAL, CONTROLLER)}
-    return NodeAddresses(HOST, listen, listen)
+    routed = {role: link.add_route(HOST, listen[role]) for role, link in links.items()}
+    return NodeAddresses(HOST, listen, listen | routed)
 
 
 def broker_properties(
-    spec: ClusterSpec, node_id: int, nodes: Sequence[NodeAddresses], data: Path, keystore: Path | None
+    spec: ClusterSpec,
+    node_id: int,
+    nodes: Sequence[NodeAddresses],
+    data: Path,
+    certificate: Certificate | None = None,
 ) -> dict[str, str]:
     """The ``server.properties`` of one node."""
     node = nodes[node_id]
@@ -93,8 +103,8 @@ def broker_properties(
     }
     if spec.sasl:
         found |= _sasl(spec)
-    if spec.tls and keystore:
-        found |= _tls(spec, keystore)
+    if certificate:
+        found |= _tls(spec, certificate)
     if spec.authorizer:
         found |= _authorizer(spec)
     return found | dict(spec.properties)
@@ -118,8 +128,11 @@ def _small_and_quick(brokers: int) -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         # The default of 2 s is how long a started broker stays fenced.
         "broker.heartbeat.interval.ms": "250",
+        # Votes between processes of one machine take no second.
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.election.backoff.max.ms": "500",
         # A killed broker can come back only when its old session has ended; the default is 9 s.
-        "broker.session.timeout.ms": "6000",
+        "broker.session.timeout.ms": "4000",
         "num.network.threads": "1",
         "num.io.threads": "4",
         # The default of 128 MiB is allocated at the start, out of our small heap.
@@ -143,12 +156,14 @@ def _sasl(spec: ClusterSpec) -> dict[str, str]:
     return found
 
 
-def _tls(spec: ClusterSpec, keystore: Path) -> dict[str, str]:
+def _tls(spec: ClusterSpec, certificate: Certificate) -> dict[str, str]:
     found = {}
     for name in spec.listeners:
-        prefix = f"listener.name.{name.lower()}."
-        found[prefix + "ssl.keystore.type"] = "PEM"
-        found[prefix + "ssl.keystore.location"] = str(keystore)
+        prefix = f"listener.name.{name.lower()}.ssl."
+        found[prefix + "keystore.type"] = "PKCS12"
+        found[prefix + "keystore.location"] = str(certificate.keystore)
+        found[prefix + "keystore.password"] = certificate.password
+        found[prefix + "key.password"] = certificate.password
     return found
 
 
