@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
+
+from drkit.wire.header import COUNT_AT, LAST_OFFSET_DELTA_AT, CorruptBatch
+
+_INT: Final = Struct(">i")
 
 
 class Run(NamedTuple):
@@ -74,6 +79,19 @@ class Chunk:
     def size(self) -> int:
         """Bytes of the batch."""
         return len(self.data)
+
+
+def check_sound(chunk: Chunk) -> None:
+    """The rule nothing may leave ``transform`` without: counts, offsets and runs agree.
+
+    A broker refuses a batch whose count is not its last offset delta + 1, and the offset map trusts the runs.
+    Raises CorruptBatch.
+    """
+    (last_offset_delta,) = _INT.unpack_from(chunk.data, LAST_OFFSET_DELTA_AT)
+    (count,) = _INT.unpack_from(chunk.data, COUNT_AT)
+    if not last_offset_delta + 1 == count == chunk.count == sum([run.count for run in chunk.runs]):
+        reason = f"{count} records, last offset delta {last_offset_delta}, runs {chunk.runs}"
+        raise CorruptBatch(chunk.runs[0].source, f"the chunk made of it contradicts itself: {reason}")
 
 
 @dataclass(slots=True)

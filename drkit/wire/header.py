@@ -28,6 +28,9 @@ CRC_AT: Final = 17
 CRC_START: Final = 21
 """First byte that the CRC covers: the attributes."""
 
+LAST_OFFSET_DELTA_AT: Final = 23
+COUNT_AT: Final = 57
+
 PRODUCER_AT: Final = 43
 """Position of producer id, producer epoch and base sequence."""
 

@@ -29,8 +29,12 @@ _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _LEAST_RECORD: Final = 6
 """Attributes, both deltas, no key, no value, no headers: a byte each."""
-_HEADS: Final = tuple(b"\x00" + delta for delta in VARINTS)
-"""A record's attributes and timestamp delta, by the delta."""
+_EARLIEST: Final = 2048
+_HEADS: Final = (
+    *(b"\x00" + varint(delta) for delta in range(-_EARLIEST, 0)),
+    *(b"\x00" + delta for delta in VARINTS),
+)
+"""A record's attributes and timestamp delta; a delta of 0 is at ``_EARLIEST``: 2 s back, 16 s forward."""
 
 
 class Record(NamedTuple):
@@ -185,10 +189,10 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
         raise ValueError("a batch needs a record")
     base_time = records[0][1]
     times = [time for _, time, _ in records]
-    try:
-        # An index below zero would silently read the table from its end.
-        parts = _join_short(records, base_time) if min(times) >= base_time else _join_any(records, base_time)
-    except IndexError:
+    parts = None
+    if min(times) - base_time >= -_EARLIEST:  # an index below zero would read the table from its end
+        parts = _join_short(records, base_time)
+    if parts is None:
         parts = _join_any(records, base_time)
     if codec:
         parts = [_BLANK, compress(codec, b"".join(parts[1:]))]
@@ -200,15 +204,18 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
     return batch
 
 
-def _join_short(records: Sequence[Piece], base_time: int) -> list[bytes]:
-    """Times not before the base. Raises IndexError for numbers that are not in the table."""
-    sizes, heads = VARINTS, _HEADS
+def _join_short(records: Sequence[Piece], base_time: int) -> list[bytes] | None:
+    """The usual way; None when a number is not in its table."""
+    sizes, heads, zero = VARINTS, _HEADS, _EARLIEST - base_time
     parts = [_BLANK]
     extend = parts.extend
-    for number, (_, time, body) in enumerate(records):
-        head = heads[time - base_time]
-        offset = sizes[number]
-        extend((sizes[len(head) + len(offset) + len(body)], head, offset, body))
+    try:
+        for number, (_, time, body) in enumerate(records):
+            head = heads[time + zero]
+            offset = sizes[number]
+            extend((sizes[len(head) + len(offset) + len(body)], head, offset, body))
+    except IndexError:
+        return None
     return parts
 
 

@@ -20,7 +20,11 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-VARINTS: Final = tuple(varint(number) for number in range(8192 + 8192))
+VARINTS: Final = (
+    *(bytes((2 * number,)) for number in range(64)),
+    *(bytes((2 * number & _SEVEN | _MORE, number >> 6)) for number in range(64, 8192)),
+    *(bytes((2 * number & _SEVEN | _MORE, number >> 6 & _SEVEN | _MORE, 1)) for number in range(8192, 16384)),
+)
 """The encodings of small numbers: nearly all offset deltas, time deltas and lengths there are in a batch."""
 
 
