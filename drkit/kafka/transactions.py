@@ -50,12 +50,18 @@ async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
     )
-    answer = await cluster.send(request)
-    if answer.error_code:
-        raise TransactionFailed(
-            "no producer id was given", code=answer.error_code, where=cluster.alias, evidence=str(answer)
-        )
-    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+    answer = None
+    for _ in range(_PATIENCE):
+        answer = await cluster.send(request)
+        if not answer.error_code:
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        if answer.error_code not in _RETRY:
+            break
+        await cluster.loop.sleep(_PAUSE_SECONDS)  # a broker just started has no block of ids yet
+    code = answer.error_code if answer is not None else -1
+    raise TransactionFailed(
+        "no producer id was given", code=code, where=cluster.alias, evidence=f"Kafka error code {code}"
+    )
 
 
 class Transactions:

@@ -180,22 +180,22 @@ class BulkAppender:
         request = produce_request(appends, transactional_id=self._transactions.transactional_id)
         future = await task.links.produce.queue(request, node, task.send_deadline())
         done = Future()
-        future.add_callback(lambda answer: self._answered(answer, answers, done))
-        future.add_errback(lambda error: self._failed(error, answers, done))
+        future.add_callback(task.guarded(self._answered, answers, done))
+        future.add_errback(task.guarded(self._failed, answers, done))
         self._requests.append(done)
         task.counters.requests += 1
         task.counters.batches += len(chunks)
         return size
 
     @staticmethod
-    def _answered(answer: Any, answers: dict[tuple[Any, int], Future], done: Future) -> None:
+    def _answered(answers: dict[tuple[Any, int], Future], done: Future, answer: Any) -> None:
         for topic in answer.responses:
             for r in topic.partition_responses:
                 answers[topic.topic_id, r.index].success(r)
         done.success(None)
 
     @staticmethod
-    def _failed(error: BaseException, answers: dict[tuple[Any, int], Future], done: Future) -> None:
+    def _failed(answers: dict[tuple[Any, int], Future], done: Future, error: BaseException) -> None:
         for future in answers.values():
             future.failure(error)
         done.success(None)

@@ -33,16 +33,19 @@ class Signal:
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._future = Future()
+        self._waiters: list[Future] = []
 
     def set(self) -> None:
         """Wake those who wait."""
-        done, self._future = self._future, Future()
-        done.success(None)
+        waiters, self._waiters = self._waiters, []
+        for future in waiters:
+            if not future.is_done:
+                future.success(None)
 
     async def wait(self, seconds: float) -> None:
         """Wait for a change, at most some seconds."""
-        future = self._future
+        future = Future()
+        self._waiters.append(future)
         timer = self._loop.net.call_later(seconds, lambda: future.is_done or future.success(None))
         try:
             await future
@@ -121,7 +124,8 @@ class TaskContext:
     """Something can go on: data arrived, was acknowledged, or a state changed."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Told whenever a partition may have something to append."""
-    queued_bytes: int = 0
+    failure: BaseException | None = None
+    """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
         self.changed = Signal(self.links.loop)
@@ -154,6 +158,18 @@ class TaskContext:
         """End the epoch; the first reason stands."""
         self.ending = self.ending or how
         self.changed.set()
+
+    def guarded(self, function: Callable[..., None], *args: object) -> Callable[[Any], None]:
+        """A callback whose exception ends the task; the event loop itself would only log it."""
+
+        def call(result: Any) -> None:
+            try:
+                function(*args, result)
+            except BaseException as error:  # noqa: BLE001 - raised again by the task itself
+                self.failure = self.failure or error
+                self.changed.set()
+
+        return call
 
     def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
         """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""

@@ -111,6 +111,8 @@ class CopyTask:
         self._parts.append(task.loop.spawn(follow_control, task))
 
     def _follow_leaders(self) -> None:
+        if self.task.failure is not None:
+            raise self.task.failure
         for part in self._parts:
             if part.failed():
                 raise part.exception

@@ -126,7 +126,7 @@ class Fetcher:
                 p = places.get((topic.topic_id, data.partition_index))
                 if p is None or wanted[p].generation != p.generation or p.state is State.STOPPED:
                     continue
-                if data.error_code or data.diverging_epoch.end_offset >= 0:
+                if data.error_code or data.diverging_epoch is not None:
                     troubled = True
                     self._in_session.pop(p, None)
                     await source_trouble(self._task, p, data)
@@ -159,8 +159,8 @@ class Fetcher:
 
 async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> None:
     """A source partition answered with an error or with a shorter history than ours."""
-    diverged = data.diverging_epoch.end_offset
-    if diverged >= 0:
+    if data.diverging_epoch is not None:
+        diverged = data.diverging_epoch.end_offset
         task.emit(
             "source_diverged", p, copied_up_to=p.fetch_position, source_history_ends=diverged,
             leader_epoch=data.diverging_epoch.epoch,

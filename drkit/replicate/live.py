@@ -116,8 +116,8 @@ class LiveAppender:
         except RawError as error:
             self._lost(round_, error)
             return
-        future.add_callback(lambda answer: self._answer(round_, answer))
-        future.add_errback(lambda error: self._lost(round_, error))
+        future.add_callback(task.guarded(self._answer, round_))
+        future.add_errback(task.guarded(self._lost, round_))
 
     def _finished(self) -> None:
         self._requests -= 1
