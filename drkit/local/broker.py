@@ -29,25 +29,15 @@ class LocalBroker:
 
     :param folder: its data, its properties and its logs
     :param ask_at: host and port of its INTERNAL listener
-    :param attached: whether it must end when the starting process ends, however that happens
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        folder: Path,
-        command: Sequence[str],
-        ask_at: tuple[str, int],
-        *,
-        attached: bool = True,
-    ) -> None:
+    def __init__(self, node_id: int, folder: Path, command: Sequence[str], ask_at: tuple[str, int]) -> None:
         self.node_id = node_id
         self.folder = folder
         self.log = folder / "server.log"
         self.console = folder / "console.log"
         self._command = list(command)
         self._ask_at = ask_at
-        self._attached = attached
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
         self._frozen = False
@@ -66,19 +56,22 @@ class LocalBroker:
         """Launch the process, without waiting until it is ready."""
         if self.running:
             raise Failed("this broker runs already", where=self.name)
-        command = self._command
-        if self._attached:
-            command = [sys.executable, "-I", "-S", launcher.__file__, *command]
         with self.console.open("ab") as console:
             self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE if self._attached else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self._attached else console,
+                [sys.executable, "-I", "-S", launcher.__file__, *self._command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=console,
                 start_new_session=True,  # Ctrl-C at a terminal is for the tool, which then stops its brokers
             )
         self._frozen = False
-        self._pid = self._told_pid(self._process) if self._attached else self._process.pid
+        self._pid = self._told_pid(self._process)
+
+    def detach(self) -> None:
+        """Let it live on when this process ends; until then it dies with us, however we end."""
+        if self._process and self._process.stdin:
+            self._process.stdin.write(launcher.DETACH)
+            self._process.stdin.flush()
 
     def _told_pid(self, process: subprocess.Popen[bytes]) -> int:
         line = process.stdout.readline().strip() if process.stdout else b""

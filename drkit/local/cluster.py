@@ -11,6 +11,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from drkit.errors import ConfigError
 from drkit.local.broker import LocalBroker, PortTaken
 from drkit.local.jars import Progress, default_cache
@@ -30,7 +32,8 @@ class LocalCluster:
     """Start, stop and hurt a cluster; a context manager.
 
     :param folder: where to keep everything; without one a temporary folder that :meth:`stop` removes
-    :param attached: brokers end when this process ends, however that happens
+
+    Brokers end when this process ends, however that happens, unless :meth:`detach` was called.
     """
 
     def __init__(
@@ -40,7 +43,6 @@ class LocalCluster:
         folder: Path | None = None,
         cache: Path | None = None,
         progress: Progress = lambda _line: None,
-        attached: bool = True,
     ) -> None:
         self.spec = spec
         self.cluster_id = random_kafka_uuid()
@@ -49,7 +51,6 @@ class LocalCluster:
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"drkit-{spec.name}-"))
         self._cache = cache
         self._progress = progress
-        self._attached = attached
         self._ports = PortReservation()
         self._links: dict[str, Link] = {}
         self._nodes: list[NodeAddresses] = []
@@ -62,28 +63,25 @@ class LocalCluster:
         :raises ConfigError: no usable Java
         """
         runtime = find_runtime(self._cache or default_cache(), self._progress)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._start_once(runtime)
-            except PortTaken:
-                self._kill_all()
-                if attempt == _ATTEMPTS:
-                    raise
-                self._progress("a port was taken by somebody else: again with other ports")
-            except BaseException:
-                self._kill_all()
-                raise
-            else:
-                return self
-        raise AssertionError("unreachable")
+        with_other_ports = Retrying(
+            stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(PortTaken), reraise=True
+        )
+        try:
+            with_other_ports(self._start_once, runtime)
+        except BaseException:
+            self.stop(keep_logs=True)
+            raise
+        return self
 
     def _start_once(self, runtime: Runtime) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        self.kill()
+        for old in self.folder.glob("broker-*"):
+            shutil.rmtree(old)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._reserve_addresses()
         self._certificate = make_certificate(runtime.java, self.folder) if self.spec.tls else None
         java = runtime.command(self.spec)
-        write = partial(prepare_broker, certificate=self._certificate, attached=self._attached)
+        write = partial(prepare_broker, certificate=self._certificate)
         self.brokers = [
             write(self.spec, node, self._nodes, self.folder, java) for node in range(self.spec.brokers)
         ]
@@ -123,14 +121,37 @@ class LocalCluster:
 
     def stop(self, *, keep_logs: bool = False) -> None:
         """End all brokers at once and remove the temporary folder."""
-        self._kill_all()
+        self.kill()
         self._release_addresses()
         if self._own_folder and not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _kill_all(self) -> None:
+    def kill(self) -> None:
+        """SIGKILL every broker; their data stays for :meth:`restart`."""
         for broker in self.brokers:
             broker.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP every broker."""
+        for broker in self.brokers:
+            broker.freeze()
+
+    def resume(self) -> None:
+        """SIGCONT every broker."""
+        for broker in self.brokers:
+            broker.resume()
+
+    def restart(self) -> None:
+        """Start every broker that does not run, with its data; returns when all are ready."""
+        for broker in self.brokers:
+            if not broker.running:
+                broker.start()
+        self.wait_ready()
+
+    def detach(self) -> None:
+        """Let the brokers live on when this process ends."""
+        for broker in self.brokers:
+            broker.detach()
 
     def broker(self, node_id: int) -> LocalBroker:
         """The broker with this node id (0, 1, ...)."""
@@ -184,10 +205,12 @@ class LocalCluster:
 
 def start_together(*clusters: LocalCluster) -> None:
     """Start clusters in parallel; when one fails, all are stopped and its error is raised."""
-    with ThreadPoolExecutor(len(clusters)) as pool:
-        started = [pool.submit(cluster.start) for cluster in clusters]
-    errors = [error for each in started if (error := each.exception())]
-    if errors:
+    try:
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            started = [pool.submit(cluster.start) for cluster in clusters]
+        for each in started:
+            each.result()
+    except BaseException:
         for cluster in clusters:
             cluster.stop(keep_logs=True)
-        raise errors[0]
+        raise

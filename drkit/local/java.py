@@ -14,7 +14,7 @@ from drkit.errors import ConfigError
 OLDEST_JAVA = 17
 """Kafka 4 brokers need Java 17 (KIP-1013)."""
 
-_INSTALL = "install a Java 17 or newer runtime (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+_INSTALL = "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
 
 
 def find_java(env: Mapping[str, str] = os.environ) -> Path:

@@ -16,6 +16,9 @@ import select
 import signal
 import sys
 
+DETACH = b"d"
+"""Written by the parent: from now on the command lives on without it."""
+
 _PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 1.0
 
@@ -53,10 +56,13 @@ def _become(command: list[str], launcher: int, prctl: object) -> None:
 
 
 def _wait(child: int, parent: int, wake: int) -> int:
+    watched = [wake, 0]
     while True:
-        ready, _, _ = select.select([0, wake], [], [], _LOOK_SECONDS)
+        ready, _, _ = select.select(watched, [], [], _LOOK_SECONDS)
+        if 0 in ready and os.read(0, 1) == DETACH:
+            watched = [wake]
         # A fork of the parent may hold the pipe open: the changed parent id tells the truth then.
-        if (0 in ready and not os.read(0, 1)) or os.getppid() != parent:
+        elif 0 in watched and (0 in ready or os.getppid() != parent):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return 1

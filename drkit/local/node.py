@@ -53,7 +53,6 @@ def prepare_broker(
     java: Sequence[str],
     *,
     certificate: Certificate | None = None,
-    attached: bool = True,
 ) -> LocalBroker:
     """Write the files of one node into ``folder``/broker-N; nothing runs or is formatted yet."""
     home = folder / f"broker-{node_id}"
@@ -65,4 +64,4 @@ def prepare_broker(
     log4j.write_text(_LOG4J)
     command = [*java, f"-Dlog4j2.configurationFile={log4j}", f"-Ddrkit.log={home / 'server.log'}"]
     asked = (HOST, nodes[node_id].listen[INTERNAL])
-    return LocalBroker(node_id, home, [*command, "kafka.Kafka", str(file)], asked, attached=attached)
+    return LocalBroker(node_id, home, [*command, "kafka.Kafka", str(file)], asked)
