@@ -1,0 +1,90 @@
+"""What is copied: one frozen description per throughput scenario and per latency rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+PARTITIONS: Final = 8
+"""Partitions of every benchmark topic: enough to spread evenly over two tasks."""
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What issue 3 demands of drkit, as a multiple of MM2's figure measured in the same round."""
+
+    throughput: float
+    cpu: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One kind of data: how the source topic is filled and what drkit has to reach on it."""
+
+    key: str
+    title: str
+    records: int
+    """Records written to the source in full mode, aborted ones included."""
+    quick_records: int
+    record_bytes: int
+    codec: str
+    goal: Goal
+    batch_records: int | None = None
+    """Records per source batch; None leaves the batching to the producer's defaults."""
+    transaction_records: int | None = None
+    aborted_in_ten: int = 0
+    """Of ten transactions, how many are aborted."""
+    age_ms: int = 0
+    """How far in the past the record timestamps lie."""
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic, the same on both clusters (identity naming)."""
+        return f"bench-{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """One latency measurement: a steady stream of records of one size."""
+
+    per_second: int
+    record_bytes: int = 200
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic, the same on both clusters."""
+        return f"bench-pace-{self.per_second}"
+
+
+SCENARIOS: Final = (
+    Scenario("a", "1 KB records, lz4", 1_000_000, 100_000, 1000, "lz4", Goal(4.0, 8.0)),
+    Scenario("b", "100 B records, lz4", 5_000_000, 600_000, 100, "lz4", Goal(4.0, 8.0)),
+    Scenario(
+        "c",
+        "1-record batches, uncompressed",
+        1_000_000,
+        100_000,
+        100,
+        "none",
+        Goal(2.0, 4.0),
+        batch_records=1,
+    ),
+    Scenario(
+        "d",
+        "transactions of 500 records, 30 % aborted",
+        2_000_000,
+        200_000,
+        250,
+        "lz4",
+        Goal(3.0),
+        transaction_records=500,
+        aborted_in_ten=3,
+    ),
+    Scenario(
+        "e", "first copy, 3 years old", 2_500_000, 250_000, 250, "lz4", Goal(3.0), age_ms=3 * 365 * DAY_MS
+    ),
+)
+
+PACES: Final = (Pace(200), Pace(5_000))

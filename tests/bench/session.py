@@ -1,0 +1,167 @@
+"""One benchmark session: two clusters, every scenario loaded once, every replicator measured in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+import os
+from pathlib import Path
+from typing import Final
+
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.spec import ClusterSpec
+from tests.bench import latency, throughput
+from tests.bench.load import fill
+from tests.bench.peers.replicator import Flow, Peer, ReplicatorDied, running
+from tests.bench.report import PacedRun, Run
+from tests.bench.scenarios import SCENARIOS, Pace, Scenario
+from tests.bench.topics import EndOffsets, Topics, count_records
+
+BROKER: Final = {
+    "log.segment.delete.delay.ms": "1000",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+}
+"""Kafka's own thread numbers, and the disk space of a finished run back at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    peers: Sequence[Peer]
+    scenarios: Sequence[Scenario]
+    paces: Sequence[Pace]
+    rounds: int
+    quick: bool
+    window_seconds: float
+    warm_up_seconds: float
+    epoch_seconds: float | None
+    """drkit's epoch length in the latency runs; throughput runs use its default."""
+
+
+@dataclass(slots=True)
+class Session:
+    """The clusters and what was measured on them so far."""
+
+    plan: Plan
+    source: LocalCluster
+    target: LocalCluster
+    folder: Path
+    tell: Callable[[str], None]
+    runs: list[Run] = field(default_factory=list)
+    paced: list[PacedRun] = field(default_factory=list)
+
+    def measure(self) -> None:
+        """Run the whole plan; a replicator that fails costs its own figure only."""
+        self._warm_brokers()
+        for scenario in self.plan.scenarios:
+            self._throughput(scenario)
+        for pace in self.plan.paces:
+            self._latency(pace)
+
+    def _warm_brokers(self) -> None:
+        """Let the brokers' JVMs compile their paths, or the first replicator would pay for it."""
+        self.tell("warming up the brokers")
+        warm = replace(SCENARIOS[0], key="warm")
+        for cluster in (self.source, self.target):
+            Topics(cluster.bootstrap()).create(warm.topic)
+            fill(cluster.bootstrap(), warm, warm.quick_records)
+            count_records(cluster.bootstrap(), warm.topic)
+        self._wipe()
+
+    def _wipe(self, keep: str = "") -> None:
+        """Back to a fresh target and a source that holds the scenario's data only."""
+        Topics(self.target.bootstrap()).wipe(set())
+        Topics(self.source.bootstrap()).wipe({keep})
+
+    def _throughput(self, scenario: Scenario) -> None:
+        records = scenario.quick_records if self.plan.quick else scenario.records
+        self.tell(f"({scenario.key}) {scenario.title}: writing {records:,} records")
+        Topics(self.source.bootstrap()).create(scenario.topic)
+        expected = fill(self.source.bootstrap(), scenario, records)
+        for number in range(1, self.plan.rounds + 1):
+            for peer in self.plan.peers:
+                self._wipe(scenario.topic)
+                self._throughput_run(scenario, peer, number, expected)
+        self._wipe()
+
+    def _throughput_run(self, scenario: Scenario, peer: Peer, number: int, expected: int) -> None:
+        flow = self._flow(scenario.topic, scenario.codec, f"{scenario.key}-{number}-{peer.name}")
+        ends = EndOffsets(self.target.bootstrap(), scenario.topic)
+        run = Run(scenario, peer.name, number, None, expected=expected)
+        try:
+            with running(peer, flow) as replicator:
+                result = throughput.measure(
+                    replicator, ends, expected, self._broker_pids(), os.cpu_count() or 1
+                )
+        except (ReplicatorDied, TimeoutError) as error:
+            run = replace(run, failure=str(error))
+        else:
+            copied = count_records(self.target.bootstrap(), scenario.topic) if number == 1 else None
+            run = replace(run, result=result, copied=copied)
+        self.runs.append(run)
+        self.tell(f"    round {number} {peer.name}: {_brief(run)}")
+
+    def _latency(self, pace: Pace) -> None:
+        for number in range(1, (1 if self.plan.quick else self.plan.rounds) + 1):
+            for peer in self.plan.peers:
+                self._wipe()
+                Topics(self.source.bootstrap()).create(pace.topic)
+                self._latency_run(pace, peer, number)
+        self._wipe()
+
+    def _latency_run(self, pace: Pace, peer: Peer, number: int) -> None:
+        flow = self._flow(pace.topic, "none", f"pace-{pace.per_second}-{number}-{peer.name}")
+        run = PacedRun(pace, peer.name, number, None)
+        try:
+            with running(peer, replace(flow, epoch_seconds=self.plan.epoch_seconds)) as replicator:
+                result = latency.measure(
+                    replicator,
+                    self.source.bootstrap(),
+                    self.target.bootstrap(),
+                    pace,
+                    warm_up=self.plan.warm_up_seconds,
+                    window=self.plan.window_seconds,
+                )
+        except (ReplicatorDied, TimeoutError) as error:
+            run = replace(run, failure=str(error))
+        else:
+            run = replace(run, result=result)
+        self.paced.append(run)
+        self.tell(f"latency at {pace.per_second}/s, round {number}, {peer.name}: {_brief(run)}")
+
+    def _flow(self, topic: str, codec: str, name: str) -> Flow:
+        return Flow(self.source.bootstrap(), self.target.bootstrap(), topic, codec, self.folder / name)
+
+    def _broker_pids(self) -> list[int]:
+        return [broker.pid for cluster in (self.source, self.target) for broker in cluster.brokers]
+
+
+@contextmanager
+def clusters(tell: Callable[[str], None]) -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    """A source and a target of one broker each, compiled at full optimisation as in production."""
+    source, target = (
+        LocalCluster(
+            ClusterSpec(name, heap="1g", properties=BROKER, jvm=("-XX:TieredStopAtLevel=4",)), progress=tell
+        )
+        for name in ("source", "target")
+    )
+    try:
+        start_together(source, target)
+        yield source, target
+    finally:
+        source.stop()
+        target.stop()
+
+
+def _brief(run: Run | PacedRun) -> str:
+    if run.result is None:
+        return f"failed: {run.failure}"
+    if isinstance(run.result, throughput.Throughput):
+        return (
+            f"{run.result.per_second:,.0f} records/s, {run.result.cpu_per_million:.2f} CPU s per million, "
+            f"{run.result.seconds:.1f} s after {run.result.startup_seconds:.1f} s of start-up"
+        )
+    return f"p50 {run.result.p50:.1f} ms, p99 {run.result.p99:.1f} ms, p99.9 {run.result.p999:.1f} ms"
