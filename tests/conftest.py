@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from pathlib import Path
 import re
 from typing import Any, NamedTuple
 import uuid
@@ -14,6 +14,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 
 ClusterFactory = Callable[..., LocalCluster]
+_KEPT_LOGS = pytest.StashKey[list[Path]]()
 
 
 class _Clusters(NamedTuple):
@@ -21,15 +22,26 @@ class _Clusters(NamedTuple):
     target: LocalCluster
 
 
+def _stop(clusters: list[LocalCluster], session: pytest.Session) -> None:
+    """Stop them all; after a failure their logs stay, and the summary says where."""
+    failed = session.testsfailed > 0
+    for cluster in clusters:
+        cluster.stop(keep_logs=failed)
+        if failed:
+            session.config.stash.setdefault(_KEPT_LOGS, []).append(cluster.folder)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for folder in config.stash.get(_KEPT_LOGS, []):
+        terminalreporter.write_line(f"broker logs of a run with failures: {folder}")
+
+
 @pytest.fixture(scope="session")
-def _clusters() -> Iterator[_Clusters]:
+def _clusters(request: pytest.FixtureRequest) -> Iterator[_Clusters]:
     both = _Clusters(LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target")))
     start_together(*both)
-    try:
-        yield both
-    finally:
-        for cluster in both:
-            cluster.stop()
+    yield both
+    _stop([*both], request.session)
 
 
 @pytest.fixture(scope="session")
@@ -45,14 +57,20 @@ def target(_clusters: _Clusters) -> LocalCluster:
 
 
 @pytest.fixture
-def cluster_factory() -> Iterator[ClusterFactory]:
-    """A function that starts a cluster of this test's own: the fields of ``ClusterSpec`` as keywords."""
-    with ExitStack() as stack:
+def cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
+    """A function that starts a cluster of this test's own: the fields of ``ClusterSpec`` as keywords.
 
-        def start(name: str = "own", **fields: Any) -> LocalCluster:
-            return stack.enter_context(LocalCluster(ClusterSpec(name, **fields)))
+    With ``start=False`` it only makes the cluster, for ``start_together``.
+    """
+    made: list[LocalCluster] = []
 
-        yield start
+    def make(name: str = "own", *, start: bool = True, **fields: Any) -> LocalCluster:
+        cluster = LocalCluster(ClusterSpec(name, **fields))
+        made.append(cluster)
+        return cluster.start() if start else cluster
+
+    yield make
+    _stop(made, request.session)
 
 
 @pytest.fixture

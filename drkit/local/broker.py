@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,9 @@ import time
 
 from drkit.errors import Failed
 from drkit.local import launcher
-from drkit.local.readiness import ClusterView, ask
+from drkit.local.readiness import ClusterView, ask, listens
 
-_TAIL_CHARS = 1500
+_EVIDENCE_CHARS = 1500
 _LAUNCH_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
@@ -29,17 +30,31 @@ class LocalBroker:
 
     :param folder: its data, its properties and its logs
     :param ask_at: host and port of its INTERNAL listener
+    :param others: host and port of its other listeners
+    :param plain: whether the others speak plain Kafka, without SASL and TLS
     """
 
-    def __init__(self, node_id: int, folder: Path, command: Sequence[str], ask_at: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        folder: Path,
+        command: Sequence[str],
+        ask_at: tuple[str, int],
+        *,
+        others: Sequence[tuple[str, int]] = (),
+        plain: bool = True,
+    ) -> None:
         self.node_id = node_id
         self.folder = folder
         self.log = folder / "server.log"
         self.console = folder / "console.log"
         self._command = list(command)
-        self._ask_at = ask_at
+        self.ask_at = ask_at
+        self._others = others
+        self._answers = ask if plain else listens
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
+        self._log_starts: dict[Path, int] = {}
         self._frozen = False
 
     @property
@@ -56,6 +71,7 @@ class LocalBroker:
         """Launch the process, without waiting until it is ready."""
         if self.running:
             raise Failed("this broker runs already", where=self.name)
+        self._log_starts = {file: file.stat().st_size for file in (self.console, self.log) if file.exists()}
         with self.console.open("ab") as console:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", launcher.__file__, *self._command],
@@ -76,7 +92,7 @@ class LocalBroker:
     def _told_pid(self, process: subprocess.Popen[bytes]) -> int:
         line = process.stdout.readline().strip() if process.stdout else b""
         if not line:
-            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.log_tail())
+            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
         return int(line)
 
     @property
@@ -86,7 +102,7 @@ class LocalBroker:
 
     def view(self) -> ClusterView | None:
         """The cluster as this broker sees it; None when it does not answer."""
-        return ask(*self._ask_at)
+        return ask(*self.ask_at)
 
     def check_alive(self) -> None:
         """Raise if the process has ended by itself.
@@ -96,19 +112,28 @@ class LocalBroker:
         """
         if self.running:
             return
-        tail = self.log_tail()
-        kind = PortTaken if "BindException" in tail or "Address already in use" in tail else Failed
+        said = self._said()
+        kind = PortTaken if "BindException" in said or "Address already in use" in said else Failed
         raise kind(
-            "a broker ended while it started", where=self.name, evidence=tail, hint=f"its logs: {self.folder}"
+            "a broker ended while it started",
+            where=self.name,
+            evidence=self.evidence(),
+            hint=f"its logs: {self.folder}",
         )
 
-    def log_tail(self) -> str:
-        """The end of its logs."""
+    def _said(self) -> str:
         parts = []
         for file in (self.console, self.log):
-            with suppress(FileNotFoundError):
-                parts.append(file.read_text(errors="replace")[-_TAIL_CHARS:])
-        return "\n".join(part for part in parts if part.strip())
+            with suppress(FileNotFoundError), file.open(errors="replace") as stream:
+                stream.seek(self._log_starts.get(file, 0))
+                parts.append(stream.read())
+        return "\n".join(parts)
+
+    def evidence(self) -> str:
+        """What it said since its last start: from its first error on, else the end."""
+        said = self._said()
+        first_error = re.search(r"^.* (ERROR|FATAL) ", said, re.MULTILINE)
+        return said[first_error.start() :][:_EVIDENCE_CHARS] if first_error else said[-_EVIDENCE_CHARS:]
 
     def kill(self) -> None:
         """SIGKILL: gone at once, nothing flushed, nobody told."""
@@ -150,18 +175,25 @@ class LocalBroker:
 
         :param deadline: as of :func:`time.monotonic`
         """
-        view = None
-        while view is None or not expected <= view.node_ids:
+        while not self._is_ready(expected):
             self.check_alive()
             if time.monotonic() > deadline:
                 raise Failed(
                     "a broker is not ready in time",
                     where=self.name,
-                    evidence=f"it sees {sorted(view.node_ids) if view else 'nothing yet'}; {self.log_tail()}",
+                    evidence=f"it sees {self.view()}; {self.evidence()}",
                     hint=f"its logs: {self.folder}",
                 )
             time.sleep(_POLL_SECONDS)
-            view = self.view()
+
+    def _is_ready(self, expected: frozenset[int]) -> bool:
+        view = self.view()
+        # A broker opens its listeners one after the other: it is ready when all are open.
+        return (
+            view is not None
+            and expected <= view.node_ids
+            and all(self._answers(*address) for address in self._others)
+        )
 
     def _signal(self, number: signal.Signals) -> None:
         if self.running:

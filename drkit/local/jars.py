@@ -79,15 +79,23 @@ def classpath(
     :raises ConfigError: no usable Java, or pyspark is not installed
     :raises Failed: the jars could not be fetched, or are not what they were at the first fetch
     """
-    return os.pathsep.join(str(jar) for jar in JarCache(cache or default_cache(), progress).jars(modules))
+    settings = os.environ.get("DRKIT_IVY_SETTINGS")
+    jars = JarCache(cache or default_cache(), progress, Path(settings) if settings else None).jars(modules)
+    return os.pathsep.join(str(jar) for jar in jars)
 
 
 @dataclass(frozen=True, slots=True)
 class JarCache:
-    """A folder of jar sets, safe for several processes at once."""
+    """A folder of jar sets, safe for several processes at once.
+
+    :param settings: an Ivy settings file, for another repository than Maven Central
+    :param attempts: how often to try, with growing pauses
+    """
 
     root: Path
-    progress: Progress
+    progress: Progress = lambda _line: None
+    settings: Path | None = None
+    attempts: int = 4
 
     def jars(self, modules: Sequence[Module]) -> list[Path]:
         """The verified jars of a set, sorted by name."""
@@ -116,7 +124,7 @@ class JarCache:
             for copy in ivy_cache.rglob(name):
                 copy.unlink()
         retrying = Retrying(
-            stop=stop_after_attempt(4),
+            stop=stop_after_attempt(self.attempts),
             wait=wait_exponential(multiplier=2, max=20),
             retry=retry_if_exception_type(_FetchFailed),
             before_sleep=lambda state: self.progress(
@@ -144,8 +152,8 @@ class JarCache:
         command = [str(find_java()), "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
         command += ["-ivy", str(descriptor), "-cache", str(ivy_cache), "-types", "jar", "bundle"]
         command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-warn"]
-        if settings := os.environ.get("DRKIT_IVY_SETTINGS"):
-            command += ["-settings", settings]
+        if self.settings:
+            command += ["-settings", str(self.settings)]
         try:
             done = subprocess.run(
                 command, cwd=target, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False

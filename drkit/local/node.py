@@ -63,5 +63,12 @@ def prepare_broker(
     log4j = home / "log4j2.xml"
     log4j.write_text(_LOG4J)
     command = [*java, f"-Dlog4j2.configurationFile={log4j}", f"-Ddrkit.log={home / 'server.log'}"]
-    asked = (HOST, nodes[node_id].listen[INTERNAL])
-    return LocalBroker(node_id, home, [*command, "kafka.Kafka", str(file)], asked)
+    listen = nodes[node_id].listen
+    return LocalBroker(
+        node_id,
+        home,
+        [*command, "kafka.Kafka", str(file)],
+        (HOST, listen[INTERNAL]),
+        others=[(HOST, listen[role]) for role in spec.listeners],
+        plain=spec.protocol == "PLAINTEXT",
+    )

@@ -33,6 +33,15 @@ def ask(host: str, port: int, timeout: float = 1.0) -> ClusterView | None:
         return None  # not listening yet, or it closed half way through an answer
 
 
+def listens(host: str, port: int, timeout: float = 1.0) -> bool:
+    """Whether somebody accepts connections there; all that can be told of a listener with SASL or TLS."""
+    try:
+        socket.create_connection((host, port), timeout=timeout).close()
+    except OSError:
+        return False
+    return True
+
+
 def _parse(answer: bytes) -> ClusterView:
     _correlation, count = struct.unpack_from(">ii", answer)
     position = 8

@@ -1,0 +1,219 @@
+"""The pair to play with: ``primary`` and ``standby``, which live on after the command that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+import json
+import os
+from pathlib import Path
+import shutil
+import signal
+import time
+from typing import Any
+
+from drkit.errors import ConfigError, Failed, Refused
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.file_lock import locked
+from drkit.local.jars import Progress
+from drkit.local.process import ProcessIdentity
+from drkit.local.readiness import ask
+from drkit.local.spec import ClusterSpec
+
+NAMES = ("primary", "standby")
+_STOP_SECONDS = 20.0
+_CONFIG = """\
+[clusters.primary]
+bootstrap_servers = "{primary}"
+
+[clusters.standby]
+bootstrap_servers = "{standby}"
+
+[[flows]]
+source = "primary"
+target = "standby"
+topics = [".*"]
+groups = [".*"]
+"""
+
+
+def default_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Where the pair of this user lives: ``drkit/local`` in the state folder (XDG base directories)."""
+    home = env.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home, "drkit", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker as the state file remembers it."""
+
+    cluster: str
+    node_id: int
+    bootstrap: str
+    host: str
+    port: int
+    pid: int
+    started: str
+    logs: str
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process that was started then."""
+        return ProcessIdentity(self.pid, self.started)
+
+    def describe(self) -> dict[str, Any]:
+        """The broker as data for people: is it there, does it answer."""
+        running = self.process.alive
+        answers = running and ask(self.host, self.port) is not None
+        return {
+            "cluster": self.cluster,
+            "broker": self.node_id,
+            "bootstrap": self.bootstrap,
+            "pid": self.pid,
+            "state": "ready" if answers else "silent" if running else "ended",
+            "logs": self.logs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPair:
+    """The pair that belongs to a folder.
+
+    :param folder: holds its state file, its brokers' data and logs
+    """
+
+    folder: Path
+
+    def up(
+        self, config: Path, *, brokers: int = 1, progress: Progress = lambda _line: None
+    ) -> dict[str, Any]:
+        """Start both clusters and write ``config``; nothing happens when they run already.
+
+        :raises ConfigError: ``config`` exists and is somebody else's
+        :raises Refused: a part of the pair has ended
+        :raises Failed: the clusters do not start
+        """
+        with self._locked(progress):
+            if records := self._records():
+                return self._already_up(records)
+            self._refuse_foreign(config)
+            clusters = [
+                LocalCluster(ClusterSpec(name, brokers=brokers), folder=self.folder / name, progress=progress)
+                for name in NAMES
+            ]
+            progress("starting two Kafka clusters")
+            start_together(*clusters)
+            try:
+                addresses = {cluster.spec.name: cluster.bootstrap() for cluster in clusters}
+                config.write_text(self._mark + _CONFIG.format(**addresses))
+                self._remember(clusters, config)
+                for cluster in clusters:
+                    cluster.detach()
+            except BaseException:
+                for cluster in clusters:
+                    cluster.stop(keep_logs=True)
+                raise
+        return self.status()
+
+    def down(self) -> dict[str, Any]:
+        """Stop the brokers that :meth:`up` started, and only those; remove their data and the config.
+
+        :raises Failed: a broker does not end
+        """
+        with self._locked():
+            records = self._records()
+            stopped = [record.pid for record in records if record.process.alive]
+            _stop(records)
+            config = Path(self._state().get("config", ""))
+            if config.is_file() and config.read_text().startswith(self._mark):
+                config.unlink()
+            for name in NAMES:
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._file.unlink(missing_ok=True)
+        return {"stopped": stopped, "folder": str(self.folder)}
+
+    def status(self) -> dict[str, Any]:
+        """What runs: ``state`` is up, down or degraded."""
+        found = [record.describe() for record in self._records()]
+        ready = [broker for broker in found if broker["state"] == "ready"]
+        state = "down" if not found else "up" if len(ready) == len(found) else "degraded"
+        return {"state": state, "config": self._state().get("config", ""), "brokers": found}
+
+    def _already_up(self, records: list[BrokerRecord]) -> dict[str, Any]:
+        ended = [record for record in records if not record.process.alive]
+        if ended:
+            raise Refused(
+                "a part of the local pair has ended",
+                where=str(self.folder),
+                evidence=", ".join(f"{record.cluster} broker {record.node_id}" for record in ended),
+                hint="drkit local down, then up again",
+            )
+        return self.status()
+
+    @property
+    def _mark(self) -> str:
+        return f"# Written by `drkit local up` for {self.folder.resolve()}; `drkit local down` removes it.\n"
+
+    def _refuse_foreign(self, config: Path) -> None:
+        if config.exists() and not config.read_text().startswith(self._mark):
+            raise ConfigError(
+                "there is a configuration that this `drkit local up` did not write",
+                where=str(config),
+                hint="write another one with --write FILE, then use it with --config FILE",
+            )
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "state.json"
+
+    def _locked(self, progress: Progress = lambda _line: None) -> AbstractContextManager[None]:
+        waiting = "waiting for another `drkit local` in the same folder"
+        return locked(self.folder / "lock", lambda: progress(waiting))
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads(self._file.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise Failed(
+                "the state of the local pair cannot be read",
+                where=str(self._file),
+                evidence=str(error),
+                hint="end its brokers by hand (java ... kafka.Kafka), then remove the file",
+            ) from error
+        return dict(state)
+
+    def _records(self) -> list[BrokerRecord]:
+        return [BrokerRecord(**each) for each in self._state().get("brokers", [])]
+
+    def _remember(self, clusters: list[LocalCluster], config: Path) -> None:
+        records = [
+            BrokerRecord(
+                cluster.spec.name,
+                broker.node_id,
+                cluster.bootstrap(),
+                *broker.ask_at,
+                *ProcessIdentity.of(broker.pid),
+                str(broker.folder),
+            )
+            for cluster in clusters
+            for broker in cluster.brokers
+        ]
+        state = {"config": str(config.resolve()), "brokers": [asdict(record) for record in records]}
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(json.dumps(state, indent=1))
+        fresh.replace(self._file)
+
+
+def _stop(records: list[BrokerRecord]) -> None:
+    for record in records:
+        record.process.signal(signal.SIGCONT)  # a frozen one would not hear the next signal
+        record.process.signal(signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    for record in records:
+        if not record.process.wait_ended(deadline):
+            record.process.signal(signal.SIGKILL)
+            if not record.process.wait_ended(time.monotonic() + _STOP_SECONDS):
+                raise Failed("a broker does not end", where=f"{record.cluster} broker {record.node_id}")
