@@ -12,12 +12,12 @@ import time
 from typing import Any
 
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, UnknownBrokerIdError
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable
 from drkit.kafka.client_config import raw_config
+from drkit.kafka.transport import WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
@@ -59,7 +59,7 @@ class RawCluster:
     def __init__(self, loop: EventLoop, settings: ClusterSettings, purpose: str) -> None:
         self.loop = loop
         self.alias = settings.alias
-        self._manager = KafkaConnectionManager(
+        self._manager = WideManager(
             loop.net,
             **{
                 **raw_config(settings),
