@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 import pytest
 
 from drkit.errors import ConfigError, Failed
@@ -143,6 +144,7 @@ def test_no_broker_survives_the_process_that_started_it(how):
     with subprocess.Popen(
         [sys.executable, "-c", _STARTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as starter:
+        assert starter.stdout
         pid, folder = starter.stdout.readline().split()
         broker = ProcessIdentity.of(int(pid))
         assert broker.alive

@@ -25,6 +25,8 @@ class _Echo(socketserver.ThreadingTCPServer):
 
 
 class _EchoHandler(socketserver.BaseRequestHandler):
+    server: _Echo
+
     def handle(self):
         try:
             while data := self.request.recv(65536):
@@ -165,9 +167,8 @@ def test_a_rate_limit_holds(dial, link):
 def test_a_dead_upstream_looks_like_a_reset(dial, echo):
     echo.shutdown()
     echo.server_close()
-    connection = dial()
     with pytest.raises(ConnectionResetError):
-        connection.recv(1)
+        dial().recv(1)
 
 
 def test_cutting_one_role_leaves_the_others_alone(cluster_factory):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 import pytest
 
+from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 
@@ -17,16 +20,19 @@ def secured():
 
 
 def _client(cluster, user, mechanism="SCRAM-SHA-512", **changes):
-    properties = cluster.client_properties(user, mechanism)
-    assert properties.pop("ssl.truststore.type") == "PEM"
-    properties["ssl.ca.location"] = properties.pop("ssl.truststore.location")
-    return {"bootstrap.servers": cluster.bootstrap(), **properties, **changes}
+    settings = ClusterSettings(
+        alias=cluster.spec.name,
+        bootstrap_servers=cluster.bootstrap(),
+        client=cluster.client_properties(user, mechanism),
+    )
+    return {**confluent_config(settings), **changes}
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_client_writes_and_reads_over_sasl_and_tls(secured, topic_name, mechanism):
     client = _client(secured, ADMIN, mechanism)
-    AdminClient(client).create_topics([NewTopic(topic_name, 1)])[topic_name].result(30)
+    admin = AdminClient(client)
+    admin.create_topics([NewTopic(topic_name, 1)])[topic_name].result(30)
     producer = Producer(client)
     producer.produce(topic_name, b"secret")
     assert producer.flush(30) == 0

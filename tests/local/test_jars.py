@@ -1,0 +1,164 @@
+"""Jars come through Ivy once, are checked at every use and mended when damaged.
+
+Ivy is real; its repository is a folder with one jar, so that nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import pytest
+
+from drkit.errors import ConfigError, Failed
+from drkit.local.jars import JarCache, Module, default_cache
+from drkit.local.java import find_java
+
+_MODULE = Module("org.example", "sample", "1.0")
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="folder"/>
+  <resolvers>
+    <filesystem name="folder" m2compatible="true">
+      <artifact pattern="{root}/[artifact]-[revision].[ext]"/>
+    </filesystem>
+  </resolvers>
+</ivysettings>
+"""
+
+
+class _Repository:
+    def __init__(self, root: Path) -> None:
+        self.jar = root / "sample-1.0.jar"
+        self.settings = root / "settings.xml"
+        root.mkdir()
+        self.settings.write_text(_SETTINGS.format(root=root))
+        self.publish(b"the first content" * 1000)
+
+    def publish(self, content: bytes, checksum: str = "") -> None:
+        self.jar.write_bytes(content)
+        digest = hashlib.sha1(content).hexdigest()  # noqa: S324  what Maven repositories publish
+        self.jar.with_name(self.jar.name + ".sha1").write_text(checksum or digest)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return _Repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def cache(tmp_path, repository, said):
+    return JarCache(tmp_path / "cache", said.append, repository.settings, attempts=1)
+
+
+def test_jars_are_fetched_once(cache, repository, said):
+    (jar,) = cache.jars([_MODULE])
+    assert jar.read_bytes() == repository.jar.read_bytes()
+    told = len(said)
+    repository.jar.unlink()
+    assert cache.jars([_MODULE]) == [jar]
+    assert len(said) == told
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_damaged_jar_is_fetched_again(cache, said, damage):
+    (jar,) = cache.jars([_MODULE])
+    good = jar.read_bytes()
+    if damage == "missing":
+        jar.unlink()
+    else:
+        jar.write_bytes(good[:100] if damage == "truncated" else b"X" + good[1:])
+    assert [found.read_bytes() for found in cache.jars([_MODULE])] == [good]
+    assert any("damaged in the cache" in line and jar.name in line for line in said)
+
+
+def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(cache):
+    (jar,) = cache.jars([_MODULE])
+    good = jar.read_bytes()
+    for copy in cache.root.rglob("*.jar"):
+        copy.write_bytes(b"broken")
+    assert [found.read_bytes() for found in cache.jars([_MODULE])] == [good]
+
+
+def test_a_damaged_manifest_is_made_anew(cache):
+    (jar,) = cache.jars([_MODULE])
+    (jar.parent / "manifest.json").write_text("{")
+    assert cache.jars([_MODULE]) == [jar]
+
+
+def test_a_jar_that_does_not_match_its_checksum_is_refused(cache, repository):
+    repository.publish(b"tampered", checksum="0" * 40)
+    with pytest.raises(Failed) as caught:
+        cache.jars([_MODULE])
+    assert "DRKIT_IVY_SETTINGS" in caught.value.hint
+    assert "sha1" in caught.value.evidence
+
+
+def test_another_content_under_the_same_version_is_refused(cache, repository):
+    (jar,) = cache.jars([_MODULE])
+    jar.unlink()
+    repository.publish(b"something else")
+    with pytest.raises(Failed, match="not the jar fetched first"):
+        cache.jars([_MODULE])
+
+
+def test_fetching_is_tried_again(tmp_path, repository, said):
+    good = repository.jar.read_bytes()
+    repository.jar.unlink()
+
+    def repair_after_the_first_attempt(line):
+        said.append(line)
+        if "again soon" in line:
+            repository.publish(good)
+
+    cache = JarCache(tmp_path / "cache", repair_after_the_first_attempt, repository.settings, attempts=2)
+    assert [jar.read_bytes() for jar in cache.jars([_MODULE])] == [good]
+
+
+_FETCH = """
+import sys
+from pathlib import Path
+from drkit.local.jars import JarCache, Module
+jars = JarCache(Path(sys.argv[1]), print, Path(sys.argv[2])).jars([Module("org.example", "sample", "1.0")])
+print("done", jars[0].stat().st_size)
+"""
+
+
+def test_two_processes_at_once_fetch_once(tmp_path, repository):
+    command = [sys.executable, "-c", _FETCH, str(tmp_path / "cache"), str(repository.settings)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert all(f"done {repository.jar.stat().st_size}" in lines for lines in said)
+    assert "".join(said).count("fetching Kafka") == 1
+
+
+def test_the_cache_follows_the_environment():
+    assert default_cache({"DRKIT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a")
+    assert default_cache({"XDG_CACHE_HOME": "/b"}) == Path("/b/drkit")
+
+
+def test_no_java_is_told_with_what_to_install(tmp_path):
+    for env in ({"PATH": str(tmp_path)}, {"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}):
+        with pytest.raises(ConfigError, match="there is none") as caught:
+            find_java(env)
+        assert "Java 17" in caught.value.hint
+
+
+@pytest.mark.parametrize(("version", "told"), [("1.8.0_392", "Java 8"), ("11.0.21", "Java 11")])
+def test_an_old_java_is_told(tmp_path, version, told):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(ConfigError, match="too old") as caught:
+        find_java({"JAVA_HOME": str(tmp_path)})
+    assert told in caught.value.evidence
