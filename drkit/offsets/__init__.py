@@ -1,17 +1,30 @@
 """The offset map: which target offset holds which source offset, exactly. Pure."""
 
-from drkit.offsets.map_record import Intent, MapKey, Mark, decode_record, encode_intent, encode_mark
+from drkit.offsets.map_record import (
+    Intent,
+    MapKey,
+    MapRecord,
+    Mark,
+    Pack,
+    decode_record,
+    encode_intent,
+    encode_map_record,
+    encode_mark,
+)
 from drkit.offsets.partition_map import PartitionMap
 from drkit.offsets.segments import SegmentMap, Unavailable
 
 __all__ = [
     "Intent",
     "MapKey",
+    "MapRecord",
     "Mark",
+    "Pack",
     "PartitionMap",
     "SegmentMap",
     "Unavailable",
     "decode_record",
     "encode_intent",
+    "encode_map_record",
     "encode_mark",
 ]

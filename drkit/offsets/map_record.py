@@ -6,15 +6,18 @@ place never overwrite each other by compaction. A mark has one key per partition
 
 An *intent* lists what stands (or, in live mode, is about to stand) from a target offset on: the
 fingerprint of each chunk and the runs of consecutive source offsets. A *mark* states that all up to
-a point is acknowledged and holds no record of anyone else.
+a point is acknowledged and holds no record of anyone else. A *pack* replaces many intents: a part of
+all confirmed segments; the parts of one pack count when the last of them is there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 import struct
 from uuid import UUID
+import zlib
 
 _VERSION = 1
 _KEY = struct.Struct(">B16s16siB")
@@ -22,6 +25,8 @@ _KEY_INTENT = struct.Struct(">qq")
 _INTENT = struct.Struct(">BBqhiqqqiII")
 _CHUNK = struct.Struct(">iI")
 _RUN = struct.Struct(">qi")
+_KEY_PACK = struct.Struct(">qI")
+_PACK = struct.Struct(">BIIqqI")
 _MARK = struct.Struct(">Bqqqiqi")
 SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers run from 0 to 2³¹−1 and start again at 0."""
@@ -32,6 +37,7 @@ class Kind(IntEnum):
 
     INTENT = 1
     MARK = 2
+    PACK = 3
 
 
 class Mode(IntEnum):
@@ -112,6 +118,24 @@ class Mark:
     """Leader epoch of the last source batch, −1 if unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """One part of the confirmed segments of a partition."""
+
+    nonce: int
+    """Tells the parts of one pack from those of another."""
+    part: int
+    parts: int
+    until: int
+    """Target offset up to which the pack speaks."""
+    segments: tuple[tuple[int, int, int], ...]
+    """(upstream start, downstream start, records or −1 when open)."""
+
+
+MapRecord = Intent | Mark | Pack
+"""Whatever the map topic holds."""
+
+
 def _key(key: MapKey, kind: Kind) -> bytes:
     return _KEY.pack(_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
 
@@ -149,26 +173,49 @@ def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
     return _key(key, Kind.MARK), value
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, Intent | Mark] | None:
+def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
+    """A part of a pack as (key, value) of a Kafka record."""
+    numbers = [n for column in zip(*pack.segments, strict=True) for n in column]
+    body = zlib.compress(struct.pack(f">{len(numbers)}q", *numbers))
+    head = _PACK.pack(_VERSION, pack.part, pack.parts, pack.until, pack.nonce, len(pack.segments))
+    return _key(key, Kind.PACK) + _KEY_PACK.pack(pack.nonce, pack.part), head + body
+
+
+def encode_map_record(key: MapKey, record: MapRecord) -> tuple[bytes, bytes]:
+    """Any record of the map as (key, value) of a Kafka record."""
+    if isinstance(record, Intent):
+        return encode_intent(key, record)
+    return encode_mark(key, record) if isinstance(record, Mark) else encode_pack(key, record)
+
+
+def about(key: bytes) -> tuple[MapKey, Kind]:
+    """Which partition a record's key is about, and what kind of record it belongs to.
+
+    :raises ValueError: the key is not of this format
+    """
+    try:
+        version, source, target, partition, kind = _KEY.unpack_from(key)
+    except struct.error as error:
+        raise ValueError(f"a key of {len(key)} bytes: {error}") from error
+    if version != _VERSION:
+        raise ValueError(f"version {version}, this drkit reads {_VERSION}")
+    return MapKey(UUID(bytes=source), UUID(bytes=target), partition), Kind(kind)
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, MapRecord] | None:
     """Read a record of the map topic; None for a tombstone.
 
     :raises ValueError: the record is not of this format or version
     """
     if key is None:
-        msg = "a record without a key"
-        raise ValueError(msg)
+        raise ValueError("a record without a key")
+    where, kind = about(key)
+    if value is None:
+        return None
     try:
-        version, source, target, partition, kind = _KEY.unpack_from(key)
-        about = MapKey(UUID(bytes=source), UUID(bytes=target), partition)
-        if version != _VERSION:
-            msg = f"version {version}, this drkit reads {_VERSION}"
-            raise ValueError(msg)
-        if value is None:
-            return None
-        return about, _decode_mark(value) if kind == Kind.MARK else _decode_intent(value)
-    except struct.error as error:
-        msg = f"a record of {len(key)} + {len(value or b'')} bytes: {error}"
-        raise ValueError(msg) from error
+        return where, _DECODE[kind](value)
+    except (struct.error, zlib.error) as error:
+        raise ValueError(f"a record of {len(key)} + {len(value)} bytes: {error}") from error
 
 
 def _decode_mark(value: bytes) -> Mark:
@@ -185,6 +232,19 @@ def _decode_intent(value: bytes) -> Intent:
     at += n_chunks * _CHUNK.size
     runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
     if not runs:
-        msg = "an intent without runs"
-        raise ValueError(msg)
+        raise ValueError("an intent without runs")
     return Intent(Mode(mode), nonce, pid, epoch, sequence, down, previous, leader_epoch, chunks, runs)
+
+
+def _decode_pack(value: bytes) -> Pack:
+    _, part, parts, until, nonce, count = _PACK.unpack_from(value)
+    numbers = struct.unpack(f">{3 * count}q", zlib.decompress(value[_PACK.size :]))
+    columns = (numbers[:count], numbers[count : 2 * count], numbers[2 * count :])
+    return Pack(nonce, part, parts, until, tuple(zip(*columns, strict=True)))
+
+
+_DECODE: dict[Kind, Callable[[bytes], MapRecord]] = {
+    Kind.INTENT: _decode_intent,
+    Kind.MARK: _decode_mark,
+    Kind.PACK: _decode_pack,
+}

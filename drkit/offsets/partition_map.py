@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, Mark, Mode
+from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, MapRecord, Mark, Mode, Pack
 from drkit.offsets.segments import SegmentMap
 
 
@@ -29,11 +29,14 @@ class PartitionMap:
     segments: SegmentMap = field(default_factory=SegmentMap)
     tail: Tail | None = None
     pending: list[Intent] = field(default_factory=list)
+    packing: list[Pack] = field(default_factory=list)
 
-    def apply(self, record: Intent | Mark) -> None:
+    def apply(self, record: MapRecord) -> None:
         """Take the next record of the map topic, in log order."""
         if isinstance(record, Mark):
             self._mark(record)
+        elif isinstance(record, Pack):
+            self._pack(record)
         elif record.mode is Mode.LIVE:
             # An intent written behind a mark that already passed its place is a zombie's.
             if self.tail is None or record.downstream >= self.tail.downstream:
@@ -72,3 +75,15 @@ class PartitionMap:
         self.tail = Tail(
             mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live
         )
+
+    def _pack(self, part: Pack) -> None:
+        """Take over the segments of a pack once all its parts are there, in order."""
+        if part.part != len(self.packing) or (self.packing and self.packing[0].nonce != part.nonce):
+            self.packing = []
+        if part.part == len(self.packing):
+            self.packing.append(part)
+        if len(self.packing) < part.parts:
+            return
+        self.segments = SegmentMap.of(s for p in self.packing for s in p.segments)
+        self.pending = [p for p in self.pending if p.downstream >= part.until]
+        self.packing = []

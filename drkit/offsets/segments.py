@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drkit.model import SourceOffset, TargetOffset
@@ -39,6 +40,20 @@ class SegmentMap:
 
     def __len__(self) -> int:
         return len(self._up)
+
+    @classmethod
+    def of(cls, segments: Iterable[tuple[int, int, int]]) -> SegmentMap:
+        """From (upstream start, downstream start, records or −1), ascending."""
+        out = cls()
+        for up, down, length in segments:
+            out._up.append(up)
+            out._down.append(down)
+            out._length.append(length)
+        return out
+
+    def triples(self) -> list[tuple[int, int, int]]:
+        """All (upstream start, downstream start, records or −1), ascending."""
+        return list(zip(self._up, self._down, self._length, strict=True))
 
     def append(self, upstream: int, downstream: int, *, previous_end: int) -> None:
         """Begin a segment; it cuts every earlier one that starts at or after it on either side.

@@ -15,7 +15,7 @@ from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions import Transactions
+from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
@@ -41,6 +41,14 @@ class Sent(NamedTuple):
 
 class BulkRefused(Exception):  # noqa: N818 - ends one transaction, is no error to a user
     """A batch inside a transaction was not accepted."""
+
+
+class Fenced(Exception):  # noqa: N818 - ends the epoch, is no error to a user
+    """Another task holds the bucket now, or the coordinator gave up on a transaction of ours."""
+
+
+_FENCED = frozenset({47, 90})
+"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED: taking the bucket back is for the next epoch, not for a zombie."""
 
 
 class BulkAppender:
@@ -73,6 +81,12 @@ class BulkAppender:
                     await self._transactions.begin_epoch()
                     self._sequences, self._broken = {}, False
                 await self._transaction()
+            except Fenced:
+                task.finish("fenced")
+            except TransactionFailed as error:
+                if error.code in _FENCED:
+                    task.finish("fenced")
+                self._abandon(error)
             except (BulkRefused, RawError, Failed) as error:
                 self._abandon(error)
             finally:
@@ -212,6 +226,8 @@ class BulkAppender:
             placed.append((sent, answer.base_offset))
         if refusal is not None:
             sent, answer = refusal
+            if answer.error_code in _FENCED:
+                raise Fenced
             refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
             raise BulkRefused
         await self._write_progress(placed)
@@ -232,6 +248,8 @@ class BulkAppender:
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
         answer = await task.links.target.send(request, topic.leaders[where.partition].node)
         code = answer.responses[0].partition_responses[0].error_code
+        if code in _FENCED:
+            raise Fenced
         if code:
             task.map_topic = None
             raise BulkRefused

@@ -16,7 +16,7 @@ from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
-from drkit.offsets import Intent, MapKey, Mark
+from drkit.offsets import MapKey, MapRecord
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.mapstore import MapBucket, encode_batch, new_nonce
 from drkit.replicate.partition import PartitionCopy, State
@@ -24,6 +24,8 @@ from drkit.wire import Record, encode, stamp
 
 _RETRIES = 40
 _PAUSE_SECONDS = 0.05
+_SAY_AT = frozenset({5, 20, 100, 1000})
+"""Tries in a row after which it is said that a partition does not get on."""
 QUEUE_LIMIT_BYTES = 48 << 20
 """Fetched but not yet acknowledged bytes a task holds at the most."""
 
@@ -177,6 +179,8 @@ class TaskContext:
             return
         p.void()
         p.attempts += 1
+        if p.attempts in _SAY_AT:
+            self.emit("resync", p, reason=p.reason, attempts=p.attempts)
         self.counters.resyncs += 1
         p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
         self.changed.set()
@@ -204,7 +208,7 @@ class TaskContext:
         record = Record(0, wall_ms(), key.encode(), value.encode(), ())
         await self.append_internal(self.lease.state_topic, 0, encode([record], 0))
 
-    async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, Intent | Mark]]) -> None:
+    async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Make map records durable (acks=all) outside any transaction.
 
         :raises Failed: the map topic does not take them

@@ -16,7 +16,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
-from drkit.offsets import Intent, MapKey, Mark
+from drkit.offsets import Intent, MapKey, MapRecord
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
 from drkit.replicate.control import follow_control
@@ -170,7 +170,7 @@ class CopyTask:
                 await self._write_marks()
 
     async def _write_marks(self) -> None:
-        by_bucket: dict[int, list[tuple[MapKey, Intent | Mark]]] = {}
+        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
         for p in self.task.partitions:
             mark = p.mark(self.task.nonce)
             if mark is not None:

@@ -10,7 +10,8 @@ from uuid import UUID
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
-from drkit.offsets import Intent, MapKey, Mark, PartitionMap, decode_record, encode_intent, encode_mark
+from drkit.offsets import MapKey, MapRecord, PartitionMap, decode_record, encode_map_record
+from drkit.offsets.map_record import Kind, about
 from drkit.wire import Record, decode, encode, read_header, transform
 
 _MISSING = frozenset({3, 100})
@@ -30,13 +31,15 @@ def topic_name(source: str) -> str:
     return f"drkit-offset-map.{source}.internal"
 
 
-def encode_batch(records: Iterable[tuple[MapKey, Intent | Mark]], now_ms: int) -> tuple[bytearray, int]:
+def encode_batch(records: Iterable[tuple[MapKey, MapRecord]], now_ms: int) -> tuple[bytearray, int]:
     """Map records as one record batch with no producer fields yet, and how many they are."""
-    out: list[Record] = []
-    for key, record in records:
-        pair = encode_intent(key, record) if isinstance(record, Intent) else encode_mark(key, record)
-        out.append(Record(len(out), now_ms, *pair, ()))
-    return encode(out, 0), len(out)
+    pairs = [encode_map_record(key, record) for key, record in records]
+    return encode([Record(i, now_ms, *pair, ()) for i, pair in enumerate(pairs)], 0), len(pairs)
+
+
+def tombstones(keys: Iterable[bytes], now_ms: int) -> bytearray:
+    """A batch that lets compaction remove records of the map."""
+    return encode([Record(i, now_ms, key, None, ()) for i, key in enumerate(keys)], 0)
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class MapBucket:
     bucket: int
     next_offset: int = 0
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
+    keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
+    """Keys of the intents and packs that still stand, per partition: what a new pack replaces."""
     unreadable: int = 0
 
     def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
@@ -66,7 +71,7 @@ class MapBucket:
                 topic = await find_map(cluster, name)
                 continue
             if answer.error_code == _OFFSET_OUT_OF_RANGE:
-                self.next_offset, self.partitions = 0, {}
+                self.next_offset, self.partitions, self.keys = 0, {}, {}
                 continue
             if answer.error_code:
                 await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -107,12 +112,17 @@ class MapBucket:
         """Take one record of the topic; what is not ours to read is counted, never guessed at."""
         try:
             found = decode_record(key, value)
+            where, kind = about(key or b"")
         except ValueError:
             self.unreadable += 1
             return
-        if found is not None:
-            about, record = found
-            self.partitions.setdefault(about, PartitionMap()).apply(record)
+        standing = self.keys.setdefault(where, {})
+        if found is None:
+            standing.pop(key or b"", None)
+            return
+        if kind is not Kind.MARK:
+            standing[key or b""] = None
+        self.partitions.setdefault(where, PartitionMap()).apply(found[1])
 
 
 async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:

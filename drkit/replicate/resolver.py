@@ -8,10 +8,11 @@ from drkit.errors import Failed
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey, Mark
+from drkit.offsets import Intent, MapKey, MapRecord, Mark
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
 from drkit.offsets.resolve import Resolution
 from drkit.replicate.context import TaskContext, error_name, reason_of
+from drkit.replicate.packing import pack
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.resume import Settled, Wanted, settle
 
@@ -55,6 +56,7 @@ class Resolver:
         settled = await settle(task.links.target, task.targets, [self._wanted(p) for p in due])
         starts = await self._source_starts([p for p in due if _never_copied(settled[p.target])])
         await self._repair(due, settled)
+        await pack(task, due, settled)
         for p in due:
             self._begin(p, settled[p.target], starts)
         task.changed.set()
@@ -102,7 +104,7 @@ class Resolver:
 
     async def _repair(self, due: list[PartitionCopy], settled: dict[TopicPartition, Settled]) -> None:
         """Write down what only this look at the log has confirmed, before anything is appended."""
-        by_bucket: dict[int, list[tuple[MapKey, Intent | Mark]]] = {}
+        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
         for p in due:
             found = settled[p.target].resolution
             if found is not None and found.repairs:

@@ -14,9 +14,11 @@ from drkit.offsets import (
     Intent,
     MapKey,
     Mark,
+    Pack,
     PartitionMap,
     decode_record,
     encode_intent,
+    encode_map_record,
     encode_mark,
 )
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
@@ -193,3 +195,32 @@ def test_a_target_that_lost_acknowledged_records_is_named() -> None:
     found = resolve(state, end=30, next_sequence=30, own_ids=frozenset({OURS}))
     assert isinstance(found, Resolution)
     assert (found.truncated_from, found.upstream, found.sequence) == (50, 130, 30)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3))
+def test_a_pack_says_what_the_intents_said_and_they_can_go(seed: int, runs: int, part_size: int) -> None:
+    rng = random.Random(seed)
+    world = World(rng, sorted(rng.sample(range(60), 35)))
+    for _ in range(runs):
+        world.run(crash=True)
+    found = world.resolved()
+    if found.upstream is None:
+        return
+    triples = found.segments.triples()
+    pieces = [tuple(triples[i : i + part_size]) for i in range(0, len(triples), part_size)]
+    nonce = rng.getrandbits(60)
+    packs = [
+        encode_map_record(KEY, Pack(nonce, i, len(pieces), found.downstream, piece))
+        for i, piece in enumerate(pieces)
+    ]
+    mark = Mark(nonce, found.upstream, found.downstream, found.copied_end, found.sequence, 1)
+    before = world.topic
+    world.topic = [*before, *packs[:-1]]  # a crash in the middle of packing
+    world.check()
+    world.topic = [*before, *packs, encode_mark(KEY, mark)]
+    world.check()
+    world.topic = [*packs, encode_mark(KEY, mark)]  # the intents compacted away
+    world.check()
+    world.run(crash=False)
+    world.check()
