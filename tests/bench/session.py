@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
+
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.bench import latency, throughput
@@ -24,6 +26,10 @@ BROKER: Final = {
     "num.io.threads": "8",
 }
 """Kafka's own thread numbers, and the disk space of a finished run back at once."""
+
+
+FAILURES: Final = (ReplicatorDied, TimeoutError, KafkaException)
+"""What costs one figure and not the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class Session:
                 result = throughput.measure(
                     replicator, ends, expected, self._broker_pids(), os.cpu_count() or 1
                 )
-        except (ReplicatorDied, TimeoutError) as error:
+        except FAILURES as error:
             run = replace(run, failure=str(error))
         else:
             copied = count_records(self.target.bootstrap(), scenario.topic) if number == 1 else None
@@ -125,7 +131,7 @@ class Session:
                     warm_up=self.plan.warm_up_seconds,
                     window=self.plan.window_seconds,
                 )
-        except (ReplicatorDied, TimeoutError) as error:
+        except FAILURES as error:
             run = replace(run, failure=str(error))
         else:
             run = replace(run, result=result)

@@ -20,11 +20,12 @@ TOPIC_CONFIG: Final = {"retention.ms": "-1", "max.message.bytes": "2097152"}
 
 WAIT_SECONDS: Final = 30.0
 
-NOT_THERE: Final = {
-    KafkaError._NOENT,  # librdkafka found no leader for any of the partitions
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
+NOT_YET: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+"""What a broker answers about a topic that the metadata already shows and the broker does not hold yet."""
 
 
 class Topics:
@@ -62,26 +63,34 @@ class EndOffsets:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._topic = topic
+        self._ready = False
         self._latest = {
             TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)
         }
 
     def appended(self) -> int:
         """Offsets handed out so far, open transactions included; 0 while the topic does not exist."""
-        return self._sum(IsolationLevel.READ_UNCOMMITTED)
+        # librdkafka waits up to its timeout for the leaders of a topic that is being created: look first.
+        self._ready = self._ready or self._has_leaders()
+        try:
+            return self._sum(IsolationLevel.READ_UNCOMMITTED) if self._ready else 0
+        except KafkaException as error:
+            if error.args[0].code() in NOT_YET:
+                return 0
+            raise
 
     def visible(self) -> int:
         """Offsets below the last stable offset: what a read-committed consumer may read."""
         return self._sum(IsolationLevel.READ_COMMITTED)
 
+    def _has_leaders(self) -> bool:
+        topic = self._admin.list_topics(timeout=WAIT_SECONDS).topics.get(self._topic)
+        return topic is not None and [p.leader >= 0 for p in topic.partitions.values()] == [True] * PARTITIONS
+
     def _sum(self, isolation: IsolationLevel) -> int:
         answers = self._admin.list_offsets(self._latest, isolation_level=isolation, request_timeout=10.0)
-        try:
-            return sum(max(0, future.result().offset) for future in answers.values())
-        except KafkaException as error:
-            if error.args[0].code() in NOT_THERE:
-                return 0
-            raise
+        return sum(max(0, future.result().offset) for future in answers.values())
 
 
 def count_records(bootstrap: str, topic: str) -> int:

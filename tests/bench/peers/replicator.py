@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 import os
 from pathlib import Path
@@ -81,7 +81,8 @@ class Running:
                 self._process.kill()
                 self._process.wait()
         for process in self.tree.members():
-            os.kill(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 @contextmanager
