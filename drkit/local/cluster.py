@@ -158,7 +158,14 @@ class LocalCluster:
         return self.brokers[node_id]
 
     def link(self, role: str) -> Link:
-        """The link in front of a role's listeners, for roles in ``ClusterSpec.linked``."""
+        """The link in front of a role's listeners.
+
+        :raises ConfigError: the role is not in ``ClusterSpec.linked``
+        """
+        if role not in self._links:
+            raise ConfigError(
+                "no link in front of this role", where=f"cluster {self.spec.name}", evidence=role
+            )
         return self._links[role]
 
     def bootstrap(self, role: str = "CLIENT") -> str:

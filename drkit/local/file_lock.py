@@ -6,16 +6,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import fcntl
 from pathlib import Path
+import time
+from typing import IO
+
+_PATIENCE_SECONDS = 1.0
+_POLL_SECONDS = 0.02
 
 
 @contextmanager
 def locked(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of this file, made if it is missing; ``on_wait`` is called when another holds it."""
+    """Hold the lock of this file, made if it is missing.
+
+    :param on_wait: called when somebody else has held it for more than a second
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        while not _try(lock):
+            if time.monotonic() > patience:
+                on_wait()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                break
+            time.sleep(_POLL_SECONDS)
         yield
+
+
+def _try(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -51,6 +51,8 @@ def _become(command: list[str], launcher: int, prctl: object) -> None:
         os.dup2(2, 1)
         signal.set_wakeup_fd(-1)
         os.execv(command[0], command)  # noqa: S606  a JVM, as asked for
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error}\n".encode())
     finally:
         os._exit(127)
 

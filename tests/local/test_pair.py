@@ -8,10 +8,10 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
-import tomllib
 
 import pytest
 
+from drkit.config import load
 from drkit.errors import ConfigError, Refused
 from drkit.local.pair import LocalPair, default_folder
 from drkit.local.process import ProcessIdentity
@@ -39,8 +39,8 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     status = pair.status()
     assert status["state"] == "up"
     assert [broker["cluster"] for broker in status["brokers"]] == ["primary", "standby"]
-    written = tomllib.loads(config.read_text())
-    assert {name: each["bootstrap_servers"] for name, each in written["clusters"].items()} == {
+    settings = load(config)
+    assert {name: each.bootstrap_servers for name, each in settings.clusters.items()} == {
         broker["cluster"]: broker["bootstrap"] for broker in status["brokers"]
     }
     assert pair.up(config)["brokers"] == status["brokers"], "a second up changes nothing"
