@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent
@@ -20,7 +21,7 @@ class LogBatch(NamedTuple):
     """What the header of one batch in the target's log says."""
 
     base: int
-    count: int
+    records: int
     """Offsets it takes (last offset delta + 1)."""
     producer_id: int
     sequence: int
@@ -34,7 +35,7 @@ class Foreign(NamedTuple):
     """A batch on the target that this flow did not write."""
 
     base: int
-    count: int
+    records: int
     producer_id: int
 
 
@@ -43,7 +44,7 @@ class Piece(NamedTuple):
 
     upstream: int
     downstream: int
-    count: int
+    records: int
 
 
 class NeedLog(NamedTuple):
@@ -131,7 +132,7 @@ def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence
     points.append((end, next_sequence))
     return all(
         down2 >= down and _distance(sequence2, sequence) == down2 - down
-        for (down, sequence), (down2, sequence2) in zip(points, points[1:], strict=False)
+        for (down, sequence), (down2, sequence2) in pairwise(points)
     )
 
 
@@ -169,34 +170,36 @@ def _walk(
     start = tail.downstream if tail else 0
     nonce: int | None = None
     for batch in log:
-        if batch.base + batch.count <= start or batch.control or batch.aborted:
+        if batch.base + batch.records <= start or batch.control or batch.aborted:
             continue
         if batch.transactional or batch.producer_id not in own_ids:
-            foreign.append(Foreign(batch.base, batch.count, batch.producer_id))
+            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
             continue
         claim = _governing(batch, claims, nonce, tail)
         if claim is not None:
             nonce = claim.nonce
             index = _distance(batch.sequence, claim.base_sequence)
-            pieces += _pieces_of(claim, index, batch.count, batch.base)
+            pieces += _pieces_of(claim, index, batch.records, batch.base)
         elif tail is not None and tail.live:
             index = _distance(batch.sequence, tail.sequence)
-            pieces.append(Piece(tail.upstream + index, batch.base, batch.count))
+            pieces.append(Piece(tail.upstream + index, batch.base, batch.records))
         else:
-            foreign.append(Foreign(batch.base, batch.count, batch.producer_id))
+            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
     return pieces, foreign
 
 
 def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:
     """The claim under which a batch of ours was appended: the nearest, among equals the proven one."""
-    near = [(d, c) for c in claims if (d := _distance(batch.sequence, c.base_sequence)) < SEQUENCE_MODULUS // 2]
+    near = [
+        (d, c) for c in claims if (d := _distance(batch.sequence, c.base_sequence)) < SEQUENCE_MODULUS // 2
+    ]
     if not near:
         return None
     closest = min(d for d, _ in near)
     if tail is not None and tail.live and _distance(batch.sequence, tail.sequence) < closest:
         return None
     rivals = [c for d, c in near if d == closest]
-    proven = [c for c in rivals if _fingerprint(c, closest) == (batch.count, batch.crc)]
+    proven = [c for c in rivals if _fingerprint(c, closest) == (batch.records, batch.crc)]
     same = [c for c in rivals if c.nonce == nonce]
     return (proven or same or rivals)[-1]
 
@@ -217,23 +220,21 @@ def _resolution(
     previous = tail.copied_end if tail else 0
     for piece in pieces:
         state.segments.append(piece.upstream, piece.downstream, previous_end=previous)
-        previous = piece.downstream + piece.count
+        previous = piece.downstream + piece.records
     if end > previous:
         state.segments.close(previous)
     copied_end = previous
     if pieces:
-        upstream: int | None = pieces[-1].upstream + pieces[-1].count
+        upstream: int | None = pieces[-1].upstream + pieces[-1].records
     else:
         upstream = tail.upstream if tail else None
     sequence = next_sequence
     if sequence is None:
-        sequence = ((tail.sequence if tail else 0) + sum(p.count for p in pieces)) % SEQUENCE_MODULUS
+        sequence = ((tail.sequence if tail else 0) + sum(p.records for p in pieces)) % SEQUENCE_MODULUS
     epoch = claims[-1].leader_epoch if claims else (tail.leader_epoch if tail else -1)
     repairs = pieces if claims else []
     before = tail.copied_end if tail else 0
-    return Resolution(
-        state.segments, upstream, end, copied_end, sequence, epoch, repairs, repair_from=before
-    )
+    return Resolution(state.segments, upstream, end, copied_end, sequence, epoch, repairs, repair_from=before)
 
 
 def _truncated(state: PartitionMap, tail: Tail, end: int, next_sequence: int | None) -> Resolution:

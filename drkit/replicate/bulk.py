@@ -7,7 +7,7 @@ with the data: a crash leaves an aborted range, a hole on the target, and nothin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka.future import Future
 
@@ -17,8 +17,8 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
+from drkit.offsets.map_record import SEQUENCE_MODULUS
+from drkit.replicate.bulk_progress import Sent, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.mapstore import encode_batch
@@ -30,20 +30,11 @@ _LINGER_SECONDS = 0.02
 _PIPELINE = 4
 
 
-class Sent(NamedTuple):
-    """A chunk on its way inside a transaction; `answer` gives its target offset."""
-
-    partition: PartitionCopy
-    generation: int
-    chunk: Chunk
-    answer: Any
+class BulkRefused(Exception):
+    """A batch inside a transaction was not accepted: that transaction ends, no user sees it."""
 
 
-class BulkRefused(Exception):  # noqa: N818 - ends one transaction, is no error to a user
-    """A batch inside a transaction was not accepted."""
-
-
-class Fenced(Exception):  # noqa: N818 - ends the epoch, is no error to a user
+class Fenced(Exception):
     """Another task holds the bucket now, or the coordinator gave up on a transaction of ours."""
 
 
@@ -96,8 +87,11 @@ class BulkAppender:
     def _admit(self) -> None:
         """Move partitions whose next chunk is old, once their live pipeline is empty."""
         for p in self._partitions:
-            if p.state is State.LIVE and not p.ready and not p.in_flight and (
-                p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE))
+            if (
+                p.state is State.LIVE
+                and not p.ready
+                and not p.in_flight
+                and (p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE)))
             ):
                 p.state = State.BULK
 
@@ -188,9 +182,7 @@ class BulkAppender:
             appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
             size += len(chunk.data)
         answers = {(p.target_id, p.target.partition): Future() for p, _ in chunks}
-        self._sent += [
-            Sent(p, p.generation, c, answers[p.target_id, p.target.partition]) for p, c in chunks
-        ]
+        self._sent += [Sent(p, p.generation, c, answers[p.target_id, p.target.partition]) for p, c in chunks]
         request = produce_request(appends, transactional_id=self._transactions.transactional_id)
         future = await task.links.produce.queue(request, node, task.send_deadline())
         done = Future()
@@ -240,7 +232,8 @@ class BulkAppender:
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""
         task = self._task
-        data, count = encode_batch(self._intents(placed), wall_ms())
+        intents = intents_of(placed, task.nonce, self._transactions.identity)
+        data, count = encode_batch(intents, wall_ms())
         where = TopicPartition(task.lease.map_topic, self._bucket)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)
@@ -253,39 +246,6 @@ class BulkAppender:
         if code:
             task.map_topic = None
             raise BulkRefused
-
-    def _intents(self, placed: list[tuple[Sent, int]]) -> list[tuple[MapKey, Intent]]:
-        """One intent per stretch of the target's log that holds nothing but ours."""
-        out: list[tuple[MapKey, Intent]] = []
-        by_partition: dict[MapKey, list[tuple[Sent, int]]] = {}
-        for sent, base in placed:
-            by_partition.setdefault(sent.partition.key, []).append((sent, base))
-        for key, items in by_partition.items():
-            end = items[0][0].partition.acked_own_end
-            stretch: list[tuple[Sent, int]] = []
-            for sent, base in items:
-                if stretch and stretch[-1][1] + stretch[-1][0].chunk.count != base:
-                    out.append((key, self._intent(stretch, end)))
-                    end = stretch[-1][1] + stretch[-1][0].chunk.count
-                    stretch = []
-                stretch.append((sent, base))
-            out.append((key, self._intent(stretch, end)))
-        return out
-
-    def _intent(self, stretch: list[tuple[Sent, int]], previous_end: int) -> Intent:
-        runs: list[tuple[int, int]] = []
-        for sent, _ in stretch:
-            for run in sent.chunk.runs:
-                if runs and runs[-1][0] + runs[-1][1] == run.source:
-                    runs[-1] = (runs[-1][0], runs[-1][1] + run.count)
-                else:
-                    runs.append((run.source, run.count))
-        identity = self._transactions.identity
-        epoch = stretch[-1][0].chunk.leader_epoch
-        return Intent(
-            Mode.BULK, self._task.nonce, identity.id, identity.epoch, 0, stretch[0][1],
-            previous_end, epoch, (), tuple(runs),
-        )
 
     def _abandon(self, error: BaseException) -> None:
         """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""

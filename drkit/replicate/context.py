@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 import json
 import time
+from typing import Any
 
 from kafka.errors import for_code
 from kafka.future import Future
@@ -83,9 +84,7 @@ class Links:
 
     async def connect(self) -> None:
         """Connect what is not connected."""
-        futures = [
-            self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)
-        ]
+        futures = [self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)]
         for future in futures:
             await future
 
@@ -269,4 +268,3 @@ def error_name(code: int) -> str:
 def reason_of(error: BaseException) -> str:
     """One line for evidence."""
     return f"{type(error).__name__}: {error}"
-

@@ -45,8 +45,14 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
         return None
     aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
     out = transform(
-        answer.records or b"", position=position, end=None, aborted=aborted,
-        skip_producer_ids=frozenset(), merge_below=0, merge_up_to=0, max_batch_bytes=1 << 30,
+        answer.records or b"",
+        position=position,
+        end=None,
+        aborted=aborted,
+        skip_producer_ids=frozenset(),
+        merge_below=0,
+        merge_up_to=0,
+        max_batch_bytes=1 << 30,
     )
     for chunk in out.chunks:
         for record in decode(read_header(chunk.data), chunk.data):

@@ -210,8 +210,14 @@ class CopyTask:
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             partitions=[
                 PartitionReport(
-                    p.source.topic, p.source.partition, p.acked_upstream, p.acked_downstream,
-                    p.state.value, p.reason if p.state is not State.LIVE else "", p.records, p.bytes,
+                    p.source.topic,
+                    p.source.partition,
+                    p.acked_upstream,
+                    p.acked_downstream,
+                    p.state.value,
+                    p.reason if p.state is not State.LIVE else "",
+                    p.records,
+                    p.bytes,
                 )
                 for p in task.partitions
             ],

@@ -162,15 +162,22 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> None
     if data.diverging_epoch is not None:
         diverged = data.diverging_epoch.end_offset
         task.emit(
-            "source_diverged", p, copied_up_to=p.fetch_position, source_history_ends=diverged,
+            "source_diverged",
+            p,
+            copied_up_to=p.fetch_position,
+            source_history_ends=diverged,
             leader_epoch=data.diverging_epoch.epoch,
         )
         rewind(task, p, min(p.fetch_position, diverged))
     elif data.error_code == _OFFSET_OUT_OF_RANGE:
         await _out_of_range(task, p)
     elif data.error_code == _NOT_AUTHORIZED:
-        task.stop(p, "partition_stopped", "no permission to read the source topic",
-                  evidence=error_name(data.error_code))
+        task.stop(
+            p,
+            "partition_stopped",
+            "no permission to read the source topic",
+            evidence=error_name(data.error_code),
+        )
     elif data.error_code in _GONE:
         await _gone(task, p, data.error_code)
 
@@ -207,8 +214,11 @@ async def _gone(task: TaskContext, p: PartitionCopy, code: int) -> None:
         task.stop(p, "source_deleted", "the source topic was deleted", evidence=error_name(code))
     elif found.topic_id != p.source_id:
         task.stop(
-            p, "source_recreated", "the source topic was deleted and created again",
-            old_id=str(p.source_id), new_id=str(found.topic_id),
+            p,
+            "source_recreated",
+            "the source topic was deleted and created again",
+            old_id=str(p.source_id),
+            new_id=str(found.topic_id),
         )
 
 

@@ -163,12 +163,16 @@ def refused(task: TaskContext, p: PartitionCopy, code: int, size: int, message: 
     evidence = f"{error_name(code)}{': ' + message if message else ''}"
     p.reason = evidence
     if code == INVALID_PRODUCER_EPOCH:
-        task.stop(
-            p, "own_epoch_refused", "this flow's producer was fenced on the target", evidence=evidence
-        )
+        task.stop(p, "own_epoch_refused", "this flow's producer was fenced on the target", evidence=evidence)
     elif code in OVERSIZED:
-        task.stop(p, "oversized", FATAL[code], evidence=evidence, batch_bytes=size,
-                  max_message_bytes=p.lease.max_message_bytes)
+        task.stop(
+            p,
+            "oversized",
+            FATAL[code],
+            evidence=evidence,
+            batch_bytes=size,
+            max_message_bytes=p.lease.max_message_bytes,
+        )
     elif code in FATAL:
         task.stop(p, "partition_stopped", FATAL[code], evidence=evidence)
     else:

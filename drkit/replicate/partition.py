@@ -38,7 +38,7 @@ class Staged(NamedTuple):
 
     data: bytearray
     base: int
-    count: int
+    records: int
     sequence_end: int
     next_source: int
     copied_end: int
@@ -195,12 +195,14 @@ class PartitionCopy:
         while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
             chunk = self.waiting.popleft()
             stamp(chunk.data, producer[0], producer[1], self.sequence, transactional=False)
-            if first is None and (len(chunk.runs) > 1 or chunk.runs[0].source - self.downstream != self.delta):
+            if first is None and (
+                len(chunk.runs) > 1 or chunk.runs[0].source - self.downstream != self.delta
+            ):
                 first = (self.downstream, self.sequence, self.own_end)
             if first is not None:
                 if self.lease.compacted:
                     chunks.append((chunk.count, batch_crc(chunk.data)))
-                _extend(runs, chunk)
+                extend_runs(runs, chunk)
             epoch = chunk.leader_epoch
             self._stage_chunk(chunk, barrier if first is not None else None)
         if first is None:
@@ -216,8 +218,14 @@ class PartitionCopy:
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
         self.ready.append(
             Staged(
-                chunk.data, self.downstream, chunk.count, self.sequence,
-                chunk.next_source, end, chunk.leader_epoch, barrier,
+                chunk.data,
+                self.downstream,
+                chunk.count,
+                self.sequence,
+                chunk.next_source,
+                end,
+                chunk.leader_epoch,
+                barrier,
             )
         )
         self.downstream += chunk.count
@@ -226,10 +234,10 @@ class PartitionCopy:
 
     def acknowledge(self, staged: Staged) -> None:
         """An append got the predicted place."""
-        self.acked_downstream = self.acked_own_end = staged.base + staged.count
+        self.acked_downstream = self.acked_own_end = staged.base + staged.records
         self.acked_sequence = staged.sequence_end
         self.acked_copied_end = staged.copied_end
-        self._advance(staged.next_source, staged.leader_epoch, staged.count, len(staged.data))
+        self._advance(staged.next_source, staged.leader_epoch, staged.records, len(staged.data))
 
     def committed(self, chunk: Chunk, base: int) -> None:
         """A chunk stands on the target in a committed transaction."""
@@ -258,7 +266,8 @@ class PartitionCopy:
         return Mark(nonce, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
 
 
-def _extend(runs: list[tuple[int, int]], chunk: Chunk) -> None:
+def extend_runs(runs: list[tuple[int, int]], chunk: Chunk) -> None:
+    """Add a chunk's runs to (first source offset, records) pairs, joining what is consecutive."""
     for run in chunk.runs:
         if runs and runs[-1][0] + runs[-1][1] == run.source:
             runs[-1] = (runs[-1][0], runs[-1][1] + run.count)

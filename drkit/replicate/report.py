@@ -23,7 +23,10 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """One task's epoch: what it moved and how it ended (``time``, ``plan``, ``stop``, ``once``, ``expired``)."""
+    """One task's epoch: what it moved and how it ended.
+
+    `ended` is ``time``, ``plan``, ``stop``, ``once``, ``fenced`` or ``expired``.
+    """
 
     flow: str
     epoch: int

@@ -77,12 +77,21 @@ class Resolver:
             topic = found[p.target.topic]
             leader = topic.leaders.get(p.target.partition)
             if topic.error in _MISSING:
-                task.stop(p, "target_deleted", "the target topic was deleted", evidence=error_name(topic.error))
+                task.stop(
+                    p, "target_deleted", "the target topic was deleted", evidence=error_name(topic.error)
+                )
             elif topic.error == _NOT_AUTHORIZED:
-                task.stop(p, "partition_stopped", "no permission on the target topic", evidence=error_name(29))
+                task.stop(
+                    p, "partition_stopped", "no permission on the target topic", evidence=error_name(29)
+                )
             elif not topic.error and topic.topic_id != p.target_id:
-                task.stop(p, "target_deleted", "the target topic was deleted and created again",
-                          old_id=str(p.target_id), new_id=str(topic.topic_id))
+                task.stop(
+                    p,
+                    "target_deleted",
+                    "the target topic was deleted and created again",
+                    old_id=str(p.target_id),
+                    new_id=str(topic.topic_id),
+                )
             elif leader is None or leader.node < 0:
                 p.reason = "the target partition has no leader"
                 task.trouble(p, pause=_PAUSE_SECONDS)
@@ -108,31 +117,43 @@ class Resolver:
         for p in due:
             found = settled[p.target].resolution
             if found is not None and found.repairs:
-                records = self._repairs(p, found)
+                records = self._repairs(found)
                 by_bucket.setdefault(p.lease.bucket, []).extend((p.key, r) for r in records)
         for bucket, batch in by_bucket.items():
             await self._task.write_map(bucket, batch)
 
-    def _repairs(self, p: PartitionCopy, found: Resolution) -> list[Intent | Mark]:
+    def _repairs(self, found: Resolution) -> list[Intent | Mark]:
         task = self._task
         out: list[Intent | Mark] = []
         previous = found.repair_from
-        total = sum(piece.count for piece in found.repairs)
+        total = sum(piece.records for piece in found.repairs)
         sequence = (found.sequence - total) % SEQUENCE_MODULUS
         for piece in found.repairs:
             out.append(
                 Intent(
-                    Mode.REPAIR, task.nonce, task.lease.producer_id, task.lease.producer_epoch, sequence,
-                    piece.downstream, previous, found.leader_epoch, (), ((piece.upstream, piece.count),),
+                    Mode.REPAIR,
+                    task.nonce,
+                    task.lease.producer_id,
+                    task.lease.producer_epoch,
+                    sequence,
+                    piece.downstream,
+                    previous,
+                    found.leader_epoch,
+                    (),
+                    ((piece.upstream, piece.records),),
                 )
             )
-            sequence = (sequence + piece.count) % SEQUENCE_MODULUS
-            previous = piece.downstream + piece.count
+            sequence = (sequence + piece.records) % SEQUENCE_MODULUS
+            previous = piece.downstream + piece.records
         if found.foreign:
             # What stands behind the last of ours was looked at; nobody needs to look again.
             out.append(
                 Mark(
-                    task.nonce, found.upstream or 0, found.downstream, found.copied_end, found.sequence,
+                    task.nonce,
+                    found.upstream or 0,
+                    found.downstream,
+                    found.copied_end,
+                    found.sequence,
                     found.leader_epoch,
                 )
             )
@@ -143,8 +164,13 @@ class Resolver:
         if p.state is not State.RESOLVING:
             return
         if settled.producer_epoch is not None and settled.producer_epoch > task.lease.producer_epoch:
-            task.stop(p, "own_epoch_refused", "this flow's producer was fenced on the target",
-                      our_epoch=task.lease.producer_epoch, broker_epoch=settled.producer_epoch)
+            task.stop(
+                p,
+                "own_epoch_refused",
+                "this flow's producer was fenced on the target",
+                our_epoch=task.lease.producer_epoch,
+                broker_epoch=settled.producer_epoch,
+            )
             return
         upstream = starts.get(p.source) if found is not None and found.upstream is None else None
         if found is not None and found.upstream is not None:
@@ -158,22 +184,40 @@ class Resolver:
             upstream, p.rewind_to = min(upstream, p.rewind_to), None
         delta = found.segments.delta() if found.copied_end == found.downstream else None
         p.begin(
-            upstream=upstream, downstream=found.downstream, copied_end=found.copied_end,
-            sequence=found.sequence, delta=delta, leader_epoch=found.leader_epoch,
+            upstream=upstream,
+            downstream=found.downstream,
+            copied_end=found.copied_end,
+            sequence=found.sequence,
+            delta=delta,
+            leader_epoch=found.leader_epoch,
         )
         task.offer(p)
 
     def _tell(self, p: PartitionCopy, found: Resolution) -> None:
         if found.truncated_from is not None:
-            self._task.emit("target_truncated", p, copied_up_to=found.truncated_from,
-                            target_end=found.downstream, resumed_at=found.upstream)
+            self._task.emit(
+                "target_truncated",
+                p,
+                copied_up_to=found.truncated_from,
+                target_end=found.downstream,
+                resumed_at=found.upstream,
+            )
         if found.first_foreign:
-            self._task.emit("foreign_writer", p, target_end=found.downstream,
-                            reason="the target partition held records before the first copy")
+            self._task.emit(
+                "foreign_writer",
+                p,
+                target_end=found.downstream,
+                reason="the target partition held records before the first copy",
+            )
         elif found.foreign:
             first = found.foreign[0]
-            self._task.emit("foreign_writer", p, offset=first.base, producer_id=first.producer_id,
-                            records=sum(f.count for f in found.foreign))
+            self._task.emit(
+                "foreign_writer",
+                p,
+                offset=first.base,
+                producer_id=first.producer_id,
+                records=sum(f.records for f in found.foreign),
+            )
 
 
 def _due(p: PartitionCopy) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
@@ -80,9 +81,7 @@ async def _settle_node(
     ends = await list_offsets(cluster, node, dict.fromkeys(partitions, LATEST), committed=False)
     out = {}
     for w in wanted:
-        out[w.target] = await _settle_one(
-            cluster, topics, node, w, producers[w.target], ends[w.target]
-        )
+        out[w.target] = await _settle_one(cluster, topics, node, w, producers[w.target], ends[w.target])
     return out
 
 
@@ -116,9 +115,7 @@ async def _settle_one(
     if isinstance(answer, NeedLog):
         topic_id = topics[wanted.target.topic].topic_id
         log = await scan(cluster, node, wanted.target, topic_id, answer.start, end)
-        answer = resolve(
-            wanted.state, end=end, next_sequence=sequence, own_ids=wanted.own_ids, log=log
-        )
+        answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=wanted.own_ids, log=log)
     epoch = ours.epoch if ours is not None else None
     return Settled(answer if isinstance(answer, Resolution) else None, 0, epoch)
 
@@ -153,7 +150,7 @@ def _expected_end(state: PartitionMap, next_sequence: int | None) -> int | None:
 
 
 async def scan(
-    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: object, start: int, end: int
+    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int, end: int
 ) -> list[LogBatch]:
     """Headers of the target's batches in [start, end), with what was aborted marked.
 
@@ -163,8 +160,13 @@ async def scan(
     position = start
     while position < end:
         answer = await fetch_one(
-            cluster, node, (partition.topic, topic_id), partition.partition, position,  # type: ignore[arg-type]
-            committed=False, max_bytes=_SCAN_BYTES,
+            cluster,
+            node,
+            (partition.topic, topic_id),
+            partition.partition,
+            position,
+            committed=False,
+            max_bytes=_SCAN_BYTES,
         )
         if answer.error_code:
             raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
@@ -178,9 +180,14 @@ async def scan(
             )
             out.append(
                 LogBatch(
-                    header.base_offset, header.last_offset_delta + 1, header.producer_id,
-                    header.base_sequence, header.crc & 0xFFFFFFFF, header.is_transactional,
-                    header.is_control, gone,
+                    header.base_offset,
+                    header.last_offset_delta + 1,
+                    header.producer_id,
+                    header.base_sequence,
+                    header.crc & 0xFFFFFFFF,
+                    header.is_transactional,
+                    header.is_control,
+                    gone,
                 )
             )
             position = header.next_offset
@@ -190,10 +197,15 @@ async def scan(
 
 
 async def _aborted(
-    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: object, start: int
+    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int
 ) -> list[tuple[int, int]]:
     answer = await fetch_one(
-        cluster, node, (partition.topic, topic_id), partition.partition, start,  # type: ignore[arg-type]
-        committed=True, max_bytes=_SCAN_BYTES,
+        cluster,
+        node,
+        (partition.topic, topic_id),
+        partition.partition,
+        start,
+        committed=True,
+        max_bytes=_SCAN_BYTES,
     )
     return [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]

@@ -7,7 +7,8 @@ import random
 from uuid import UUID
 import zlib
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drkit.model import SourceOffset
 from drkit.offsets import (
@@ -27,6 +28,13 @@ from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
 KEY = MapKey(UUID(int=1), UUID(int=2), 0)
 OURS, FOREIGN, BULK = 77, 99, 55
 SEQUENCE_START = SEQUENCE_MODULUS - 7  # every history wraps around
+
+
+def record_batch(base: int, records: int, producer_id: int, sequence: int, crc: int) -> LogBatch:
+    """A batch of ordinary records in the target's log."""
+    return LogBatch(
+        base, records, producer_id, sequence, crc, transactional=False, control=False, aborted=False
+    )
 
 
 @dataclass
@@ -55,13 +63,13 @@ class World:
         own = frozenset({OURS})
         answer = resolve(self.state(), end=self.end, next_sequence=sequence, own_ids=own)
         if isinstance(answer, NeedLog):
-            log = [b for b in self.log if b.base + b.count > answer.start]
+            log = [b for b in self.log if b.base + b.records > answer.start]
             answer = resolve(self.state(), end=self.end, next_sequence=sequence, own_ids=own, log=log)
         assert isinstance(answer, Resolution)
         return answer
 
     def foreign_write(self) -> None:
-        self.log.append(LogBatch(self.end, 2, FOREIGN, 0, 0, False, False, False))
+        self.log.append(record_batch(self.end, 2, FOREIGN, 0, 0))
         self.end += 2
         self.foreign += 2
 
@@ -80,12 +88,7 @@ class World:
             take = [u for u in self.source if u >= position][: rng.randint(1, 6)]
             if not take:
                 break
-            runs: list[tuple[int, int]] = []
-            for u in take:
-                if runs and sum(runs[-1]) == u:
-                    runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-                else:
-                    runs.append((u, 1))
+            runs = runs_of(take)
             crc = zlib.crc32(repr((take, sequence, nonce)).encode())
             if len(runs) > 1 or take[0] - down != delta:
                 intent = Intent(
@@ -94,7 +97,7 @@ class World:
                 self.topic.append(encode_intent(KEY, intent))
             if crash and rng.random() < 0.3:
                 return
-            self.log.append(LogBatch(down, len(take), OURS, sequence, crc, False, False, False))
+            self.log.append(record_batch(down, len(take), OURS, sequence, crc))
             self.truth += [(u, down + i) for i, u in enumerate(take)]
             down = previous = down + len(take)
             sequence = (sequence + len(take)) % SEQUENCE_MODULUS
@@ -107,7 +110,7 @@ class World:
             self.topic.append(encode_mark(KEY, Mark(nonce, acked[0], acked[1], acked[1], acked[2], 1)))
 
     def _repair(self, found: Resolution, nonce: int) -> None:
-        total = sum(p.count for p in found.repairs)
+        total = sum(p.records for p in found.repairs)
         sequence = (found.sequence - total) % SEQUENCE_MODULUS
         previous = found.repair_from
         for up, down, count in found.repairs:
@@ -116,9 +119,7 @@ class World:
             sequence = (sequence + count) % SEQUENCE_MODULUS
             previous = down + count
         if found.foreign:
-            mark = Mark(
-                nonce, found.upstream or 0, found.downstream, found.copied_end, found.sequence, 1
-            )
+            mark = Mark(nonce, found.upstream or 0, found.downstream, found.copied_end, found.sequence, 1)
             self.topic.append(encode_mark(KEY, mark))
 
     def check(self) -> None:
@@ -130,7 +131,10 @@ class World:
                     continue
                 answer = found.segments.translate(SourceOffset(upstream), self.end)
                 last = self.truth[-1][1] + 1
-                assert answer == (last if expected is None else expected), (upstream, found.segments.segments())
+                assert answer == (last if expected is None else expected), (
+                    upstream,
+                    found.segments.segments(),
+                )
             if self.truth:
                 assert found.upstream is not None
                 assert [u for u in self.source if u < found.upstream] == [u for u, _ in self.truth]
@@ -158,7 +162,10 @@ def test_of_two_writers_with_one_place_the_log_decides() -> None:
     b = Intent(Mode.LIVE, 2, OURS, 0, 0, 0, 0, 1, ((2, 222), (2, 223)), ((0, 1), (2, 3)))
     for intent in (a, b):
         state.apply(intent)
-    log = [LogBatch(0, 2, OURS, 0, 111, False, False, False), LogBatch(2, 2, OURS, 2, 112, False, False, False)]
+    log = [
+        record_batch(0, 2, OURS, 0, 111),
+        record_batch(2, 2, OURS, 2, 112),
+    ]
     assert isinstance(resolve(state, end=4, next_sequence=4, own_ids=frozenset({OURS})), NeedLog)
     found = resolve(state, end=4, next_sequence=4, own_ids=frozenset({OURS}), log=log)
     assert isinstance(found, Resolution)
@@ -168,7 +175,7 @@ def test_of_two_writers_with_one_place_the_log_decides() -> None:
 def test_a_bulk_record_is_true_without_the_log_and_its_marker_is_no_foreign_record() -> None:
     state = PartitionMap()
     state.apply(Intent(Mode.BULK, 1, BULK, 3, 0, 0, 0, 1, (), ((10, 5), (20, 5))))
-    marker = LogBatch(10, 1, BULK, -1, 0, True, True, False)
+    marker = LogBatch(10, 1, BULK, -1, 0, transactional=True, control=True, aborted=False)
     need = resolve(state, end=11, next_sequence=None, own_ids=frozenset({OURS}))
     assert isinstance(need, NeedLog)
     assert need.start == 10

@@ -1,0 +1,70 @@
+"""The map records of one bulk transaction: what stands where, committed together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from drkit.kafka.transactions import ProducerIdentity
+from drkit.offsets import Intent, MapKey
+from drkit.offsets.map_record import Mode
+from drkit.replicate.partition import PartitionCopy, extend_runs
+from drkit.wire import Chunk
+
+
+class Sent(NamedTuple):
+    """A chunk on its way inside a transaction; `answer` gives its target offset."""
+
+    partition: PartitionCopy
+    generation: int
+    chunk: Chunk
+    answer: Any
+
+
+Placed = tuple[Sent, int]
+"""A chunk and the target offset of its first record."""
+
+
+def intents_of(
+    placed: Sequence[Placed], nonce: int, identity: ProducerIdentity
+) -> list[tuple[MapKey, Intent]]:
+    """One intent per stretch of the target's log that holds nothing but ours."""
+    out: list[tuple[MapKey, Intent]] = []
+    by_partition: dict[MapKey, list[Placed]] = {}
+    for item in placed:
+        by_partition.setdefault(item[0].partition.key, []).append(item)
+    for key, items in by_partition.items():
+        end = items[0][0].partition.acked_own_end
+        for stretch in _stretches(items):
+            out.append((key, _intent(stretch, end, nonce, identity)))
+            end = stretch[-1][1] + stretch[-1][0].chunk.count
+    return out
+
+
+def _stretches(items: list[Placed]) -> list[list[Placed]]:
+    stretches: list[list[Placed]] = []
+    end = -1
+    for sent, base in items:
+        if base != end:
+            stretches.append([])
+        stretches[-1].append((sent, base))
+        end = base + sent.chunk.count
+    return stretches
+
+
+def _intent(stretch: list[Placed], previous_end: int, nonce: int, identity: ProducerIdentity) -> Intent:
+    runs: list[tuple[int, int]] = []
+    for sent, _ in stretch:
+        extend_runs(runs, sent.chunk)
+    return Intent(
+        Mode.BULK,
+        nonce,
+        identity.id,
+        identity.epoch,
+        0,
+        stretch[0][1],
+        previous_end,
+        stretch[-1][0].chunk.leader_epoch,
+        (),
+        tuple(runs),
+    )
