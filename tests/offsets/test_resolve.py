@@ -32,9 +32,19 @@ SEQUENCE_START = SEQUENCE_MODULUS - 7  # every history wraps around
 
 def record_batch(base: int, records: int, producer_id: int, sequence: int, crc: int) -> LogBatch:
     """A batch of ordinary records in the target's log."""
-    return LogBatch(
-        base, records, producer_id, sequence, crc, transactional=False, control=False, aborted=False
-    )
+    kind = {"transactional": False, "control": False, "aborted": False}
+    return LogBatch(base, records, producer_id, sequence, crc, **kind)
+
+
+def runs_of(offsets: list[int]) -> list[tuple[int, int]]:
+    """Consecutive offsets as (first, how many)."""
+    runs: list[tuple[int, int]] = []
+    for u in offsets:
+        if runs and sum(runs[-1]) == u:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((u, 1))
+    return runs
 
 
 @dataclass
