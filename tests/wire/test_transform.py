@@ -261,42 +261,6 @@ def test_old_formats_are_refused() -> None:
         run(bytes(data))
 
 
-def _inside(*deltas: int, last: int, count: int) -> Batch:
-    rows = tuple(Record(delta, 1_700_000_000_000, b"k", b"v", ()) for delta in deltas)
-    return Batch(0, rows, last_offset_delta=last, count=count)
-
-
-LIES = [
-    _inside(0, 2, 4, last=2, count=3),
-    _inside(2, 1, 0, last=2, count=3),
-    _inside(0, 1, 2, last=4, count=5),
-    _inside(0, 1, 2, last=1, count=2),
-    _inside(0, 0, 1, last=2, count=3),
-]
-
-
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize(
-    "arguments",
-    [{"merge_below": 1000}, {"inspect": True}, {"position": 1}, {"end": 1}, {"max_batch_bytes": 70}],
-)
-def test_headers_that_lie_are_found_wherever_records_are_read(lie: Batch, arguments: dict[str, int]) -> None:
-    with pytest.raises(CorruptBatch) as caught:
-        run(lie.to_bytes(), **arguments)
-    assert caught.value.offset == 0
-
-
-def test_counts_that_disagree_are_always_read() -> None:
-    with pytest.raises(CorruptBatch, match="header says 2 records, 3 are inside"):
-        run(_inside(0, 1, 2, last=2, count=2).to_bytes())
-
-
-def test_inspection_lets_sound_batches_pass() -> None:
-    for codec in range(5):
-        done = run(batch(0, 50, codec=codec).to_bytes(), inspect=True)
-        assert done.chunks[0].how is How.FORWARDED
-
-
 def test_the_result_travels_between_processes() -> None:
     done = run(log(batch(0, 2), marker(2, 5, COMMIT)))
     assert pickle.loads(pickle.dumps(done)) == done  # noqa: S301 - our own bytes
