@@ -96,12 +96,15 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
 
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
     """Python's form of the TLS settings. Raises ConfigError when a file does not load."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.check_hostname and tls.verify
     context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
     try:
         if tls.ca_file or tls.ca_pem:
             context.load_verify_locations(cafile=tls.ca_file, cadata=tls.ca_pem)
+        else:
+            context.load_default_certs()
         if tls.certificate_file:
             context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password)
         elif tls.certificate_pem and tls.key_pem:
@@ -110,7 +113,7 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
         raise ConfigError(
             "a certificate or key does not load",
             where=where,
-            evidence=f"{error} ({tls.ca_file or 'inline CA'}, {tls.certificate_file or 'no certificate file'})",
+            evidence=" ".join([str(error), *filter(None, (tls.ca_file, tls.certificate_file))]),
             hint="check that the files exist, are PEM, and that ssl.key.password is right",
         ) from error
     return context

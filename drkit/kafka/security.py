@@ -1,4 +1,4 @@
-"""Security settings of one cluster, read once from Kafka's property names (librdkafka's are understood too)."""
+"""Security settings of one cluster, read from Kafka's property names (librdkafka's are understood too)."""
 
 from __future__ import annotations
 

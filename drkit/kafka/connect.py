@@ -1,0 +1,140 @@
+"""Reach a cluster within seconds, or say exactly why not."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+import logging
+import re
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
+from drkit.kafka.security import read_security
+
+CONNECT_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 1.5
+_LOOKS: Final = 3
+_POLL_SECONDS: Final = 0.02
+_NOT_AUTHENTICATED: Final = frozenset(
+    {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}
+)
+
+# librdkafka writes its own lines to stderr unless a logger takes them; what matters comes as events.
+_QUIET: Final = logging.getLogger("drkit.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+def connect(settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS) -> tuple[AdminClient, Any]:
+    """An admin client that has heard from its cluster, and what it heard.
+
+    :raises ConfigError: client properties that cannot be
+    :raises NotAuthenticated: wrong credentials, or TLS that does not fit
+    :raises ClusterUnreachable: no broker answered in time
+    """
+    return _Attempt(settings, timeout_seconds).run()
+
+
+class _Attempt:
+    def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
+        self.settings = settings
+        self.servers = settings.bootstrap_servers.split(",")
+        self.security = read_security(settings)
+        self.deadline = monotonic() + timeout_seconds
+        self.timeout_seconds = timeout_seconds
+        self.events: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        self.absences = 0
+
+    def run(self) -> tuple[AdminClient, Any]:
+        admin = self._client()
+        answer = admin.describe_cluster(request_timeout=self.timeout_seconds)
+        look_at = monotonic() + _LOOK_SECONDS
+        while not answer.done() and monotonic() < self.deadline:
+            admin.poll(_POLL_SECONDS)
+            if "_AUTHENTICATION" in self.events or (monotonic() > look_at and self._hopeless()):
+                break
+            look_at += _LOOK_SECONDS if monotonic() > look_at else 0
+        return admin, self._result(answer)
+
+    def _hopeless(self) -> bool:
+        """Look at every server; True when waiting longer would change nothing."""
+        self.findings = self._look()
+        self.absences += all(f.kind in ABSENT for f in self.findings)
+        return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS
+
+    def _client(self) -> AdminClient:
+        # Makes itself heard after one failure instead of after a silent minute of retries.
+        conf = {**confluent_config(self.settings), "error_cb": self._heard, "log_level": 0}
+        try:
+            return AdminClient(conf, logger=_QUIET)
+        except KafkaException as error:
+            raise _unusable(self.settings.alias, error.args[0]) from error
+
+    def _heard(self, error: KafkaError) -> None:
+        self.events[error.name()] = error.str()
+
+    def _result(self, answer: Future[Any]) -> Any:
+        if answer.done():
+            try:
+                return answer.result()
+            except KafkaException as error:
+                self._heard(error.args[0])
+        findings = self.findings or self._look()
+        said = self.events.get("_AUTHENTICATION")
+        if said is None or all(f.kind in SETTLED for f in findings):
+            raise self._explained(findings)
+        raise NotAuthenticated(
+            f"cluster {self.settings.alias} refused the credentials",
+            where=_address(said) or self.settings.bootstrap_servers,
+            evidence=_plain(said),
+            hint=f"check user, password and mechanism in clusters.{self.settings.alias}.client",
+        )
+
+    def _look(self) -> list[Finding]:
+        where = f"clusters.{self.settings.alias}.client"
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            return list(pool.map(lambda server: probe(server, self.security, where), self.servers))
+
+    def _explained(self, findings: list[Finding]) -> DrkitError:
+        alias = self.settings.alias
+        # A server that answers as Kafka and still gave us nothing is the least telling of all.
+        worst = next((f for f in findings if f.kind is not Kind.KAFKA), findings[0])
+        lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
+        if worst.kind is Kind.KAFKA:
+            lines += [_plain(text) for text in self.events.values()]
+        refused = worst.kind in _NOT_AUTHENTICATED
+        kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
+        return kind(
+            f"cannot use cluster {alias}: {worst.kind.value}"
+            if worst.kind is not Kind.KAFKA
+            else f"cluster {alias} did not answer in {self.timeout_seconds:.0f} s",
+            where=worst.server,
+            evidence="\n".join(lines),
+            hint=HINTS.get(worst.kind, "check that advertised.listeners can be reached from here"),
+        )
+
+
+def _unusable(alias: str, error: Any) -> ConfigError:
+    text = error.str()
+    hint = "client takes Kafka's property names, as in client.properties"
+    if "GSSAPI" in text:
+        hint = "confluent-kafka's wheel has no Kerberos: install librdkafka and build it with --no-binary"
+    return ConfigError(
+        f"client properties cannot be used: {text}", where=f"clusters.{alias}.client", hint=hint
+    )
+
+
+def _address(event: str) -> str:
+    match = re.match(r"(?:\w+://)?([^/\s]+:\d+)", event)
+    return match[1] if match else ""
+
+
+def _plain(event: str) -> str:
+    return re.sub(r"\s*\(after \d+ms in state \w+.*\)$", "", event)

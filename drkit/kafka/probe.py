@@ -1,0 +1,192 @@
+"""What is at the other end of host:port? Asked when a client could not connect and nobody knows why."""
+
+from __future__ import annotations
+
+from enum import Enum
+import socket
+import ssl
+import struct
+from typing import Final, NamedTuple
+
+from drkit.kafka.client_config import tls_context
+from drkit.kafka.security import Security, Tls
+
+_API_VERSIONS: Final = 18
+_SASL_HANDSHAKE: Final = 17
+_UNSUPPORTED_MECHANISM: Final = 33
+_ILLEGAL_SASL_STATE: Final = 34
+_LARGEST_ANSWER: Final = 1 << 20
+_LINE_SECONDS: Final = 0.5
+_CORRELATION: Final = 4
+_ANYTHING: Final = "PLAIN"
+
+
+class Kind(Enum):
+    """What was found; the value is the sentence for a user."""
+
+    UNRESOLVED = "the host name does not resolve"
+    REFUSED = "nothing listens on this port"
+    NO_ROUTE = "no connection within the time"
+    SILENT = "the port accepts connections but never answers"
+    NEEDS_TLS = "the port speaks TLS, drkit was told to speak plain text"
+    NO_TLS = "the port speaks plain text, drkit was told to speak TLS"
+    UNTRUSTED = "the server's certificate is not trusted"
+    REFUSED_TLS = "the server refused the TLS connection"
+    NOT_KAFKA = "the port answers, but not as Kafka does"
+    NEEDS_SASL = "the listener demands SASL, none is configured"
+    NO_SASL = "the listener knows no SASL, but SASL is configured"
+    OTHER_MECHANISM = "the listener does not offer this SASL mechanism"
+    KAFKA = "a Kafka broker answers"
+
+
+HINTS: Final = {
+    Kind.UNRESOLVED: "correct the host in bootstrap_servers, or the name service",
+    Kind.REFUSED: "correct the port in bootstrap_servers, or start the broker",
+    Kind.NO_ROUTE: "check the address, routes and firewalls",
+    Kind.SILENT: "check whether the broker hangs, or whether the port belongs to something else",
+    Kind.NEEDS_TLS: 'set "security.protocol" to SSL or SASL_SSL',
+    Kind.NO_TLS: 'set "security.protocol" to PLAINTEXT or SASL_PLAINTEXT, or use the TLS port',
+    Kind.UNTRUSTED: 'name the authority in PEM: "ssl.truststore.type" = "PEM", "ssl.truststore.location"',
+    Kind.REFUSED_TLS: 'the server may ask for a client certificate: "ssl.keystore.location" (PEM)',
+    Kind.NOT_KAFKA: "correct the port in bootstrap_servers; it must be a broker's, not a controller's",
+    Kind.NEEDS_SASL: 'set "security.protocol" to SASL_PLAINTEXT or SASL_SSL, and "sasl.mechanism"',
+    Kind.NO_SASL: 'set "security.protocol" to PLAINTEXT or SSL, or use the SASL listener\'s port',
+    Kind.OTHER_MECHANISM: 'set "sasl.mechanism" to one that the listener offers',
+}
+
+SETTLED: Final = frozenset(HINTS) - {Kind.REFUSED, Kind.NO_ROUTE, Kind.SILENT, Kind.UNRESOLVED}
+"""Waiting heals none of these."""
+
+ABSENT: Final = frozenset({Kind.REFUSED, Kind.UNRESOLVED})
+"""These heal when a broker starts, which takes seconds."""
+
+
+class Finding(NamedTuple):
+    """What is at one address, and how that was seen."""
+
+    server: str
+    kind: Kind
+    evidence: str = ""
+
+
+class _NoKafkaError(Exception):
+    """The other side closed, or its bytes are no Kafka answer."""
+
+
+def probe(server: str, security: Security, where: str, timeout: float = 2.0) -> Finding:
+    """Look at one server with fresh connections; each step takes at most ``timeout`` seconds.
+
+    :param where: the place of the settings, for errors about certificate files
+    :raises ConfigError: our own certificate files do not load
+    """
+    context = tls_context(security.tls, where) if security.tls else None
+    try:
+        return Finding(server, *_look(server, security, context, timeout))
+    except socket.gaierror as error:
+        return Finding(server, Kind.UNRESOLVED, error.strerror or str(error))
+    except ConnectionRefusedError as error:
+        return Finding(server, Kind.REFUSED, error.strerror or str(error))
+    except TimeoutError:
+        return Finding(server, Kind.NO_ROUTE, f"after {timeout:.0f} s")
+    except OSError as error:
+        return Finding(server, Kind.NO_ROUTE, error.strerror or str(error))
+
+
+def _look(
+    server: str, security: Security, context: ssl.SSLContext | None, timeout: float
+) -> tuple[Kind, str]:
+    with _dial(server, timeout) as plain:
+        try:
+            connection = _tls(plain, context, server) if context else plain
+            _ask(connection, _API_VERSIONS, 0, b"")
+            mechanism = security.sasl.mechanism if security.sasl else _ANYTHING
+            name = mechanism.encode()
+            answer = _ask(connection, _SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
+            return _sasl_finding(answer, mechanism if security.sasl else None)
+        except ssl.SSLCertVerificationError as error:
+            return Kind.UNTRUSTED, error.verify_message
+        except TimeoutError:
+            return _after_silence(plain, timeout)
+        except (_NoKafkaError, OSError) as error:
+            return _other_language(server, with_tls=context is not None, timeout=timeout, seen=str(error))
+
+
+def _after_silence(connection: socket.socket, timeout: float) -> tuple[Kind, str]:
+    """Tell a hanging broker from a server of lines, such as HTTP, that waits for the end of ours."""
+    connection.settimeout(_LINE_SECONDS)
+    try:
+        connection.sendall(b"\r\n\r\n")
+        said = connection.recv(64)
+    except OSError:
+        said = b""
+    if said:
+        return Kind.NOT_KAFKA, f"it answers a line break with {said!r}"
+    return Kind.SILENT, f"no answer to ApiVersions in {timeout:.0f} s"
+
+
+def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -> tuple[Kind, str]:
+    """Our way failed: see whether the other way, TLS or plain text, works."""
+    trusting = None if with_tls else tls_context(Tls(verify=False), server)
+    try:
+        with _dial(server, timeout) as plain:
+            connection = _tls(plain, trusting, server) if trusting else plain
+            if trusting:
+                return Kind.NEEDS_TLS, f"plain text: {seen}; a TLS handshake succeeds"
+            _ask(connection, _API_VERSIONS, 0, b"")
+            return Kind.NO_TLS, f"TLS: {seen}; plain text is answered"
+    except ssl.SSLError as error:
+        # A server that answers a handshake with an alert does speak TLS.
+        if "ALERT" in (error.reason or ""):
+            return Kind.NEEDS_TLS, f"plain text: {seen}; TLS: {error.reason}"
+    except (_NoKafkaError, OSError):
+        pass  # neither way: what was seen first says most
+    if with_tls and "ALERT" in seen.upper():
+        return Kind.REFUSED_TLS, seen
+    return Kind.NOT_KAFKA, seen
+
+
+def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[Kind, str]:
+    code, count = struct.unpack_from(">hi", answer)
+    offered, position = [], 6
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", answer, position)
+        offered.append(answer[position + 2 : position + 2 + length].decode())
+        position += 2 + length
+    listed = f"offered: {', '.join(offered)}"
+    if code == _ILLEGAL_SASL_STATE:
+        return (Kind.NO_SASL, "SaslHandshake is refused (34)") if mechanism else (Kind.KAFKA, "")
+    if mechanism is None:
+        return Kind.NEEDS_SASL, listed
+    if code == _UNSUPPORTED_MECHANISM:
+        return Kind.OTHER_MECHANISM, f"{mechanism}; {listed}"
+    return Kind.KAFKA, listed
+
+
+def _dial(server: str, timeout: float) -> socket.socket:
+    host, _, port = server.rpartition(":")
+    return socket.create_connection((host.strip("[]"), int(port)), timeout)
+
+
+def _tls(plain: socket.socket, context: ssl.SSLContext, server: str) -> ssl.SSLSocket:
+    return context.wrap_socket(plain, server_hostname=server.rpartition(":")[0].strip("[]"))
+
+
+def _ask(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
+    """Send one request, return the body of its answer."""
+    request = struct.pack(">hhih", key, version, key, 5) + b"drkit" + body
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    head = _read(connection, 8)
+    size, correlation = struct.unpack(">ii", head)
+    if correlation != key or not _CORRELATION <= size <= _LARGEST_ANSWER:
+        raise _NoKafkaError(f"its first bytes are {head!r}")
+    return _read(connection, size - _CORRELATION)
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise _NoKafkaError(f"it closed the connection after {len(data)} bytes")
+        data += part
+    return data

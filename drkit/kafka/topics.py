@@ -1,0 +1,300 @@
+"""Topics of a cluster: look, create, widen, configure, and where their logs begin and end.
+
+Calls that change several topics return the failures by topic, so that one refused topic stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import (
+    TopicPartition as ConfluentPartition,
+)
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from drkit.errors import DrkitError
+from drkit.kafka.admin import CALL_SECONDS, Cluster
+from drkit.model import TopicPartition
+
+BROKER_DEFAULT: Final = -1
+"""As replication factor or number of partitions: what the brokers are configured for (KIP-464)."""
+
+_SETTLE_SECONDS: Final = 5.0
+_SETTLING: Final = frozenset({
+    KafkaError._NOENT,  # noqa: SLF001  the constant's only name
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  likewise
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  likewise
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+})  # fmt: skip
+_ADDRESSES: Final = (1 << 128) - 1
+_LOW: Final = (1 << 64) - 1
+
+
+class Partition(NamedTuple):
+    """Where a partition lives; broker ids."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster knows it; its id tells it from a later one of the same name (KIP-516)."""
+
+    name: str
+    topic_id: UUID
+    partitions: dict[int, Partition]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition."""
+        return len(self.partitions[0].replicas)
+
+
+class ConfigValue(NamedTuple):
+    """A setting of a topic or broker and where its value comes from."""
+
+    value: str | None
+    source: str
+    """As Kafka names it: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG and so on."""
+
+    @property
+    def is_set_on_topic(self) -> bool:
+        """Whether somebody set it for this topic; all else is inherited."""
+        return self.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.name
+
+
+class TopicPlan(NamedTuple):
+    """A topic to create."""
+
+    name: str
+    partitions: int
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+def topic_names(cluster: Cluster) -> list[str]:
+    """All topics that drkit's principal may see, sorted."""
+    found = cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
+    return sorted(found.topics)
+
+
+def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
+    """Ids, partitions and replicas. Topics that do not exist are left out."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}
+    futures = cluster.call(
+        "describe topics",
+        cluster.admin.describe_topics,
+        TopicCollection(wanted),
+        request_timeout=CALL_SECONDS,
+    )
+    found = {}
+    for name, future in futures.items():
+        if not _is(future, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            found[name] = _topic(cluster.wait(future, "describe a topic", name))
+    return found
+
+
+def topic_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
+    """Every setting of some topics, set or inherited. Topics that do not exist are left out."""
+    wanted = [ConfigResource(ResourceType.TOPIC, n) for n in sorted(set(names))]
+    return _configs(cluster, wanted)
+
+
+def broker_config(cluster: Cluster, broker: int | None = None) -> dict[str, ConfigValue]:
+    """Every setting of a broker, by default of the one with the lowest id."""
+    broker_id = str(cluster.brokers[0].id if broker is None else broker)
+    return _configs(cluster, [ConfigResource(ResourceType.BROKER, broker_id)])[broker_id]
+
+
+def create_topics(cluster: Cluster, plans: Iterable[TopicPlan]) -> dict[str, DrkitError]:
+    """Create topics; one that exists already is no failure. Returns failures by topic."""
+    topics = [NewTopic(p.name, p.partitions, p.replication_factor, config=dict(p.configs)) for p in plans]
+    if not topics:
+        return {}
+    futures = cluster.call("create topics", cluster.admin.create_topics, topics, request_timeout=CALL_SECONDS)
+    return _failures(cluster, futures, "create a topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
+
+
+def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, DrkitError]:
+    """Give topics more partitions: topic → their new number. Returns failures by topic."""
+    if not totals:
+        return {}
+    futures = cluster.call(
+        "add partitions",
+        cluster.admin.create_partitions,
+        [NewPartitions(name, total) for name, total in totals.items()],
+        request_timeout=CALL_SECONDS,
+    )
+    return _failures(cluster, futures, "add partitions to a topic")
+
+
+def alter_topic_configs(
+    cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, DrkitError]:
+    """Set settings of topics, or with None take them back to what is inherited (KIP-339).
+
+    What is not named stays as it is. Returns failures by topic.
+    """
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC, name, incremental_configs=[_change(k, v) for k, v in settings.items()]
+        )
+        for name, settings in changes.items()
+        if settings
+    ]
+    if not resources:
+        return {}
+    futures = cluster.call(
+        "alter topic configs",
+        cluster.admin.incremental_alter_configs,
+        resources,
+        request_timeout=CALL_SECONDS,
+    )
+    return _failures(cluster, {r.name: f for r, f in futures.items()}, "alter the configuration of a topic")
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:
+    """Delete topics; one that does not exist is no failure. Returns failures by topic."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    futures = cluster.call("delete topics", cluster.admin.delete_topics, wanted, request_timeout=CALL_SECONDS)
+    return _failures(cluster, futures, "delete a topic", fine=KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def list_offsets(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    which: Literal["earliest", "latest"],
+    *,
+    committed: bool = False,
+) -> dict[TopicPartition, int]:
+    """Start or end offsets; a partition that is new or changes its leader is asked again for seconds.
+
+    :param committed: the end is the last stable offset, not the high watermark
+    """
+    partitions = list(partitions)
+    found: dict[TopicPartition, int] = {}
+    for attempt in Retrying(
+        retry=retry_if_exception(_settles),
+        stop=stop_after_delay(_SETTLE_SECONDS),
+        wait=wait_fixed(0.2),
+        # librdkafka would go on answering from what it knew of the topics before.
+        before_sleep=lambda _: _refresh(cluster),
+        reraise=True,
+    ):
+        with attempt:
+            missing = [p for p in partitions if p not in found]
+            for at, future in _offset_futures(cluster, missing, which, committed=committed).items():
+                found[at] = int(cluster.wait(future, "list offsets", str(at)).offset)
+    return found
+
+
+def _offset_futures(
+    cluster: Cluster, partitions: Iterable[TopicPartition], which: str, *, committed: bool
+) -> dict[TopicPartition, Future[Any]]:
+    spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
+    wanted = {ConfluentPartition(p.topic, p.partition): spec for p in partitions}
+    if not wanted:
+        return {}
+    futures = cluster.call(
+        "list offsets",
+        cluster.admin.list_offsets,
+        wanted,
+        isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
+        request_timeout=CALL_SECONDS,
+    )
+    return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
+
+
+def _refresh(cluster: Cluster) -> None:
+    cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
+
+
+def _settles(error: BaseException) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in _SETTLING
+
+
+def _topic(described: Any) -> Topic:
+    high, low = (
+        described.topic_id.get_most_significant_bits(),
+        described.topic_id.get_least_significant_bits(),
+    )
+    return Topic(
+        described.name,
+        # The halves come as signed numbers.
+        UUID(int=((high << 64) | (low & _LOW)) & _ADDRESSES),
+        {
+            p.id: Partition(
+                p.leader.id if p.leader else None,
+                tuple(n.id for n in p.replicas),
+                tuple(n.id for n in p.isr),
+            )
+            for p in described.partitions
+        },
+    )
+
+
+def _configs(cluster: Cluster, resources: list[ConfigResource]) -> dict[str, dict[str, ConfigValue]]:
+    if not resources:
+        return {}
+    futures = cluster.call(
+        "describe configs", cluster.admin.describe_configs, resources, request_timeout=CALL_SECONDS
+    )
+    return {
+        resource.name: {
+            name: ConfigValue(entry.value, ConfigSource(entry.source).name)
+            for name, entry in cluster.wait(future, "read the configuration", resource.name).items()
+        }
+        for resource, future in futures.items()
+        if not _is(future, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    }
+
+
+def _change(name: str, value: str | None) -> ConfigEntry:
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    return ConfigEntry(name, value, incremental_operation=operation)
+
+
+def _failures(
+    cluster: Cluster, futures: Mapping[str, Future[Any]], what: str, fine: int | None = None
+) -> dict[str, DrkitError]:
+    failed = {}
+    for name, future in futures.items():
+        if fine is not None and _is(future, fine):
+            continue
+        try:
+            cluster.wait(future, what, name)
+        except DrkitError as error:
+            failed[name] = error
+    return failed
+
+
+def _is(future: Future[Any], code: int) -> bool:
+    error = future.exception(CALL_SECONDS)
+    return error is not None and bool(error.args) and getattr(error.args[0], "code", int)() == code
