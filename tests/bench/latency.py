@@ -20,7 +20,9 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.peers.replicator import Running
+from tests.bench.process_tree import Memory
 from tests.bench.scenarios import PARTITIONS, Pace
 
 STAMP: Final = struct.Struct(">q")
@@ -39,6 +41,7 @@ class Latency:
     p99: float
     p999: float
     highest: float
+    foreign_cpu_share: float
     tree_bytes: int
     worker_bytes: int
 
@@ -49,7 +52,14 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def measure(
-    replicator: Running, source: str, target: str, pace: Pace, *, warm_up: float, window: float
+    replicator: Running,
+    source: str,
+    target: str,
+    pace: Pace,
+    *,
+    brokers: Sequence[int],
+    warm_up: float,
+    window: float,
 ) -> Latency:
     """Run producer and consumer beside a started replicator; judge only what was sent in the window."""
     spawn = get_context("spawn")
@@ -64,23 +74,25 @@ def measure(
     try:
         _wait(replicator, flowing, FIRST_RECORD_SECONDS)
         _watch(replicator, warm_up)
-        opened = time.monotonic_ns()
+        clocks = Clocks(replicator.tree, brokers, [producer.pid or 0, consumer.pid or 0])
+        opened = clocks.sample()
         _watch(replicator, window)
-        closed = time.monotonic_ns()
+        closed = clocks.sample()
         _watch(replicator, 2.0)  # stragglers of the window
     finally:
         stop.set()
     sent, received = _collect(sent_end[0]), _collect(received_end[0])
     producer.join(10.0)
     consumer.join(10.0)
-    return judge(sent, received, opened, closed, replicator)
+    return judge(sent, received, opened, closed, replicator.tree.memory)
 
 
-def judge(sent: array[int], received: array[int], opened: int, closed: int, replicator: Running) -> Latency:
+def judge(sent: array[int], received: array[int], opened: Sample, closed: Sample, memory: Memory) -> Latency:
     """Percentiles over what was sent in [opened, closed); ``received`` pairs sending and receiving times."""
-    wanted = sum(1 for at in sent if opened <= at < closed)
+    start, end = opened.at * 1e9, closed.at * 1e9
+    wanted = sum(1 for at in sent if start <= at < end)
     pairs = zip(received[::2], received[1::2], strict=True)
-    delays = sorted((got - at) / 1e6 for at, got in pairs if opened <= at < closed)
+    delays = sorted((got - at) / 1e6 for at, got in pairs if start <= at < end)
     if not delays:
         raise TimeoutError("no record of the measured window arrived on the target")
     return Latency(
@@ -90,8 +102,9 @@ def judge(sent: array[int], received: array[int], opened: int, closed: int, repl
         p99=percentile(delays, 0.99),
         p999=percentile(delays, 0.999),
         highest=delays[-1],
-        tree_bytes=replicator.tree.memory.tree,
-        worker_bytes=replicator.tree.memory.worker,
+        foreign_cpu_share=foreign_share(opened, closed),
+        tree_bytes=memory.tree,
+        worker_bytes=memory.worker,
     )
 
 

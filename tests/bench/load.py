@@ -23,7 +23,7 @@ POOL: Final = 2_048
 
 
 def payloads(size: int) -> list[bytes]:
-    """Values that compress to roughly 60 %, like JSON events: half fixed words, half random digits."""
+    """Values that compress to about half, like JSON events: half fixed words, half random digits."""
     source = random.Random(size)
     words = b'{"customer":"","order":"","amount":"","currency":"EUR","state":"created"}'
     values = []

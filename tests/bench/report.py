@@ -83,7 +83,7 @@ def to_markdown(facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[P
         parts += ["### Peak memory (resident, MiB)", _memory(runs)]
     if paced:
         parts += ["### End-to-end latency (ms)", _latency(paced)]
-    remarks = [*_remarks(runs), *_failures(runs), *_failures(paced)]
+    remarks = list(_remarks([*runs, *paced]))
     return "\n\n".join(parts + ["\n".join(f"- {line}" for line in remarks)] * bool(remarks)) + "\n"
 
 
@@ -192,20 +192,19 @@ def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
     return list(dict.fromkeys(run.scenario for run in runs))
 
 
-def _remarks(runs: Sequence[Run]) -> Iterable[str]:
+def _remarks(runs: Sequence[Run | PacedRun]) -> Iterable[str]:
     for run in runs:
-        place = f"({run.scenario.key}) {run.peer}, round {run.round}"
-        if run.copied is not None and run.copied != run.expected:
+        place = f"({_key(run)}) {run.peer}, round {run.round}"
+        if run.failure:
+            yield f"{place}: no figure, {run.failure.splitlines()[0]}"
+        if isinstance(run, Run) and run.copied is not None and run.copied != run.expected:
             yield f"{place}: {run.copied} records on the target, {run.expected} committed on the source"
         if run.result and run.result.foreign_cpu_share > NOISE:
             yield f"{place}: other processes used {run.result.foreign_cpu_share:.0%} of the machine"
 
 
-def _failures(runs: Sequence[Run] | Sequence[PacedRun]) -> Iterable[str]:
-    for run in runs:
-        if run.failure:
-            what = run.scenario.key if isinstance(run, Run) else f"{run.pace.per_second}/s"
-            yield f"({what}) {run.peer}, round {run.round}: no figure, {run.failure.splitlines()[0]}"
+def _key(run: Run | PacedRun) -> str:
+    return run.scenario.key if isinstance(run, Run) else f"{run.pace.per_second}/s"
 
 
 def _broker_cpu(result: Throughput) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-import os
 from pathlib import Path
 from typing import Final
 
@@ -99,9 +98,7 @@ class Session:
         run = Run(scenario, peer.name, number, None, expected=expected)
         try:
             with running(peer, flow) as replicator:
-                result = throughput.measure(
-                    replicator, ends, expected, self._broker_pids(), os.cpu_count() or 1
-                )
+                result = throughput.measure(replicator, ends, expected, self._broker_pids())
         except FAILURES as error:
             run = replace(run, failure=str(error))
         else:
@@ -128,6 +125,7 @@ class Session:
                     self.source.bootstrap(),
                     self.target.bootstrap(),
                     pace,
+                    brokers=self._broker_pids(),
                     warm_up=self.plan.warm_up_seconds,
                     window=self.plan.window_seconds,
                 )

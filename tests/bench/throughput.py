@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
+from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.peers.replicator import Running
-from tests.bench.process_tree import PROC, TICKS_PER_SECOND, busy_seconds, parse_stat
 from tests.bench.topics import EndOffsets
 
 LOOK_SECONDS: Final = 0.02
@@ -17,18 +17,6 @@ SETTLE_SECONDS: Final = 0.7
 """The end has to stand still that long; the run is timed to its last change, not to the end of the wait."""
 FIRST_RECORD_SECONDS: Final = 120.0
 LAST_RECORD_SECONDS: Final = 600.0
-
-
-class Sample(NamedTuple):
-    """The clocks at one moment."""
-
-    at: float
-    records: int
-    cpu: float
-    """CPU seconds of the replicator's process tree."""
-    brokers: float
-    busy: float
-    own: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,47 +45,24 @@ class Throughput:
         return self.cpu_seconds / self.records * 1e6
 
 
-class Clocks:
-    """Takes samples of everything that is accounted."""
-
-    def __init__(self, replicator: Running, broker_pids: Sequence[int]) -> None:
-        self._replicator = replicator
-        self._brokers = broker_pids
-
-    def sample(self, records: int) -> Sample:
-        """Read all clocks now."""
-        return Sample(
-            at=time.monotonic(),
-            records=records,
-            cpu=self._replicator.tree.cpu_seconds(),
-            brokers=sum(_ticks(pid) for pid in self._brokers) / TICKS_PER_SECOND,
-            busy=busy_seconds(),
-            own=time.process_time(),
-        )
-
-
-def measure(
-    replicator: Running, ends: EndOffsets, expected: int, brokers: Sequence[int], cores: int
-) -> Throughput:
+def measure(replicator: Running, ends: EndOffsets, expected: int, brokers: Sequence[int]) -> Throughput:
     """Watch the target until ``expected`` records are visible; else TimeoutError or ReplicatorDied."""
-    clocks = Clocks(replicator, brokers)
+    clocks = Clocks(replicator.tree, brokers)
     first = _first(replicator, ends.appended, clocks)
     last = _last(replicator, ends.visible, clocks, expected)
-    return account(first, last, expected, replicator, cores)
+    return account(first, last, expected, replicator)
 
 
-def account(first: Sample, last: Sample, expected: int, replicator: Running, cores: int) -> Throughput:
+def account(first: Sample, last: Sample, expected: int, replicator: Running) -> Throughput:
     """The differences of two samples. Records already there at the first one are not counted."""
     seconds = max(last.at - first.at, LOOK_SECONDS)
-    brokers = last.brokers - first.brokers
-    foreign = (last.busy - first.busy) - (last.cpu - first.cpu) - brokers - (last.own - first.own)
     memory = replicator.tree.memory
     return Throughput(
         records=max(expected - first.records, 1),
         seconds=seconds,
         cpu_seconds=last.cpu - first.cpu,
-        broker_cpu_seconds=brokers,
-        foreign_cpu_share=max(0.0, foreign / seconds / cores),
+        broker_cpu_seconds=last.brokers - first.brokers,
+        foreign_cpu_share=foreign_share(first, last),
         startup_seconds=first.at - replicator.started_at,
         tree_bytes=memory.tree,
         jvm_bytes=memory.jvm,
@@ -133,7 +98,3 @@ def _last(replicator: Running, visible: Callable[[], int], clocks: Clocks, expec
             memory_due = now + MEMORY_SECONDS
         time.sleep(LOOK_SECONDS)
     raise TimeoutError(f"{records} of {expected} records on the target after {LAST_RECORD_SECONDS:.0f} s")
-
-
-def _ticks(pid: int) -> int:
-    return parse_stat((PROC / str(pid) / "stat").read_text()).ticks

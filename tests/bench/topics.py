@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not in its __all__
+from confluent_kafka.admin import (
     AdminClient,
     NewTopic,
     OffsetSpec,
