@@ -1,0 +1,82 @@
+"""A copy task in a process of its own, and waiting for what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, TypeVar
+
+_ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], T | None], seconds: float = 60.0, what: str = "the condition") -> T:
+    """Wait until the condition is true and return what it gave."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        pause.wait(0.02)
+    return found
+
+
+class CopyProcess:
+    """A copy task in a process of its own, to be killed or frozen."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.replicate.run_copy"],
+            stdin=subprocess.PIPE,
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+            cwd=_ROOT,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job).encode())
+        self._process.stdin.close()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill_after(self, seconds: float) -> bool:
+        """SIGKILL it after some seconds; False when it had ended before."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return True
+        return False
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def report(self, seconds: float = 90.0) -> dict[str, Any]:
+        """Wait for its end and return what it said."""
+        code = self._process.wait(seconds)
+        self._out.seek(0)
+        said = self._out.read().decode(errors="replace")
+        assert code == 0, said[-3000:]
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return found
+
+    def close(self) -> None:
+        if self.running:
+            self.kill()
+        self._out.close()

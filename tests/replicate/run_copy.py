@@ -1,0 +1,25 @@
+"""One copy task as a process: the job as JSON on standard input, the report as JSON on the last line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.replicate.copier import copy_task
+from drkit.replicate.lease import TaskLease
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    report = copy_task(
+        TaskLease.from_json(job["lease"]),
+        ClusterSettings(**job["source"]),
+        ClusterSettings(**job["target"]),
+        FlowSettings(**job["flow"]),
+    )
+    sys.stdout.write(json.dumps(report.as_dict()) + "\n")
+
+
+if __name__ == "__main__":
+    main()
