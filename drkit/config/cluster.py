@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.fields import Alias, Strict
-from drkit.config.secrets import masked
+from drkit.masking import masked
 from drkit.topology import split_list
 
 

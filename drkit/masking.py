@@ -12,6 +12,9 @@ MASK: Final = "********"
 _SECRET: Final = re.compile(
     r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem", re.IGNORECASE
 )
+_ASSIGNED: Final = re.compile(
+    r"((?:password|passphrase|secret)[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)}]+)", re.IGNORECASE
+)
 
 
 def is_secret(name: str) -> bool:
@@ -22,3 +25,8 @@ def is_secret(name: str) -> bool:
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties with every secret value hidden."""
     return {name: MASK if is_secret(name) else value for name, value in properties.items()}
+
+
+def scrubbed(text: str) -> str:
+    """A text, such as somebody else's error message, without the values of ``password=…`` in it."""
+    return _ASSIGNED.sub(rf"\g<1>{MASK}", text)

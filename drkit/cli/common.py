@@ -1,0 +1,36 @@
+"""What every command gets: the common options, and logging set up by them before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from drkit import observe
+from drkit.cli.session import common_options, session
+
+
+def equip(command: click.Command) -> None:
+    """Let a command, and all commands of a group, understand the common options."""
+    taken = {name for p in command.params for name in (p.name, *p.opts)}
+    command.params += [o for o in common_options() if not taken & {o.name, *o.opts}]
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            equip(child)
+    elif command.callback:
+        command.callback = _observed(command.callback)
+
+
+def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
+    if getattr(run, "is_observed", False):
+        return run
+
+    @wraps(run)
+    def observed(*args: Any, **kwargs: Any) -> Any:
+        observe.setup(session().log_format, session().log_level)
+        return run(*args, **kwargs)
+
+    observed.is_observed = True  # type: ignore[attr-defined]  # a mark, so that once is enough
+    return observed

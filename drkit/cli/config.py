@@ -1,0 +1,88 @@
+"""``drkit config``: what is set, from where, and whether the clusters answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import click
+
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.config import ClusterSettings, Loaded, Settings, read
+from drkit.config.interpolate import place
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.masking import MASK, is_secret
+
+
+@click.group()
+def config() -> None:
+    """What is set and from where; whether it can work."""
+
+
+@config.command()
+@click.option("--connect", is_flag=True, help="Also connect to the clusters and compare their ids.")
+def check(*, connect: bool) -> None:
+    """Name every problem of the configuration, or say OK."""
+    loaded = read(session().config)
+    answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
+    answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
+    if connect:
+        answer["clusters"] = _connected(loaded.settings)
+    emit(answer)
+
+
+@config.command()
+def show() -> None:
+    """Show every setting, its value and where it comes from; secrets stay hidden."""
+    emit(_rows(read(session().config)))
+
+
+def _connected(settings: Settings) -> list[dict[str, Any]]:
+    with ThreadPoolExecutor(max(1, len(settings.clusters))) as pool:
+        tried = list(pool.map(_try, settings.clusters.values()))
+    for failed in tried:
+        if isinstance(failed, DrkitError):
+            raise failed
+    clusters = {c.alias: c for c in tried if isinstance(c, Cluster)}
+    for flow in settings.flows:
+        refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    return [
+        {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)} for c in clusters.values()
+    ]
+
+
+def _try(settings: ClusterSettings) -> Cluster | DrkitError:
+    try:
+        return Cluster.connect(settings)
+    except DrkitError as error:
+        return error
+
+
+def _rows(loaded: Loaded) -> list[dict[str, str]]:
+    values = loaded.settings.model_dump(mode="json")
+    for cluster in values["clusters"].values():
+        cluster.pop("alias")  # the name of its table
+    return [
+        {"setting": at, "value": MASK if is_secret(at) else shown, "from": _origin(loaded, at)}
+        for at, shown in _leaves(values, "")
+    ]
+
+
+def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _leaves(child, place(at, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, child in enumerate(value):
+            yield from _leaves(child, place(at, number))
+    elif value is not None and value != {}:
+        yield at, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _origin(loaded: Loaded, at: str) -> str:
+    if at in loaded.origins:
+        return loaded.origins[at]
+    return loaded.path.name if at in loaded.written else "default"

@@ -1,0 +1,118 @@
+"""``drkit``: finds the command, loads it only then, and is the last to see an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+import os
+import sys
+import tempfile
+import traceback
+from typing import Final, NamedTuple
+
+import click
+
+from drkit import __version__
+from drkit.cli.render import emit_error
+from drkit.cli.session import Session, common_options
+from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.masking import scrubbed
+
+_INTERRUPTED: Final = 130
+"""As a shell reports a program that was ended by SIGINT."""
+_PIPE_CLOSED: Final = 141
+"""Likewise, by SIGPIPE."""
+
+
+class _Row(NamedTuple):
+    module: str
+    attribute: str
+    help: str
+
+
+# The help texts stand here so that `drkit --help` loads no command, and with it neither Spark nor Kafka.
+_COMMANDS: Final = {
+    "demo": _Row("drkit.cli.demo", "demo", "The whole story on two local clusters."),
+    "local": _Row("drkit.cli.local", "local", "A primary/standby pair of local clusters to play with."),
+    "config": _Row("drkit.cli.config", "config", "What is set and from where; whether it can work."),
+    "replicate": _Row("drkit.cli.replicate", "replicate", "Copy from source to target, exactly once."),
+    "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),
+}
+
+
+class _Commands(click.Group):
+    """A group that loads a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  likewise
+        row = _COMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        command: click.Command = getattr(import_module(row.module), row.attribute)
+        import_module("drkit.cli.common").equip(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  likewise
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.help) for name, row in _COMMANDS.items()])
+
+
+@click.command(
+    cls=_Commands,
+    params=common_options(),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, prog_name="drkit")
+def root() -> None:
+    """Keep a standby Kafka cluster ready and move consumers to it; no record is lost or repeated."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; every error becomes a message and an exit code, never a traceback."""
+    # Known before parsing: a usage error is an answer in JSON too.
+    asked = Session(as_json="--json" in arguments)
+    try:
+        code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
+    except DrkitError as error:
+        emit_error(error, as_json=asked.as_json)
+        return error.exit_code
+    except click.ClickException as error:
+        emit_error(_usage(error), as_json=asked.as_json)
+        return ConfigError.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our answer has seen enough; the interpreter must not complain at its last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
+        emit_error(_unexpected(error, asked), as_json=asked.as_json)
+        return Failed.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> ConfigError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "drkit"
+    return ConfigError(error.format_message().rstrip("."), where=path, hint=f"{path} --help")
+
+
+def _unexpected(error: Exception, asked: Session) -> Failed:
+    text = scrubbed("".join(traceback.format_exception(error)))
+    if asked.log_level == "debug":
+        sys.stderr.write(text)
+        hint = "the traceback stands above"
+    else:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
+        ) as log:
+            log.write(text)
+        hint = f"the traceback is in {log.name}"
+    return Failed(f"unexpected {type(error).__name__}: {error}", hint=f"{hint}; please report it")

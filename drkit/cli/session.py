@@ -1,0 +1,51 @@
+"""What the user asked for besides the command itself, said before or after its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+
+@dataclass
+class Session:
+    """The common options of one run."""
+
+    config: Path | None = None
+    as_json: bool = False
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+def session() -> Session:
+    """The session of the running command."""
+    context = click.get_current_context(silent=True)
+    found = context.find_root().obj if context else None
+    return found if isinstance(found, Session) else Session()
+
+
+def common_options() -> list[click.Parameter]:
+    """New instances of the common options; their values land in the :class:`Session`."""
+    formats, levels = click.Choice(["console", "json"]), click.Choice(["debug", "info", "warning", "error"])
+    return [
+        _option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Configuration file.  [default: $DRKIT_CONFIG, else ./drkit.toml]",
+        ),
+        _option("--json", "as_json", is_flag=True, help="Print JSON."),
+        _option("--log-format", type=formats, help="How logs look on stderr.  [default: console]"),
+        _option("--log-level", type=levels, help="From which level on to log.  [default: info]"),
+    ]
+
+
+def _option(*names: str, **settings: Any) -> click.Option:
+    return click.Option(names, expose_value=False, callback=_keep, **settings)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    # Not given here (None, or a flag that is off): what was said before the command's name stands.
+    if value:
+        setattr(context.find_root().ensure_object(Session), str(parameter.name), value)

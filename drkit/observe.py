@@ -1,0 +1,116 @@
+"""What happens, told once: an event is a log line and a number in a metric.
+
+Logs go to stderr, for people or as one JSON object a line; stdout belongs to the answer of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+import logging
+import sys
+from typing import Any, Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+import structlog
+
+from drkit.masking import MASK, is_secret, scrubbed
+
+LogFormat = Literal["console", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+
+REGISTRY: Final = CollectorRegistry()
+"""drkit's own metrics, and nothing of the process around it."""
+
+_FLOW: Final = ("source", "target")
+_TOPIC: Final = (*_FLOW, "topic", "partition")
+
+RECORDS: Final = Counter("drkit_records", "Records copied.", _TOPIC, registry=REGISTRY)
+BYTES: Final = Counter("drkit_bytes", "Bytes copied, as stored on the target.", _TOPIC, registry=REGISTRY)
+BATCHES: Final = Counter("drkit_batches", "Record batches appended.", _TOPIC, registry=REGISTRY)
+FRONTIER: Final = Gauge("drkit_frontier", "First source offset not yet copied.", _TOPIC, registry=REGISTRY)
+EPOCHS: Final = Counter("drkit_epochs", "Epochs of the copy task that ended.", _FLOW, registry=REGISTRY)
+EVENTS: Final = Counter("drkit_events", "Events by kind.", ("kind",), registry=REGISTRY)
+ERRORS: Final = Counter("drkit_errors", "Errors by class.", ("kind",), registry=REGISTRY)
+
+
+def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
+    """Configure logging for this process; calling it again replaces what was set."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    last: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        if log_format == "json"
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _scrub,
+            *last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    # Libraries log through the standard library; only what they warn of is worth a line here.
+    logging.basicConfig(
+        level=max(number, logging.WARNING), stream=sys.stderr, format="%(name)s: %(message)s", force=True
+    )
+
+
+def event(kind: str, *, level: Level = "info", **fields: object) -> None:
+    """Something worth knowing happened: log it and count it.
+
+    :param kind: a short name in snake case, such as ``source_gap``
+    :param fields: where and with which numbers; secrets are hidden by their names
+    """
+    EVENTS.labels(kind).inc()
+    getattr(structlog.get_logger("drkit"), level)(kind, **fields)
+
+
+def error(problem: BaseException, **fields: object) -> None:
+    """An error was met and dealt with: log it and count it by its class."""
+    kind = type(problem).__name__
+    ERRORS.labels(kind).inc()
+    told = {k: v for k in ("where", "evidence", "hint") if (v := getattr(problem, k, ""))}
+    structlog.get_logger("drkit").error(str(problem), kind=kind, **told, **fields)
+
+
+def copied(
+    flow: tuple[str, str], topic: str, partition: int, *, records: int, size: int, batches: int, frontier: int
+) -> None:
+    """A task reports what it has copied of one partition since its last report.
+
+    :param flow: aliases of source and target
+    :param size: bytes as stored on the target
+    """
+    at = (*flow, topic, str(partition))
+    RECORDS.labels(*at).inc(records)
+    BYTES.labels(*at).inc(size)
+    BATCHES.labels(*at).inc(batches)
+    FRONTIER.labels(*at).set(frontier)
+
+
+def epoch_ended(flow: tuple[str, str]) -> None:
+    """All tasks of an epoch have ended."""
+    EPOCHS.labels(*flow).inc()
+
+
+def serve_metrics(port: int, address: str = "127.0.0.1") -> None:
+    """Answer Prometheus on this port, from a thread of its own, until the process ends."""
+    start_http_server(port, address, REGISTRY)
+
+
+def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in fields.items():
+        fields[name] = MASK if is_secret(name) else _clean(value)
+    return fields
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return scrubbed(value)
+    if isinstance(value, Mapping):
+        return {k: MASK if is_secret(str(k)) else _clean(v) for k, v in value.items()}
+    return value
