@@ -1,0 +1,257 @@
+"""The laws of the house, read from the source: who may import whom, what stays pure, how large things get."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "drkit"
+
+# From the ground up; imports go down only. Rooms on one floor know nothing of each other.
+FLOORS = (
+    ("model", "errors", "clock", "masking", "observe"),
+    ("offsets", "wire", "topology"),
+    ("config",),
+    ("kafka", "local"),
+    ("repoint", "detect"),
+    ("replicate",),
+    ("failover",),
+    ("drill", "chaos"),
+    ("cli",),
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+GROUND = set(FLOORS[0])
+
+PURE = ("offsets", "wire", "topology")
+PURE_MAY_USE = {"model", "errors"}
+WORLDLY = {
+    "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select",
+    "selectors", "shutil", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time",
+    "urllib",
+}  # fmt: skip
+# Checksums and codecs in plain Python would be a hundred times slower: one module has them all.
+# threading: a compressor keeps its memory between calls, so each thread has its own.
+FOREIGN_IN_PURE = {"drkit.wire.codecs": {"cramjam", "google_crc32c", "lz4", "zstandard", "threading"}}
+
+# Only these may load a module late, each because loading it early would cost every command.
+LATE_IMPORTS = {
+    "drkit.cli.main": "commands load when they are called, so that --help needs neither Spark nor Kafka",
+}
+MAX_LINES = 300
+MAX_FUNCTION_LINES = 50
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+BROAD_EXCEPT = {
+    "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
+}
+BAD_NAMES = {"utils", "util", "helpers", "helper", "manager", "common_utils", "misc"}
+
+
+class Source(NamedTuple):
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return [*self.name.split("."), ""][1]
+
+
+@cache
+def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        found.append(Source(name, path, text, ast.parse(text)))
+    return tuple(found)
+
+
+def modules() -> set[str]:
+    return {s.name for s in sources()}
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Full names; for ``from a import b`` both a and, should it be a module, a.b."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative import"
+        assert node.module
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+        inner = [name for name in names if name in modules()]
+        if len(inner) < len(names):
+            yield node.module
+        yield from inner
+
+
+def imports(source: Source) -> set[str]:
+    return {name for node in ast.walk(source.tree) for name in imported(node)}
+
+
+def rooms_used(source: Source) -> set[str]:
+    return {[*name.split("."), ""][1] for name in imports(source) if name.split(".")[0] == "drkit"} - {""}
+
+
+def broken(rule: str, found: list[str]) -> None:
+    assert not found, rule + ":\n  " + "\n  ".join(found)
+
+
+def test_every_room_has_a_floor():
+    rooms = {s.room for s in sources()} - {""}
+    broken("rooms without a floor", sorted(rooms - set(FLOOR_OF)))
+
+
+def test_imports_go_down_only():
+    found = []
+    for source in sources():
+        if not source.room:
+            continue
+        for used in rooms_used(source) - {source.room}:
+            same_ground = {used, source.room} <= GROUND
+            if not same_ground and FLOOR_OF[used] >= FLOOR_OF[source.room]:
+                found.append(f"{source.name} imports from drkit.{used}")
+    broken("imports must go down", found)
+
+
+def test_no_cycles():
+    graph = {s.name: {n for n in imports(s) if n in modules() and n != s.name} for s in sources()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+def test_no_import_hides_in_a_function():
+    found = []
+    for source in sources():
+        functions = [
+            n for n in ast.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        inner = {n for f in functions for n in ast.walk(f)}
+        late = [n for n in inner if isinstance(n, (ast.Import, ast.ImportFrom))]
+        late += [n for n in inner if isinstance(n, ast.Call) and "import_module" in ast.unparse(n.func)]
+        if late and source.name not in LATE_IMPORTS:
+            found += [f"{source.name}:{n.lineno}" for n in late]
+    broken("imports inside functions", found)
+
+
+def test_pure_rooms_touch_nothing():
+    found = []
+    for source in sources():
+        if source.room not in PURE:
+            continue
+        for name in imports(source):
+            top = name.split(".")[0]
+            if top == "drkit":
+                used = [*name.split("."), ""][1]
+                bad = used not in {*PURE_MAY_USE, source.room, ""}
+            else:
+                worldly = top in WORLDLY or top not in sys.stdlib_module_names
+                bad = worldly and top not in FOREIGN_IN_PURE.get(source.name, set())
+            if bad:
+                found.append(f"{source.name} imports {name}")
+        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+        found += [f"{source.name}:{c.lineno} opens a file" for c in calls if ast.unparse(c.func) == "open"]
+    broken("pure rooms know no socket, clock, file or foreign package", found)
+
+
+@pytest.mark.parametrize(("library", "room"), [("pyspark", "replicate"), ("click", "cli"), ("rich", "cli")])
+def test_library_stays_in_its_room(library: str, room: str):
+    found = [
+        source.name
+        for source in sources()
+        if source.room != room and any(name.split(".")[0] == library for name in imports(source))
+    ]
+    broken(f"{library} belongs to drkit/{room}/", found)
+
+
+def test_files_are_short():
+    found = [
+        f"{s.name}: {lines} lines"
+        for s in (*sources(), *sources(ROOT / "tests"))
+        if (lines := len(s.text.splitlines())) > MAX_LINES and s.name not in LONG_FILES
+    ]
+    broken(f"files over {MAX_LINES} lines", found)
+
+
+def test_functions_are_short():
+    found = []
+    for source in (*sources(), *sources(ROOT / "tests")):
+        for node in ast.walk(source.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                name = f"{source.name}.{node.name}"
+                if lines > MAX_FUNCTION_LINES and name not in LONG_FUNCTIONS:
+                    found.append(f"{name}: {lines} lines")
+    broken(f"functions over {MAX_FUNCTION_LINES} lines", found)
+
+
+def test_every_package_says_what_it_is():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    found = []
+    for folder in sorted(folders):
+        init = folder / "__init__.py"
+        if not init.is_file() or not ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))):
+            found.append(str(init.relative_to(ROOT)))
+    broken("packages without a docstring", found)
+
+
+def test_names_say_what_is_inside():
+    found = [s.name for s in sources() if BAD_NAMES & set(s.name.split("."))]
+    classes = [(s, n) for s in sources() for n in ast.walk(s.tree) if isinstance(n, ast.ClassDef)]
+    found += [
+        f"{s.name}.{c.name}" for s, c in classes if c.name.lower().endswith(("manager", "helper", "utils"))
+    ]
+    broken("names that say nothing", found)
+
+
+def test_no_error_is_swallowed():
+    found = []
+    for source in sources():
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.ExceptHandler) or source.name in BROAD_EXCEPT:
+                continue
+            broad = node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"}
+            if broad and not any(isinstance(n, ast.Raise) for n in ast.walk(node)):
+                found.append(f"{source.name}:{node.lineno}")
+    broken("broad except without raise", found)
+
+
+def test_tests_wait_for_conditions():
+    found = [
+        f"{s.name}:{n.lineno}"
+        for s in sources(ROOT / "tests")
+        if s.room != "bench"  # it measures: pace and samples go by the clock
+        for n in ast.walk(s.tree)
+        if isinstance(n, ast.Call) and ast.unparse(n.func) in {"time.sleep", "sleep"}
+    ]
+    broken("bare sleeps in tests", found)
+
+
+def test_help_loads_neither_spark_nor_kafka():
+    program = (
+        "import sys\n"
+        "from drkit.cli.main import run\n"
+        "code = run(['--help'])\n"
+        "heavy = {'pyspark', 'pyarrow', 'pandas', 'confluent_kafka', 'kafka', 'pydantic'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for command in ("demo", "local", "config", "replicate", "verify"):
+        assert f"  {command} " in done.stdout
