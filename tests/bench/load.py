@@ -46,6 +46,7 @@ def fill(bootstrap: str, scenario: Scenario, records: int) -> int:
 def _settings(bootstrap: str, scenario: Scenario) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
+        "log_level": 0,  # brokers come and go here, the tables say what failed
         "acks": "all",
         "compression.type": scenario.codec,
         "queue.buffering.max.messages": 2 * QUEUED,

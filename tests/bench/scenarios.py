@@ -59,12 +59,12 @@ class Pace:
 
 
 SCENARIOS: Final = (
-    Scenario("a", "1 KB records, lz4", 1_000_000, 100_000, 1000, "lz4", Goal(4.0, 8.0)),
+    Scenario("a", "1 KB records, lz4", 1_200_000, 100_000, 1000, "lz4", Goal(4.0, 8.0)),
     Scenario("b", "100 B records, lz4", 5_000_000, 600_000, 100, "lz4", Goal(4.0, 8.0)),
     Scenario(
         "c",
         "1-record batches, uncompressed",
-        1_000_000,
+        2_000_000,
         100_000,
         100,
         "none",
@@ -83,7 +83,7 @@ SCENARIOS: Final = (
         aborted_in_ten=3,
     ),
     Scenario(
-        "e", "first copy, 3 years old", 2_500_000, 250_000, 250, "lz4", Goal(3.0), age_ms=3 * 365 * DAY_MS
+        "e", "first copy, 3 years old", 3_000_000, 250_000, 250, "lz4", Goal(3.0), age_ms=3 * 365 * DAY_MS
     ),
 )
 

@@ -11,7 +11,7 @@ from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.peers.replicator import Running
 from tests.bench.topics import EndOffsets
 
-LOOK_SECONDS: Final = 0.02
+LOOK_SECONDS: Final = 0.04
 MEMORY_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 0.7
 """The end has to stand still that long; the run is timed to its last change, not to the end of the wait."""
