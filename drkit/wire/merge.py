@@ -47,8 +47,6 @@ def _first_bytes(size: int) -> bytes:
 
 
 _FIRST_BYTES: Final = tuple(_first_bytes(size) for size in range(len(VARINTS)))
-
-
 _TABLE_END: Final = _EMPTY_LENGTH + len(_FIRST_BYTES)
 
 

@@ -2,7 +2,7 @@
 
 A record on the wire is ``length, attributes (1 byte, unused), timestamp delta, offset delta`` and then what
 never changes however the record is moved: key, value and headers. drkit handles that rest as one piece of
-bytes (:class:`Piece`), because copying needs no more; only :func:`decode` takes it apart.
+bytes (:data:`Piece`), because copying needs no more; only :func:`decode` takes it apart.
 """
 
 from __future__ import annotations

@@ -199,15 +199,15 @@ def transform(
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
     :param merge_below: batches of fewer bytes are joined with their neighbours; 0 never joins
-    :param merge_up_to: bytes of source batches to join at most
+    :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
-    :param inspect: also read the records of uncompressed batches that are forwarded (0.4 µs each). Brokers
+    :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
         check the offsets inside compressed batches but not inside these, so a broken producer can have had a
         batch stored whose header lies; forwarded, it reads on the target as it reads on the source.
 
-    The checksum of every batch is verified, which takes 3 µs of 64 KiB; what is rebuilt or merged is also
-    checked inside. Raises CorruptBatch when it does not match, when a
-    header contradicts its records, and for message formats before 2.
+    The checksum of every batch is verified: 2.5 µs of 64 KiB, 2 % of what fetching and appending them costs.
+    What is rebuilt or merged is checked inside too. Raises CorruptBatch when a checksum does not match or a
+    header contradicts the records, and for message formats before 2.
     """
     work = _Pass(
         buffer if isinstance(buffer, bytes) else bytes(buffer),

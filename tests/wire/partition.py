@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import time
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -22,6 +23,9 @@ from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
 from drkit.wire import Chunk, Record, Transformed, stamp, transform
 
+PATIENCE_SECONDS = 60.0
+NOT_READY = (3, 6, 100)
+"""Unknown topic or partition, not leader, unknown topic id."""
 WIDEST = str((1 << 63) - 1)
 PASSIVE = {
     "message.timestamp.type": "CreateTime",
@@ -98,7 +102,9 @@ class Broker:
 
     def topic_id(self, topic: str) -> UUID:
         """Known as soon as the broker itself has heard of the new topic."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
+            assert time.monotonic() < deadline, f"{topic} does not appear"
             found = self._loop.run(metadata, self._raw, [topic])[topic]
             if not found.error and found.leaders.get(0, (-1, 0))[0] >= 0:
                 return UUID(str(found.topic_id))
@@ -123,6 +129,10 @@ class Partition:
         self.broker = broker
         self.topic = topic
         self._id = broker.topic_id(topic)
+        # A broker knows a new topic a moment before it leads its partition.
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while broker.fetch((topic, self._id), 0, 1).error_code in NOT_READY:
+            assert time.monotonic() < deadline, f"{topic} has no leader"
 
     def fetch(self, offset: int, max_bytes: int = 1 << 20) -> Fetched:
         """What the broker has from the batch with ``offset`` on."""
@@ -166,7 +176,8 @@ class Partition:
         sequence = 0
         for chunk in chunks:
             data = stamp(chunk.data, answer.producer_id, answer.producer_epoch, sequence, transactional=False)
-            assert self.append(data) == Answer(0, sequence, "")
+            answered = self.append(data)
+            assert answered == Answer(0, sequence, ""), (answered, sequence, chunk.how, chunk.runs)
             sequence += chunk.count
 
     def consume(self, start: int = 0, *, create_times: bool = False) -> list[Record]:
