@@ -58,11 +58,25 @@ def _settings(bootstrap: str, scenario: Scenario) -> dict[str, Any]:
 
 
 def _fill_plain(bootstrap: str, scenario: Scenario, records: int) -> None:
+    # A broker answers a connection's requests one by one: tiny batches need several connections.
+    writers = 1 if scenario.batch_records is None else WRITERS
+    first_ms = int(time.time() * 1000) - scenario.age_ms
+    chunks = range(0, records, CHUNK)
+    with ThreadPoolExecutor(writers) as pool:
+        for done in [
+            pool.submit(_write_chunks, bootstrap, scenario, chunks[writer::writers], records, first_ms)
+            for writer in range(writers)
+        ]:
+            done.result()
+
+
+def _write_chunks(
+    bootstrap: str, scenario: Scenario, starts: Iterable[int], records: int, first_ms: int
+) -> None:
     producer = Producer(_settings(bootstrap, scenario))
     values = payloads(scenario.record_bytes)
-    first_ms = int(time.time() * 1000) - scenario.age_ms
-    for number, start in enumerate(range(0, records, CHUNK)):
-        partition = number % PARTITIONS
+    for start in starts:
+        partition = start // CHUNK % PARTITIONS
         for index in range(start, min(start + CHUNK, records)):
             producer.produce(
                 scenario.topic, values[index % POOL], partition=partition, timestamp=first_ms + index // 100

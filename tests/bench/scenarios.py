@@ -64,7 +64,7 @@ SCENARIOS: Final = (
     Scenario(
         "c",
         "1-record batches, uncompressed",
-        2_000_000,
+        1_200_000,
         100_000,
         100,
         "none",
