@@ -52,7 +52,9 @@ LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
+    "drkit.replicate.context": "a callback's error is kept and raised by the task itself, outside the loop",
 }
+NAMED_AFTER = {"drkit.kafka.transport.WideManager": "it is a KafkaConnectionManager of kafka-python"}
 BAD_NAMES = {"utils", "util", "helpers", "helper", "manager", "common_utils", "misc"}
 
 
@@ -140,10 +142,10 @@ def test_no_import_hides_in_a_function():
             n for n in ast.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
         ]
         inner = {n for f in functions for n in ast.walk(f)}
-        late = [n for n in inner if isinstance(n, (ast.Import, ast.ImportFrom))]
+        late: list[ast.AST] = [n for n in inner if isinstance(n, (ast.Import, ast.ImportFrom))]
         late += [n for n in inner if isinstance(n, ast.Call) and "import_module" in ast.unparse(n.func)]
         if late and source.name not in LATE_IMPORTS:
-            found += [f"{source.name}:{n.lineno}" for n in late]
+            found += [f"{source.name}:{getattr(n, 'lineno', 0)}" for n in late]
     broken("imports inside functions", found)
 
 
@@ -211,9 +213,9 @@ def test_every_package_says_what_it_is():
 def test_names_say_what_is_inside():
     found = [s.name for s in sources() if BAD_NAMES & set(s.name.split("."))]
     classes = [(s, n) for s in sources() for n in ast.walk(s.tree) if isinstance(n, ast.ClassDef)]
-    found += [
-        f"{s.name}.{c.name}" for s, c in classes if c.name.lower().endswith(("manager", "helper", "utils"))
-    ]
+    poor = ("manager", "helper", "utils")
+    found += [f"{s.name}.{c.name}" for s, c in classes if c.name.lower().endswith(poor)]
+    found = [name for name in found if name not in NAMED_AFTER]
     broken("names that say nothing", found)
 
 
@@ -245,7 +247,8 @@ def test_help_loads_neither_spark_nor_kafka():
         "import sys\n"
         "from drkit.cli.main import run\n"
         "code = run(['--help'])\n"
-        "heavy = {'pyspark', 'pyarrow', 'pandas', 'confluent_kafka', 'kafka', 'pydantic'} & set(sys.modules)\n"
+        "heavy = {'pyspark', 'pyarrow', 'pandas', 'confluent_kafka', 'kafka', 'pydantic'}\n"
+        "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "sys.exit(code)\n"
     )

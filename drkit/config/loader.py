@@ -106,9 +106,9 @@ def _translated(error: ValidationError) -> list[Problem]:
 
 def _problem(location: tuple[str | int, ...], kind: str, message: str) -> Problem:
     at = ""
-    for step in location:
-        if step != "[key]":
-            at = place(at, step)
+    # An alias is no setting of its own but the name of a table.
+    for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
+        at = place(at, step)
     if kind == "extra_forbidden":
         return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
     if kind == "missing":

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
-from drkit.config.fields import Alias, Patterns, Strict
+from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
 from drkit.errors import ConfigError
 from drkit.topology import Route, collision, rings
@@ -57,7 +57,7 @@ class DrillSettings(Strict):
 class Settings(Strict):
     """All of drkit.toml."""
 
-    clusters: dict[Alias, ClusterSettings] = Field(default_factory=dict)
+    clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
     flows: tuple[FlowSettings, ...] = ()
     failover: FailoverSettings = FailoverSettings()
     drills: tuple[DrillSettings, ...] = ()

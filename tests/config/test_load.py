@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from pathlib import Path
+import pickle
+
+import pytest
+
+from drkit.config import ClusterSettings, load, read
+from drkit.errors import ConfigError
+
+CLUSTERS = """
+[clusters.primary]
+bootstrap_servers = "p1:9092, p2:9092"
+client = { "security.protocol" = "SASL_SSL", "sasl.password" = "${env:PASSWORD}", "a.flag" = true }
+[clusters.standby]
+bootstrap_servers = ["s1:9092"]
+"""
+FLOW = '[[flows]]\nsource = "primary"\ntarget = "standby"\n'
+ONE = '[clusters.x]\nbootstrap_servers = "p:1"\n'
+ENV = {"PASSWORD": "top-secret"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "drkit.toml"
+
+
+def problem(file: Path, text: str, env: dict[str, str] = ENV) -> ConfigError:
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, env)
+    assert caught.value.exit_code == 2
+    assert "top-secret" not in str(caught.value.as_dict())
+    return caught.value
+
+
+def test_what_is_written_is_read(file: Path):
+    file.write_text(CLUSTERS + FLOW + 'topics = ["orders.*", "payments"]\ngroups = "a, b"\ntasks = 4\n')
+    settings = load(file, ENV)
+    primary = settings.cluster("primary")
+    assert primary.alias == "primary"
+    assert primary.bootstrap_servers == "p1:9092,p2:9092"
+    assert primary.client["sasl.password"] == "top-secret"
+    assert primary.client["a.flag"] == "true"
+    flow = settings.flow("primary -> standby")
+    assert (flow.name, flow.tasks, flow.groups) == ("primary->standby", 4, ("a", "b"))
+    assert flow.copies("orders-eu")
+    assert not flow.copies("users")
+    assert not flow.copies("__consumer_offsets")
+
+
+def test_settings_never_show_secrets(file: Path):
+    file.write_text(CLUSTERS)
+    settings = load(file, ENV)
+    for text in (repr(settings), str(settings), repr(settings.cluster("primary")), f"{settings.clusters}"):
+        assert "top-secret" not in text
+        assert "p1:9092" in text
+
+
+def test_settings_travel_to_workers():
+    settings = ClusterSettings(alias="a", bootstrap_servers="h:1", client={"sasl.password": "x"})
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301  our own bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what", "hint"),
+    [
+        (FLOW + 'topcs = ["a"]', "flows[0].topcs", "unknown setting", "'topics'"),
+        (FLOW + '"topics.exclude" = "a"', 'flows[0]."topics.exclude"', "unknown setting", "'topics_exclude'"),
+        ("[flws]", "flws", "unknown setting", "'flows'"),
+        (FLOW + 'topics = ["ok", "("]', "flows[0].topics[1]", "not a regular expression", ""),
+        (FLOW + "tasks = 0", "flows[0].tasks", "greater than 0", ""),
+        (FLOW + "replication_factor = 0", "flows[0].replication_factor", "at least 1", ""),
+        (FLOW + 'naming = "other"', "flows[0].naming", "'identity' or 'prefix'", ""),
+        (FLOW.replace("standby", "stanby"), "flows[0].target", "no cluster 'stanby'", "'standby'"),
+        (FLOW.replace("standby", "primary"), "flows[0]", "both 'primary'", ""),
+        (FLOW + FLOW, "flows[1]", "already primary->standby", "join"),
+        ('[clusters.x]\nbootstrap_servers = "p1"', "clusters.x.bootstrap_servers", "host:port", ""),
+        (ONE + 'bootstrap = "p:1"', "clusters.x.bootstrap", "unknown", "'bootstrap_servers'"),
+        ("[clusters.x]", "clusters.x.bootstrap_servers", "needed", ""),
+        ('[clusters."a.b"]\nbootstrap_servers = "p:1"', 'clusters."a.b"', "pattern", ""),
+        ('[failover]\nmode = "manual"', "failover.mode", "'approve' or 'auto'", ""),
+        ('[failover]\nrepoint = [{ kind = "file" }]', "failover.repoint[0]", "needs 'path'", ""),
+        ('[[drills]]\nname = "m"\ncron = "daily"', "drills[0].cron", "pattern", ""),
+    ],
+)  # fmt: skip
+def test_a_problem_is_named_with_its_place(file: Path, text: str, where: str, what: str, hint: str):
+    error = problem(file, CLUSTERS + text)
+    assert error.where == f"{file}: {where}"
+    assert what in error.what
+    assert hint in error.hint
+
+
+def test_all_problems_are_named_at_once(file: Path):
+    error = problem(file, CLUSTERS + FLOW + "tasks = 0\ntopcs = 1\n")
+    assert "2 problems" in error.what
+    assert "flows[0].tasks" in error.evidence
+    assert "did you mean 'topics'" in error.evidence
+
+
+def test_two_flows_that_write_one_topic(file: Path):
+    third = '[clusters.third]\nbootstrap_servers = "t:1"\n'
+    error = problem(
+        file, CLUSTERS + third + FLOW + FLOW.replace("primary", "third") + 'topics = "orders.*"\n'
+    )
+    assert "would both write topic 'orders' of standby" in error.what
+    assert error.where.endswith("flows[1].topics")
+
+
+def test_a_ring(file: Path):
+    third = '[clusters.third]\nbootstrap_servers = "t:1"\n'
+    ring = [("primary", "standby"), ("standby", "third"), ("third", "primary")]
+    flows = "".join(f'[[flows]]\nsource = "{a}"\ntarget = "{b}"\n' for a, b in ring)
+    assert "primary -> standby -> third -> primary" in problem(file, CLUSTERS + third + flows).what
+
+
+def test_both_directions_are_fine(file: Path):
+    file.write_text(CLUSTERS + FLOW + '[[flows]]\nsource = "standby"\ntarget = "primary"\n')
+    assert len(load(file, ENV).flows) == 2
+
+
+def test_references(file: Path):
+    (file.parent / "secret.txt").write_text("from-file\n")
+    (file.parent / "secrets.properties").write_text("# comment\nuser = u1\npassword=a=b\n")
+    file.write_text(
+        '[clusters.a]\nbootstrap_servers = "${env:HOST}:9092"\nclient = { "a" = "${file:secret.txt}",'
+        ' "b" = "${file:secrets.properties:password}", "c" = "x-${env:HOST}-${env:HOST}" }'
+    )
+    loaded = read(file, {"HOST": "h"})
+    assert loaded.settings.cluster("a").client == {"a": "from-file", "b": "a=b", "c": "x-h-h"}
+    assert loaded.settings.cluster("a").bootstrap_servers == "h:9092"
+    assert loaded.origins["clusters.a.client.a"] == "${file:secret.txt}"
+    assert "clusters.a.client.b" in loaded.written
+
+
+@pytest.mark.parametrize(
+    ("reference", "what"),
+    [
+        ("${env:MISSING}", "environment variable MISSING is not set"),
+        ("${file:none.txt}", "cannot read none.txt: No such file"),
+        ("${file:there.properties:none}", "there.properties has no key 'none'"),
+        ("${vault:x}", "${vault:...} is unknown"),
+    ],
+)
+def test_a_reference_to_nothing(file: Path, reference: str, what: str):
+    (file.parent / "there.properties").write_text("a=b")
+    error = problem(file, f'[clusters.a]\nbootstrap_servers = "h:1"\nclient = {{ "x.y" = "{reference}" }}')
+    assert what in error.what
+    assert error.where.endswith('clusters.a.client."x.y"')
+
+
+def test_not_toml(file: Path):
+    error = problem(file, "flows = [")
+    assert error.what == "the configuration is not valid TOML"
+    assert "line 1" in error.evidence
+
+
+def test_where_the_file_is_looked_for(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(ConfigError, match="no configuration") as none:
+        load(None, {})
+    assert "drkit demo" in none.value.hint
+    with pytest.raises(ConfigError) as missing:
+        load(None, {"DRKIT_CONFIG": "other.toml"})
+    assert missing.value.evidence == "named by DRKIT_CONFIG"
+    with pytest.raises(ConfigError) as named:
+        load("third.toml", {"DRKIT_CONFIG": "other.toml"})
+    assert (named.value.where, named.value.evidence) == ("third.toml", "named by --config")
+    file.write_text(CLUSTERS)
+    assert len(load(None, ENV).clusters) == 2
+
+
+def test_unknown_flow_and_cluster(file: Path):
+    file.write_text(CLUSTERS + FLOW)
+    settings = load(file, ENV)
+    with pytest.raises(ConfigError) as flow:
+        settings.flow("primary->standy")
+    assert flow.value.hint == "did you mean 'primary->standby'?"
+    with pytest.raises(ConfigError) as cluster:
+        settings.cluster("zzz")
+    assert cluster.value.hint == "known: primary, standby"

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from drkit.topology import (
+    DEFAULT_GROUPS_EXCLUDE,
+    DEFAULT_TOPICS_EXCLUDE,
+    NameFilter,
+    is_internal_topic,
+    split_list,
+)
+
+
+def test_a_pattern_matches_whole_names_only():
+    chosen = NameFilter((r"orders", r"pay.*"))
+    assert chosen.select(["orders", "orders2", "my-orders", "payments", "repay"]) == ["orders", "payments"]
+
+
+def test_exclude_wins():
+    assert NameFilter((".*",), ("orders",)).select(["orders", "payments"]) == ["payments"]
+
+
+def test_an_alternative_stays_inside_its_pattern():
+    assert NameFilter(("a|b", "c")).select(["a", "b", "c", "ac", "bc"]) == ["a", "b", "c"]
+
+
+def test_nothing_listed_matches_nothing():
+    assert not NameFilter(()).accepts("orders")
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("orders", True),
+        ("orders.internal", False),
+        ("orders-internal", False),
+        ("orders.replica", False),
+        ("__consumer_offsets", False),
+        ("drkit-state.primary.internal", False),
+        ("internal", True),
+    ],
+)
+def test_default_excludes_of_topics(name: str, accepted: bool):  # noqa: FBT001  a table of expectations
+    assert NameFilter((".*",), DEFAULT_TOPICS_EXCLUDE).accepts(name) is accepted
+
+
+def test_default_excludes_of_groups():
+    names = ["orders", "console-consumer-7", "connect-sink", "__x"]
+    assert NameFilter((".*",), DEFAULT_GROUPS_EXCLUDE).select(names) == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("text", "items"), [("a, b ,c", ("a", "b", "c")), ("", ()), (" , ", ()), (r"a\.b", (r"a\.b",))]
+)
+def test_comma_lists(text: str, items: tuple[str, ...]):
+    assert split_list(text) == items
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "__consumer_offsets",
+        "__transaction_state",
+        "drkit-offset-map.primary.internal",
+        "mm2-offset-syncs.b.internal",
+        "primary.checkpoints.internal",
+    ],
+)
+def test_bookkeeping_is_internal(topic: str):
+    assert is_internal_topic(topic)
+
+
+@pytest.mark.parametrize("topic", ["orders", "drkit-orders", "__mine", "orders.internal"])
+def test_users_topics_are_not_internal(topic: str):
+    assert not is_internal_topic(topic)
