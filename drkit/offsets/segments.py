@@ -51,6 +51,12 @@ class SegmentMap:
             out._length.append(length)
         return out
 
+    def copy(self) -> SegmentMap:
+        """Independent of this one."""
+        out = SegmentMap()
+        out._up, out._down, out._length = self._up[:], self._down[:], self._length[:]
+        return out
+
     def triples(self) -> list[tuple[int, int, int]]:
         """All (upstream start, downstream start, records or −1), ascending."""
         return list(zip(self._up, self._down, self._length, strict=True))

@@ -54,10 +54,13 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
         merge_up_to=0,
         max_batch_bytes=1 << 30,
     )
+    last: bytes | None = None
     for chunk in out.chunks:
         for record in decode(read_header(chunk.data), chunk.data):
             if record.key == b"control" and record.value is not None:
-                obey(task, record.value)
+                last = record.value
+    if last is not None:
+        obey(task, last)
     return max(position, out.next_source)
 
 
@@ -68,8 +71,8 @@ def obey(task: TaskContext, value: bytes) -> None:
     except ValueError:
         return
     if control.get("run_id") != task.lease.run_id:
-        return
-    if control.get("action") == "stop":
+        task.finish("superseded")  # another run leads this flow now
+    elif control.get("action") == "stop":
         task.finish("stop")
     elif int(control.get("plan", 0)) > task.lease.plan:
         task.finish("plan")

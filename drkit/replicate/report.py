@@ -25,7 +25,7 @@ class PartitionReport:
 class TaskReport:
     """One task's epoch: what it moved and how it ended.
 
-    `ended` is ``time``, ``plan``, ``stop``, ``once``, ``fenced`` or ``expired``.
+    `ended` is ``time``, ``plan``, ``stop``, ``once``, ``superseded``, ``fenced`` or ``expired``.
     """
 
     flow: str
