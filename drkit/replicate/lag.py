@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
@@ -12,8 +11,8 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, ListedOffset, TopicMetadata, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offsets.resolve import Resolution
+from drkit.replicate.lease import TaskLease
 from drkit.replicate.mapstore import MapBucket, find_map
-from drkit.replicate.planner import FlowPlan, bucket_of
 from drkit.replicate.resume import Wanted, settle
 
 
@@ -43,54 +42,50 @@ class LagMeter:
         self._target = RawCluster(self._loop, target, "lag")
         self._buckets: dict[int, MapBucket] = {}
 
-    def measure(self, plan: FlowPlan) -> list[PartitionLag]:
-        """Ask both clusters; empty when one of them does not answer."""
+    def measure(self, leases: Sequence[TaskLease]) -> list[PartitionLag]:
+        """Ask both clusters about all leased partitions; empty when one of them does not answer."""
+        if not leases:
+            return []
         try:
-            found: list[PartitionLag] = self._loop.run(self._measure, plan)
+            found: list[PartitionLag] = self._loop.run(self._measure, leases)
         except (RawError, Failed, KeyError):
             return []
         return found
 
-    async def _measure(self, plan: FlowPlan) -> list[PartitionLag]:
+    async def _measure(self, leases: Sequence[TaskLease]) -> list[PartitionLag]:
         await self._source.connected()
         await self._target.connected()
-        sources = await metadata(self._source, [t.source_topic for t in plan.topics])
-        targets = await metadata(self._target, [t.target_topic for t in plan.topics])
+        partitions = [p for lease in leases for p in lease.partitions]
+        sources = await metadata(self._source, sorted({p.source_topic for p in partitions}))
+        targets = await metadata(self._target, sorted({p.target_topic for p in partitions}))
         ends = await _ends(self._source, sources)
-        await self._read_map(plan)
-        wanted = {w.target: w for w in self._wanted(plan, targets)}
-        settled = await settle(self._target, targets, wanted.values())
+        await self._read_map(leases[0].map_topic, {p.bucket for p in partitions})
+        settled = await settle(self._target, targets, self._wanted(leases))
         out = []
-        for topic in plan.topics:
-            for p in range(topic.partitions):
-                here, there = TopicPartition(topic.source_topic, p), TopicPartition(topic.target_topic, p)
-                answer = settled.get(there)
-                end = ends.get(here)
-                if answer is None or answer.resolution is None or end is None or end.error:
-                    continue
-                out.append(_lag(here, end.offset, answer.resolution))
+        for p in partitions:
+            at = TopicPartition(p.source_topic, p.partition)
+            answer, end = settled.get(TopicPartition(p.target_topic, p.partition)), ends.get(at)
+            if answer is not None and answer.resolution is not None and end is not None and not end.error:
+                out.append(_lag(at, end.offset, answer.resolution))
         return out
 
-    async def _read_map(self, plan: FlowPlan) -> None:
-        topic = await find_map(self._target, plan.map_topic)
-        for t in plan.topics:
-            for p in range(t.partitions):
-                bucket = bucket_of(t.source_topic, p, plan.buckets)
-                self._buckets.setdefault(bucket, MapBucket(bucket))
-        for bucket_map in self._buckets.values():
-            await bucket_map.read(self._target, plan.map_topic, topic)
+    async def _read_map(self, name: str, buckets: set[int]) -> None:
+        topic = await find_map(self._target, name)
+        for bucket in buckets:
+            await self._buckets.setdefault(bucket, MapBucket(bucket)).read(self._target, name, topic)
 
-    def _wanted(self, plan: FlowPlan, targets: dict[str, TopicMetadata]) -> Iterable[Wanted]:
-        own = frozenset(plan.own_producer_ids)
-        for t in plan.topics:
-            if t.target_topic not in targets:
-                continue
-            for p in range(t.partitions):
-                bucket = self._buckets[bucket_of(t.source_topic, p, plan.buckets)]
-                state = bucket.of(UUID(t.source_topic_id), UUID(t.target_topic_id), p)
+    def _wanted(self, leases: Sequence[TaskLease]) -> list[Wanted]:
+        out = []
+        for lease in leases:
+            own = frozenset(lease.own_producer_ids)
+            for p in lease.partitions:
+                state = self._buckets[p.bucket].of(p.source_id, p.target_id, p.partition)
                 # A look must not change what the next look starts from.
                 looked = replace(state, segments=state.segments.copy(), pending=list(state.pending))
-                yield Wanted(TopicPartition(t.target_topic, p), looked, own, plan.producer_id)
+                out.append(
+                    Wanted(TopicPartition(p.target_topic, p.partition), looked, own, lease.producer_id)
+                )
+        return out
 
     def close(self) -> None:
         """Close the connections."""
@@ -104,9 +99,7 @@ def _lag(at: TopicPartition, source_end: int, resolution: Resolution) -> Partiti
     return PartitionLag(at.topic, at.partition, source_end, frontier, resolution.downstream)
 
 
-async def _ends(
-    cluster: RawCluster, topics: dict[str, TopicMetadata]
-) -> dict[TopicPartition, ListedOffset]:
+async def _ends(cluster: RawCluster, topics: dict[str, TopicMetadata]) -> dict[TopicPartition, ListedOffset]:
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for name, topic in topics.items():
         for partition, leader in topic.leaders.items():
