@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 import sys
 from typing import Final
 
 from tests.bench.peers.replicator import Command, Flow
+
+CONSOLE_SCRIPT: Final = "from drkit.cli.main import main; main()"
+"""What ``drkit`` in the environment's ``bin`` runs."""
 
 CONFIG: Final = """\
 [clusters.source]
@@ -24,7 +26,7 @@ tasks = 2
 
 @dataclass(frozen=True, slots=True)
 class Drkit:
-    """The console script of the environment that runs the benchmark."""
+    """drkit of the environment that runs the benchmark."""
 
     name: str = "drkit"
 
@@ -32,9 +34,8 @@ class Drkit:
         """Write ``drkit.toml`` into the flow's folder."""
         path = flow.folder / "drkit.toml"
         path.write_text(_config(flow))
-        script = Path(sys.executable).with_name("drkit")
         return Command(
-            [str(script), "replicate", "--config", str(path.resolve())],
+            [sys.executable, "-c", CONSOLE_SCRIPT, "replicate", "--config", str(path.resolve())],
             env={"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
         )
 

@@ -68,7 +68,7 @@ class Running:
         """Raise :class:`ReplicatorDied` when the process is gone."""
         if self._process.poll() is not None:
             tail = self._log.read_text(errors="replace")[-LOG_TAIL:]
-            raise ReplicatorDied(f"exit code {self._process.returncode}; its log ends with:\n{tail}")
+            raise ReplicatorDied(f"it ended with exit code {self._process.returncode}, its log with:\n{tail}")
 
     def stop(self) -> None:
         """SIGTERM, then SIGKILL to whatever of the tree is left: no process outlives its measurement."""
