@@ -1,0 +1,116 @@
+"""Who copies what: partitions → buckets → tasks. Pure.
+
+A bucket is the unit of ownership (one partition of the offset map, one transactional id of bulk mode), so it
+belongs to exactly one task of an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+import zlib
+
+from drkit.model import TopicPartition
+from drkit.replicate.lease import PartitionLease
+
+IDLE_BYTES_PER_SECOND: Final = 4096.0
+"""What a partition weighs at the least: an idle one still costs a place in every fetch."""
+RECORD_COST_BYTES: Final = 40.0
+"""A record weighs as much as these bytes, besides its own."""
+_MEMORY: Final = 0.5
+"""Share of the newest measurement in the rate that is remembered."""
+
+
+class Placed(NamedTuple):
+    """A partition to copy and the broker that leads it on the source (−1: nobody now)."""
+
+    lease: PartitionLease
+    leader: int
+
+
+def bucket_of(topic: str, partition: int, buckets: int) -> int:
+    """The bucket of a source partition: the same on every machine and in every run."""
+    return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
+
+
+@dataclass(slots=True)
+class Rates:
+    """What each partition moved per second in the epochs before, as a moving average."""
+
+    weights: dict[TopicPartition, float] = field(default_factory=dict)
+
+    def learn(self, at: TopicPartition, *, records: int, size: int, seconds: float) -> None:
+        """Take the figures of one epoch; sizes in bytes."""
+        if seconds <= 0:
+            return
+        seen = (size + records * RECORD_COST_BYTES) / seconds
+        known = self.weights.get(at)
+        self.weights[at] = seen if known is None else known + _MEMORY * (seen - known)
+
+    def forget_all_but(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop what is no longer copied."""
+        keep = set(partitions)
+        self.weights = {k: v for k, v in self.weights.items() if k in keep}
+
+    def weight(self, at: TopicPartition) -> float:
+        """Bytes per second, records included; never zero."""
+        return IDLE_BYTES_PER_SECOND + self.weights.get(at, 0.0)
+
+
+def assign(
+    partitions: Iterable[Placed], tasks: int, rates: Rates | None = None
+) -> list[tuple[PartitionLease, ...]]:
+    """Spread whole buckets over at most `tasks` tasks; a task without work is left out.
+
+    The heaviest bucket first, each to the least loaded task; among nearly equal ones to that which
+    asks least of the bucket's source brokers, so that every task fetches from all of them.
+    """
+    rates = rates or Rates()
+    buckets: dict[int, list[Placed]] = {}
+    for placed in partitions:
+        buckets.setdefault(placed.lease.bucket, []).append(placed)
+    loads = {bucket: _load(found, rates) for bucket, found in buckets.items()}
+    heaviest_first = sorted(buckets, key=lambda b: (-sum(loads[b].values()), b))
+    total = sum(sum(load.values()) for load in loads.values())
+    bins = [_Bin(number) for number in range(tasks)]
+    for bucket in heaviest_first:
+        best = min(bins, key=lambda b: b.cost(loads[bucket], total))
+        best.take(bucket, loads[bucket])
+    return [
+        tuple(sorted((p.lease for b in each.buckets for p in buckets[b]), key=_by_name))
+        for each in bins
+        if each.buckets
+    ]
+
+
+class _Bin:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.buckets: list[int] = []
+        self.load = 0.0
+        self.by_leader: dict[int, float] = {}
+
+    def cost(self, load: Mapping[int, float], total: float) -> tuple[int, float, int, int]:
+        # Loads within one hundredth of everything count as equal: measured rates are no finer.
+        coarse = round(100 * self.load / total)
+        shared = sum(self.by_leader.get(leader, 0.0) for leader in load)
+        return coarse, shared, len(self.buckets), self.number
+
+    def take(self, bucket: int, load: Mapping[int, float]) -> None:
+        self.buckets.append(bucket)
+        self.load += sum(load.values())
+        for leader, weight in load.items():
+            self.by_leader[leader] = self.by_leader.get(leader, 0.0) + weight
+
+
+def _load(partitions: Iterable[Placed], rates: Rates) -> dict[int, float]:
+    load: dict[int, float] = {}
+    for lease, leader in partitions:
+        weight = rates.weight(TopicPartition(lease.source_topic, lease.partition))
+        load[leader] = load.get(leader, 0.0) + weight
+    return load
+
+
+def _by_name(lease: PartitionLease) -> tuple[str, int]:
+    return lease.source_topic, lease.partition

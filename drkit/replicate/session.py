@@ -1,0 +1,184 @@
+"""The Spark session of `drkit replicate` and `drkit verify`: small, quiet, refused when it cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import re
+import shutil
+import sys
+import tempfile
+import time
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+import drkit
+from drkit.clock import monotonic
+from drkit.errors import ConfigError, Refused
+from drkit.local.java import find_java
+
+TASK_RETRIES: Final = 4
+_SLOT_WAIT_SECONDS: Final = 30.0
+_SLOT_POLL_SECONDS: Final = 0.2
+_LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
+_QUIET_LOG4J: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
+# A copy task that fails is named by drkit, with its cause and without a Java stack trace.
+logger.noise.name = org.apache.spark
+logger.noise.level = off
+"""
+
+
+class Master(NamedTuple):
+    """Where tasks run."""
+
+    url: str
+    slots: int | None
+    """Tasks that can run at once; None when only the cluster itself knows."""
+
+
+class Workshop(NamedTuple):
+    """A running Spark session and a folder that lives as long as it."""
+
+    spark: SparkSession
+    folder: Path
+
+
+def choose_master(url: str | None, tasks: int) -> Master:
+    """The master URL to use, with retries switched on where Spark has them off.
+
+    Local mode retries a failed task only when told so: ``local[N]`` becomes ``local[N,4]``.
+
+    :param url: the user's choice; None runs in this process, one slot more than there are tasks
+    :raises Refused: fewer slots than tasks: those without a slot would wait for ever
+    """
+    if url is None:
+        return Master(f"local[{tasks + 1},{TASK_RETRIES}]", tasks + 1)
+    match = _LOCAL.fullmatch(url)
+    if match is None:
+        return Master(url, None)
+    asked = match["slots"] or "1"
+    slots = (os.cpu_count() or 1) if asked == "*" else int(asked)
+    _refuse_few_slots(url, slots, tasks)
+    return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)
+
+
+@contextmanager
+def spark_session(
+    name: str, tasks: int, master: str | None = None, memory: str = "512m"
+) -> Iterator[Workshop]:
+    """A Spark session for so many tasks at once; stopped and cleaned up at the end.
+
+    :param memory: heap of the driver, in Java's notation; copied data never passes through it
+    :raises ConfigError: no usable Java, or a master that Spark does not understand
+    :raises Refused: fewer slots than tasks
+    """
+    chosen = choose_master(master, tasks)
+    _require_java()
+    folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
+    try:
+        spark = _start(name, chosen.url, folder, memory)
+        try:
+            if chosen.slots is None:
+                _refuse_few_slots(chosen.url, _cluster_slots(spark, tasks), tasks)
+            yield Workshop(spark, folder)
+        finally:
+            spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
+    # The wrong interpreter shows only as "Python worker failed to connect back".
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers import drkit even where it is not installed, as from a checkout.
+    root = str(Path(drkit.__file__).resolve().parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
+    builder = SparkSession.Builder().master(master).appName(name)
+    for key, value in _settings(folder, log4j, memory).items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
+    except Exception as error:
+        raise ConfigError(
+            "Spark does not start",
+            where=master,
+            evidence=str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error),
+            hint="check --master; Spark needs Java 17 or 21",
+        ) from error
+
+
+def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": memory,
+        "spark.driver.host": os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # A second copy of a task is harmless, and useless: it would wait for the same source.
+        "spark.speculation": "false",
+        "spark.python.worker.reuse": "true",
+        "spark.sql.streaming.pollingDelay": "1ms",
+        "spark.sql.streaming.stopTimeout": "10s",
+        "spark.sql.streaming.numRecentProgressUpdates": "1",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",  # a handful of rows per epoch: compiling costs more
+        "spark.locality.wait": "0s",
+        "spark.shuffle.service.enabled": "false",
+        "spark.eventLog.enabled": "false",
+    }
+
+
+def _require_java() -> None:
+    try:
+        find_java()
+    except ConfigError as error:
+        raise ConfigError(
+            "Spark needs Java 17 or newer, and it was not found",
+            where=error.where,
+            evidence=error.evidence or error.what,
+            hint=error.hint,
+        ) from error
+
+
+def _cluster_slots(spark: SparkSession, tasks: int) -> int:
+    """Cores that executors have registered; they may need seconds to come."""
+    deadline = monotonic() + _SLOT_WAIT_SECONDS
+    tracker = spark.sparkContext.statusTracker()
+    slots = 0
+    while monotonic() < deadline:
+        # Coarse-grained schedulers report the sum of all executors' cores, but never less than two.
+        executors = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
+        slots = int(spark.sparkContext.defaultParallelism) if executors > 0 else 0
+        if slots >= tasks:
+            break
+        tracker.getActiveStageIds()  # a cheap call that fails when the master is gone
+        time.sleep(_SLOT_POLL_SECONDS)  # Spark tells about new executors only when asked
+    return slots
+
+
+def _refuse_few_slots(master: str, slots: int, tasks: int) -> None:
+    if slots < tasks:
+        raise Refused(
+            "not enough Spark slots: every copy task holds one for as long as it runs",
+            where=master,
+            evidence=f"{slots} slots, {tasks} tasks",
+            hint=f"give Spark {tasks} cores, or lower `tasks` of the flows",
+        )

@@ -1,0 +1,205 @@
+"""A flow's state on the target: one small compacted topic, keys as text, values as JSON objects.
+
+Nothing of a flow lives elsewhere, so any machine can go on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+import logging
+import threading
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
+from drkit.replicate import mapstore
+
+CONTROL: Final = "control"
+LEASE: Final = "lease"
+PRODUCER_IDS: Final = "producer-ids"
+_READ_SECONDS: Final = 30.0
+_WRITE_SECONDS: Final = 30.0
+_REPLICAS: Final = 3
+Value = dict[str, Any]
+
+# librdkafka writes its own lines to stderr unless a logger takes them; ours name the consequence.
+QUIET: Final = logging.getLogger("drkit.replicate.clients")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+
+def topic_name(source: str) -> str:
+    """Name of the state topic on the target for a source alias."""
+    return f"drkit-state.{source}.internal"
+
+
+def topic_key(topic: str) -> str:
+    """Key of the generation record of a source topic."""
+    return f"topic/{topic}"
+
+
+def ensure_internal_topics(target: Cluster, flow: FlowSettings) -> None:
+    """Create the state topic and the offset map of a flow where they are missing.
+
+    :raises DrkitError: not allowed, or not possible
+    :raises Failed: the offset map exists with another number of buckets
+    """
+    replicas = min(_REPLICAS, len(target.brokers))
+    configs = {
+        "cleanup.policy": "compact",
+        "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
+        "unclean.leader.election.enable": "false",
+    }
+    state, offset_map = topic_name(flow.source), mapstore.topic_name(flow.source)
+    wanted = {state: 1, offset_map: flow.buckets}
+    known = describe_topics(target, wanted)
+    plans = [TopicPlan(n, p, replicas, configs) for n, p in wanted.items() if n not in known]
+    for error in create_topics(target, plans).values():
+        raise error
+    existing = known.get(offset_map)
+    if existing is not None and len(existing.partitions) != flow.buckets:
+        raise Failed(
+            "the offset map was made with another number of buckets",
+            where=f"{offset_map} on {target.alias}",
+            evidence=f"{len(existing.partitions)} partitions, buckets = {flow.buckets}",
+            hint=f"set buckets = {len(existing.partitions)} in the flow {flow.name}",
+        )
+
+
+class Entry(NamedTuple):
+    """One record of the state topic; a value of None deletes the key."""
+
+    key: str
+    value: Value | None
+
+
+class StateTopic:
+    """Reads and writes a flow's state. May be used from several threads."""
+
+    def __init__(self, target: ClusterSettings, source: str) -> None:
+        self.name = topic_name(source)
+        self._target = target
+        config = {**confluent_config(target), "log_level": 0}
+        self._consumer = Consumer(
+            {
+                **config,
+                # Never used as a group: partitions are assigned and offsets never committed.
+                "group.id": f"drkit-{source}-state",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 50,
+            },
+            logger=QUIET,
+        )
+        self._producer = Producer(
+            {**config, "enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": 30_000},
+            logger=QUIET,
+        )
+        self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
+        self._lock = threading.Lock()
+        self.values: dict[str, Value] = {}
+
+    def load(self) -> list[Entry]:
+        """Read on to the end; returns what is new and keeps the newest value of every key.
+
+        :raises DrkitError: the topic cannot be read
+        """
+        with self._lock:
+            fresh: list[Entry] = []
+            deadline = monotonic() + _READ_SECONDS
+            while True:
+                message = self._consumer.poll(0.1)
+                if message is None:
+                    if monotonic() > deadline:
+                        raise self._unreadable("no answer in 30 s")
+                    continue
+                error = message.error()
+                if error is None:
+                    fresh += self._take(message.key(), message.value())
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                    return fresh
+                elif not error.retriable() and monotonic() > deadline - _READ_SECONDS / 2:
+                    raise self._unreadable(f"{error.name()}: {error.str()}")
+
+    def _take(self, key: bytes | None, value: bytes | None) -> list[Entry]:
+        if key is None:
+            return []
+        name = key.decode("utf-8", errors="replace")
+        if value is None:
+            self.values.pop(name, None)
+            return [Entry(name, None)]
+        try:
+            body = json.loads(value)
+        except ValueError:
+            return []
+        if not isinstance(body, dict):
+            return []
+        self.values[name] = body
+        return [Entry(name, body)]
+
+    def put(self, key: str, value: Mapping[str, Any] | None) -> None:
+        """Write one record, durably (acks=all).
+
+        :raises Failed: it was not accepted
+        """
+        heard: list[KafkaError | None] = []
+        body = None if value is None else json.dumps(value).encode()
+        self._producer.produce(
+            self.name, body, key.encode(), partition=0, on_delivery=lambda error, _: heard.append(error)
+        )
+        self._producer.flush(_WRITE_SECONDS)
+        if not heard or heard[0] is not None:
+            raise Failed(
+                "the flow's state cannot be written",
+                where=f"{self.name} on {self._target.alias}",
+                evidence=str(heard[0]) if heard else f"no answer in {_WRITE_SECONDS:.0f} s",
+                hint="check in-sync replicas of the target and drkit's permission to write there",
+            )
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = dict(value)
+
+    def control(self, run_id: str, plan: int, action: str) -> None:
+        """Tell the tasks: ``run`` under a newer plan, or ``stop``."""
+        self.put(CONTROL, {"run_id": run_id, "plan": plan, "action": action})
+
+    def emit(self, kind: str, topic: str, partition: int = -1, **fields: object) -> Value:
+        """Write an event where `drkit status` finds it; partition −1 is the whole topic."""
+        body = {"kind": kind, "topic": topic, "partition": partition, "at_ms": wall_ms(), **fields}
+        self.put(f"event/{kind}/{topic}/{partition}", body)
+        return body
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        try:
+            self._consumer.close()
+        except KafkaException as error:
+            raise self._unreadable(str(error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _unreadable(self, evidence: str) -> DrkitError:
+        return Failed(
+            "the flow's state cannot be read",
+            where=f"{self.name} on {self._target.alias}",
+            evidence=evidence,
+            hint="check the target with: drkit config check --connect",
+        )
