@@ -29,6 +29,9 @@ from drkit.wire.varint import VARINTS
 _FIELDS: Final = Struct(">qi4xbIhiq8xq6xi")
 """The fields that matter here of a batch header."""
 
+FEW_RECORDS: Final = 32
+"""A batch of more records is cheaper to forward than to merge: see docs/decisions/0004."""
+
 _EMPTY_LENGTH: Final = HEADER_SIZE - LENGTH_END
 _RECORD_AT: Final = HEADER_SIZE - CRC_START
 _NO_RECORD: Final = b"\xff" * 8
@@ -121,6 +124,7 @@ class Group:
                 or base < low
                 or base + delta >= end
                 or not 0 <= delta == count - 1
+                or delta >= FEW_RECORDS
                 or producer_id in skip
             ):
                 break

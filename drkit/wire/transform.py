@@ -27,7 +27,7 @@ from drkit.wire.header import (
     check_start,
     read_header,
 )
-from drkit.wire.merge import Group, Usual
+from drkit.wire.merge import FEW_RECORDS, Group, Usual
 from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import pieces
 
@@ -147,7 +147,8 @@ class _Pass:
         return None if header.count else DropReason.EMPTY
 
     def _copy(self, at: int, header: BatchHeader, covered: bytes) -> None:
-        how, small = self._how(header), header.size < self._below
+        how = self._how(header)
+        small = header.size < self._below and header.count <= FEW_RECORDS
         if how is How.FORWARDED and not small:
             if self._inspect and not header.codec:
                 pieces(header, memoryview(self._buffer)[at : at + header.size])
@@ -198,7 +199,8 @@ def transform(
     :param end: first source offset not wanted, None without a limit
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
-    :param merge_below: batches of fewer bytes are joined with their neighbours; 0 never joins
+    :param merge_below: batches of fewer bytes, and of few records, are joined with their neighbours; 0
+        never joins
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
     :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
