@@ -1,0 +1,185 @@
+"""``drkit verify``: a Spark batch job that compares a flow's source and target, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import ConfigError, Failed
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.replicate import verify_snapshot
+from drkit.replicate.session import spark_session
+from drkit.replicate.verify_checked import Checked, remember
+from drkit.replicate.verify_ranges import Range, cut, spread
+from drkit.replicate.verify_report import FlowReport, PartitionResult, join
+from drkit.replicate.verify_snapshot import Snapshot
+from drkit.replicate.verify_task import RangeResult, compare_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+_WATCH_SECONDS = 0.25
+_SAY_SECONDS = 2.0
+_SCHEMA = "result string"
+_MOST_TASKS = 8
+"""Without a master of its own, a verification leaves a large machine to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare."""
+
+    flow: str | None = None
+    """``source->target``; None: the only one there is, or all."""
+    topics: tuple[str, ...] = ()
+    only_new: bool = False
+    """Begin where the last verification that found a partition equal has ended."""
+    master: str | None = None
+
+
+def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:
+    """Compare flows from the sources' first offsets to the frontiers of now.
+
+    Works beside a running replicator. What is found equal is remembered in the flow's state topic.
+
+    :raises ConfigError: no such flow, or no topic to compare
+    :raises Refused: source and target are one cluster, or Spark has no slot
+    :raises ClusterUnreachable: a cluster does not answer
+    :raises Failed: a cluster stopped answering on the way
+    """
+    flows = [settings.flow(request.flow)] if request.flow else list(settings.flows)
+    if not flows:
+        raise ConfigError("there is no flow to verify", where="flows")
+    snapshots = [_snapshot(settings, flow, request, progress) for flow in flows]
+    tasks = min(_MOST_TASKS, os.cpu_count() or 1)
+    with spark_session("drkit verify", max(1, tasks - 1), request.master) as workshop:
+        return [
+            _compare(workshop.spark, settings, flow, snapshot, progress)
+            for flow, snapshot in zip(flows, snapshots, strict=True)
+        ]
+
+
+def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress: Progress) -> Snapshot:
+    progress(f"{flow.name}: looking at both clusters")
+    source, target = (Cluster.connect(settings.cluster(a)) for a in (flow.source, flow.target))
+    refuse_same_cluster(source, target)
+    found = verify_snapshot.take(flow, source, target, request.topics, only_new=request.only_new)
+    known = {v.source.topic for v in found.views} | {u.topic for u in found.unclear} | set(found.absent)
+    if lacking := sorted(set(request.topics) - known):
+        raise ConfigError(
+            f"{flow.name} copies no topic {', '.join(lacking)}",
+            where=f"flows: {flow.name}",
+            evidence=f"it copies: {', '.join(sorted(known)[:20]) or 'nothing that exists on the source'}",
+            hint="name source topics that the flow's filters accept",
+        )
+    return found
+
+
+def _compare(
+    spark: SparkSession, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+) -> FlowReport:
+    started = time.monotonic()
+    source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+    ranges = cut(snapshot.views, spark.sparkContext.defaultParallelism)
+    offsets = sum(v.frontier - v.source_start for v in snapshot.views)
+    progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
+    results = _run(spark, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
+    partitions = join(snapshot.views, results)
+    report = FlowReport(
+        flow.name,
+        partitions,
+        list(snapshot.unclear),
+        snapshot.absent,
+        snapshot.notes,
+        time.monotonic() - started,
+        max((r.peak_memory_bytes for r in results), default=0),
+    )
+    _remember(target, flow, snapshot, partitions, progress)
+    return report
+
+
+def _run(
+    spark: SparkSession,
+    ranges: list[Range],
+    source: ClusterSettings,
+    target: ClusterSettings,
+    progress: Progress,
+) -> list[RangeResult]:
+    if not ranges:
+        return []
+    shares = [[r.to_json() for r in share] for share in spread(ranges, len(ranges))]
+
+    def compare_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                texts = [compare_range(Range.from_json(r), source, target).to_json() for r in shares[number]]
+                yield pa.RecordBatch.from_pydict({"result": texts})
+
+    frame = spark.range(0, len(shares), 1, len(shares)).mapInArrow(compare_share, _SCHEMA)
+    with ThreadPoolExecutor(1) as pool:
+        collected = pool.submit(frame.collect)
+        _watch(spark, collected.done, len(shares), progress, lambda s: wait([collected], s))
+        try:
+            rows = collected.result()
+        except Exception as error:
+            raise Failed(
+                "the comparison broke off",
+                evidence=_cause(error),
+                hint="check both clusters, then run drkit verify again",
+            ) from error
+    return [RangeResult.from_json(row["result"]) for row in rows]
+
+
+def _watch(
+    spark: SparkSession,
+    done: Callable[[], bool],
+    total: int,
+    progress: Progress,
+    pause: Callable[[float], object],
+) -> None:
+    """Tell every few seconds how many ranges are compared."""
+    tracker = spark.sparkContext.statusTracker()
+    said = time.monotonic()
+    while not done():
+        pause(_WATCH_SECONDS)
+        if time.monotonic() - said < _SAY_SECONDS or done():
+            continue
+        said = time.monotonic()
+        stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+        finished = sum(s.numCompletedTasks for s in stages if s is not None)
+        progress(f"{finished} of {total} ranges compared")
+
+
+def _cause(error: BaseException) -> str:
+    """The line of a Spark error that says what happened, without its Java stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("drkit.", "Exception", "RuntimeError"))]
+    return (told or lines or [repr(error)])[-1 if told else 0][:500]
+
+
+def _remember(
+    target: ClusterSettings,
+    flow: FlowSettings,
+    snapshot: Snapshot,
+    partitions: Iterable[PartitionResult],
+    progress: Progress,
+) -> None:
+    equal = {(p.topic, p.partition) for p in partitions if not p.counts.differences and not p.undecided}
+    checked = [
+        Checked(v.source, snapshot.ids[v.source.topic], v.frontier, v.target_end)
+        for v in snapshot.views
+        if v.source in equal
+    ]
+    try:
+        if checked:
+            remember(target, flow.source, checked)
+    except Failed as error:
+        progress(f"what was verified cannot be remembered: {error.what}: {error.evidence}")

@@ -1,0 +1,98 @@
+"""What a comparison finds: kinds of differences, their evidence, and the counts. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, Self
+
+_PREVIEW_BYTES = 40
+
+
+class Kind(StrEnum):
+    """How a copy can differ from its source."""
+
+    MISSING = "missing"
+    """A source record before the frontier is not on the target."""
+    EXTRA = "extra"
+    """The target holds a record that no source record explains."""
+    DIFFERENT = "different"
+    """Key, value, headers or timestamp differ."""
+    OUT_OF_ORDER = "out_of_order"
+    """The record is there, but before or behind a neighbour it must follow or precede."""
+    MISPLACED = "misplaced"
+    """The record is there and in order, but not where the map says: groups would be moved wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference, with both offsets as far as they exist."""
+
+    kind: Kind
+    source_offset: int | None
+    target_offset: int | None
+    """Of a missing record: the offset at which it should stand."""
+    digest: str = ""
+    """Of the content, to recognise it in the neighbouring range."""
+    fields: tuple[str, ...] = ()
+    evidence: str = ""
+
+    def as_kind(self, kind: Kind) -> Finding:
+        """The same finding under another name."""
+        return replace(self, kind=kind)
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many records were seen, and what became of them."""
+
+    source_records: int = 0
+    target_records: int = 0
+    equal: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    out_of_order: int = 0
+    misplaced: int = 0
+    deleted_at_source: int = 0
+    """Only on the target: the source's retention or compaction has removed them since."""
+    deleted_at_target: int = 0
+    """Only on the source: before the target's log start."""
+    compacted: int = 0
+    """Only on the source: the target's compaction removed them in favour of a later record of the key."""
+
+    @property
+    def differences(self) -> int:
+        """All that makes the copy unequal."""
+        return self.missing + self.extra + self.different + self.out_of_order + self.misplaced
+
+    def count(self, kind: Kind, number: int = 1) -> None:
+        """Count findings of a kind."""
+        setattr(self, kind.value, getattr(self, kind.value) + number)
+
+    def recount(self, old: Kind, new: Kind) -> None:
+        """A finding turned out to be of another kind."""
+        self.count(old, -1)
+        self.count(new)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> Self:
+        """Read back plain data."""
+        return cls(**raw)
+
+
+def preview(key: bytes | None, value: bytes | None, timestamp: int, headers: int) -> str:
+    """A record in a few words, however large it is."""
+    more = f" headers={headers}" if headers else ""
+    return f"key={_short(key)} value={_short(value)} timestamp={timestamp}{more}"
+
+
+def _short(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    if len(data) <= _PREVIEW_BYTES:
+        return repr(data)[1:]
+    return f"{repr(data[:_PREVIEW_BYTES])[1:]}… ({len(data)} bytes)"
