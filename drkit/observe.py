@@ -5,7 +5,7 @@ Logs go to stderr, for people or as one JSON object a line; stdout belongs to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 import logging
 import sys
 from typing import Any, Final, Literal
@@ -97,9 +97,16 @@ def epoch_ended(flow: tuple[str, str]) -> None:
     EPOCHS.labels(*flow).inc()
 
 
-def serve_metrics(port: int, address: str = "127.0.0.1") -> None:
-    """Answer Prometheus on this port, from a thread of its own, until the process ends."""
-    start_http_server(port, address, REGISTRY)
+def serve_metrics(port: int, address: str = "127.0.0.1") -> Callable[[], None]:
+    """Answer Prometheus on this port, from a thread of its own, until the returned function is called."""
+    server, thread = start_http_server(port, address, REGISTRY)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
 
 
 def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -69,7 +69,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        numbers = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
+        numbers = all(type(row.get(column)) in {int, float, type(None)} for row in rows)
         table.add_column(column.replace("_", " "), justify="right" if numbers else "left")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))

@@ -16,6 +16,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 
+_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
@@ -34,7 +36,7 @@ def parse_jaas(text: str) -> LoginModule:
     if not tokens or tokens[-1] != ("mark", ";"):
         raise ValueError("it does not end with a semicolon")
     words, options = tokens[:2], tokens[2:-1]
-    if [kind for kind, _ in words] != ["word", "word"]:
+    if [kind for kind, _ in words] != ["word", "word"] or words[1][1].lower() not in _FLAGS:
         raise ValueError("it does not begin with a class name and 'required'")
     if len(options) % 3 or any(mark != ("mark", "=") for mark in options[1::3]):
         raise ValueError("after 'required' it needs options of the form name=\"value\"")

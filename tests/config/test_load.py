@@ -150,9 +150,9 @@ def test_a_reference_to_nothing(file: Path, reference: str, what: str):
 
 
 def test_not_toml(file: Path):
-    error = problem(file, "flows = [")
+    error = problem(file, "a = 1\nflows = [}")
     assert error.what == "the configuration is not valid TOML"
-    assert "line 1" in error.evidence
+    assert "line 2" in error.evidence
 
 
 def test_where_the_file_is_looked_for(file: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import re
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+
+from drkit import __version__
+from drkit.cli import main as cli
+from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
+
+CONFIG = """
+[clusters.primary]
+bootstrap_servers = "127.0.0.1:1"
+client = { "sasl.password" = "top-secret" }
+[clusters.standby]
+bootstrap_servers = "127.0.0.1:2"
+[[flows]]
+source = "primary"
+target = "standby"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "drkit.toml"
+    file.write_text(CONFIG)
+    return str(file)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A command of this test that raises what it is given."""
+
+    def install(error: BaseException) -> None:
+        def fail() -> None:
+            raise error
+
+        monkeypatch.setattr(
+            sys.modules[__name__], "boom", click.Command("boom", callback=fail), raising=False
+        )
+        commands: Any = cli._COMMANDS
+        monkeypatch.setitem(commands, "boom", cli._Row(__name__, "boom", "Fails."))
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ClusterUnreachable("down"), 1),
+        (NotAuthorized("no"), 1),
+        (ConfigError("wrong"), 2),
+        (Refused("held"), 3),
+        (click.UsageError("usage"), 2),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (RuntimeError("surprise"), 1),
+    ],
+)
+def test_exit_codes(failing: Any, error: BaseException, code: int, capsys: pytest.CaptureFixture[str]):
+    failing(error)
+    assert cli.run(["boom"]) == code
+    out, err = capsys.readouterr()
+    assert not out
+    assert "Traceback" not in err
+    assert bool(err.strip()) is (code != 130)
+
+
+def test_an_error_says_what_where_why_and_what_to_do(failing: Any, capsys: pytest.CaptureFixture[str]):
+    failing(Refused("it is held", where="flow a->b", evidence="line one\nline two", hint="drkit x"))
+    cli.run(["boom"])
+    lines = [line.rstrip() for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "refused: it is held",
+        "  where      flow a->b",
+        "  evidence   line one",
+        "             line two",
+        "  what to do drkit x",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["--json", "boom"], ["boom", "--json"]])
+def test_an_error_as_json(failing: Any, arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    failing(Refused("it is held", where="w", evidence="e", hint="h"))
+    assert cli.run(arguments) == 3
+    assert json.loads(capsys.readouterr().err) == {
+        "error": "it is held", "where": "w", "evidence": "e", "hint": "h", "exit_code": 3
+    }  # fmt: skip
+
+
+def test_a_surprise_leaves_its_traceback_in_a_file(failing: Any, capsys: pytest.CaptureFixture[str]):
+    failing(ValueError('bad sasl.password="top-secret"'))
+    assert cli.run(["boom"]) == 1
+    err = capsys.readouterr().err
+    assert "unexpected ValueError" in err
+    found = re.search(r"traceback is in (\S+\.log)", err)
+    assert found
+    log = Path(found[1])
+    text = log.read_text()
+    log.unlink()
+    assert "Traceback" in text
+    assert "top-secret" not in text + err
+
+
+def test_a_surprise_at_debug_level_shows_its_traceback(failing: Any, capsys: pytest.CaptureFixture[str]):
+    failing(ValueError("bad"))
+    assert cli.run(["boom", "--log-level", "debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+def test_unknown_command_and_option(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["nope"]) == 2
+    assert cli.run(["config", "check", "--nope"]) == 2
+    assert "No such option" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", list(cli._COMMANDS))
+def test_every_command_loads_and_knows_the_common_options(command: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    for option in ("--config", "--json", "--log-format", "--log-level"):
+        assert option in out
+
+
+def test_config_check(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["config", "check", "--config", config]) == 0
+    assert "OK" in capsys.readouterr().out
+
+
+def test_config_check_connects(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["--config", config, "config", "check", "--connect"]) == 1
+    assert "nothing listens on this port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", [0, 2, 3])
+def test_config_show_hides_secrets(config: str, where: int, capsys: pytest.CaptureFixture[str]):
+    arguments = ["config", "show"]
+    arguments[where:where] = ["--json", "--config", config]
+    assert cli.run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "top-secret" not in out
+    rows = {row["setting"]: row for row in json.loads(out)}
+    assert rows['clusters.primary.client."sasl.password"']["value"] == "********"
+    assert rows["flows[0].source"]["from"] == "drkit.toml"
+    assert rows["flows[0].tasks"]["from"] == "default"
+
+
+def test_config_show_tells_which_reference_a_value_came_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "drkit.toml").write_text('[clusters.a]\nbootstrap_servers = "${env:HOST_A}:1"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOST_A", "h")
+    assert cli.run(["config", "show"]) == 0
+    assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+\$\{env:HOST_A\}", capsys.readouterr().out)
+
+
+def test_a_reader_that_leaves_early_is_no_error(config: str):
+    command = f"{sys.executable} -m drkit config show --config {config} | head -n 1"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stderr
+    assert done.stdout.startswith("setting")

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+import json
+from pathlib import Path
+import ssl
+import threading
+from typing import Any, ClassVar
+
+from confluent_kafka.admin import AdminClient
+import pytest
+
+from drkit.config import ClusterSettings
+from drkit.errors import ConfigError, NotAuthenticated
+from drkit.kafka.client_config import confluent_config, raw_config
+from drkit.kafka.jaas import parse_jaas
+from drkit.kafka.oauth import ClientCredentials
+from drkit.kafka.security import OAuth, read_security
+
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p;\\"=x";'
+
+
+def cluster(**client: str) -> ClusterSettings:
+    named = {key.replace("_", "."): value for key, value in client.items()}
+    return ClusterSettings(alias="a", bootstrap_servers="h1:1,h2:2", client=named)
+
+
+def test_plaintext():
+    settings = cluster(client_id="me", request_timeout_ms="5000", send_buffer_bytes="33554432")
+    confluent, raw = confluent_config(settings), raw_config(settings)
+    assert confluent["bootstrap.servers"] == "h1:1,h2:2"
+    assert confluent["security.protocol"] == raw["security_protocol"] == "PLAINTEXT"
+    assert (confluent["client.id"], confluent["socket.timeout.ms"]) == ("me", "5000")
+    assert raw["bootstrap_servers"] == ["h1:1", "h2:2"]
+    assert raw["request_timeout_ms"] == 5000
+    assert any(option[2] == 33554432 for option in raw["socket_options"])
+    assert confluent["socket.send.buffer.bytes"] == "33554432"
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {"sasl.username": "u", "sasl.password": 'p;"=x'},
+        {"sasl.jaas.config": SCRAM},
+        {"sasl.jaas.config": SCRAM.replace('"u"', "'u'")},
+    ],
+)
+def test_scram_by_either_spelling(client: dict[str, str]):
+    settings = ClusterSettings(
+        alias="a",
+        bootstrap_servers="h:1",
+        client={"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", **client},
+    )
+    confluent, raw = confluent_config(settings), raw_config(settings)
+    assert (confluent["sasl.username"], confluent["sasl.password"]) == ("u", 'p;"=x')
+    assert (raw["sasl_plain_username"], raw["sasl_plain_password"]) == ("u", 'p;"=x')
+    assert raw["sasl_mechanism"] == confluent["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert "sasl.jaas.config" not in confluent
+    AdminClient({**confluent, "log_level": 0})  # librdkafka knows every name
+
+
+def test_secrets_stay_out_of_representations():
+    settings = cluster(
+        security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="u", sasl_password="top-secret"
+    )
+    assert "top-secret" not in repr(read_security(settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('Module required username="u"', "semicolon"),
+        ('required username="u";', "begin"),
+        ('Module required username="u" password;', "options"),
+        ('Module required username="u;', "quotation"),
+        ("", "semicolon"),
+    ],
+)
+def test_jaas_that_cannot_be_read(text: str, why: str):
+    with pytest.raises(ValueError, match=why):
+        parse_jaas(text)
+
+
+def test_jaas_for_kerberos():
+    settings = cluster(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_kerberos_service_name="broker",
+        sasl_jaas_config='com.sun.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="d@X";',
+    )
+    confluent = confluent_config(settings)
+    assert confluent["sasl.mechanism"] == "GSSAPI"
+    assert confluent["sasl.kerberos.keytab"] == "/k"
+    assert confluent["sasl.kerberos.principal"] == "d@X"
+    assert raw_config(settings)["sasl_kerberos_service_name"] == "broker"
+
+
+@pytest.mark.parametrize(
+    ("client", "what"),
+    [
+        ({"security_protocol": "TLS"}, "security.protocol"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "DIGEST-MD5"}, "sasl.mechanism"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs sasl.username"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "token.endpoint.url"),
+        ({"security_protocol": "SASL_SSL", "sasl_jaas_config": "x"}, "sasl.jaas.config"),
+        ({"security_protocol": "SSL", "ssl_truststore_location": "/a.jks"}, "Java truststore"),
+        (
+            {"security_protocol": "SSL", "ssl_keystore_location": "/a", "ssl_keystore_type": "PKCS12"},
+            "PKCS12",
+        ),
+        ({"request_timeout_ms": "soon"}, "not a whole number"),
+        (
+            {
+                "security_protocol": "SSL",
+                "ssl_truststore_location": "/nowhere.pem",
+                "ssl_truststore_type": "PEM",
+            },
+            "does not load",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(client: dict[str, str], what: str):
+    with pytest.raises(ConfigError, match=what) as caught:
+        raw_config(cluster(**client))
+    assert caught.value.where == "clusters.a.client"
+
+
+def test_tls_without_verification():
+    settings = cluster(security_protocol="SSL", enable_ssl_certificate_verification="false")
+    context = raw_config(settings)["ssl_context"]
+    assert context.verify_mode == ssl.CERT_NONE
+    assert confluent_config(settings)["enable.ssl.certificate.verification"] is False
+
+
+def test_tls_without_host_names():
+    settings = cluster(security_protocol="SSL", ssl_endpoint_identification_algorithm="")
+    context = raw_config(settings)["ssl_context"]
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, False)
+    assert confluent_config(settings)["ssl.endpoint.identification.algorithm"] == "none"
+
+
+def test_java_only_properties_do_no_harm():
+    confluent = confluent_config(
+        cluster(ssl_protocol="TLSv1.3", key_deserializer="x", security_providers="y")
+    )
+    assert not {"ssl.protocol", "key.deserializer", "security.providers"} & set(confluent)
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    answer: ClassVar[tuple[int, Any]] = (200, {"access_token": "t", "expires_in": 100})
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append(f"{self.headers['Authorization']} {body}")
+        self.send_response(self.answer[0])
+        self.end_headers()
+        self.wfile.write(json.dumps(self.answer[1]).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    _Endpoint.answer, _Endpoint.asked = (200, {"access_token": "t", "expires_in": 100}), []
+    with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/token"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_token_is_used_while_it_is_fresh(endpoint: str):
+    now = 0.0
+    provider = ClientCredentials(OAuth(endpoint, "id", "secret", scope="kafka"), "a", clock=lambda: now)
+    assert (provider.token(), provider.token()) == ("t", "t")
+    assert _Endpoint.asked == ["Basic aWQ6c2VjcmV0 grant_type=client_credentials&scope=kafka"]
+    now = 81.0
+    provider.token()
+    assert len(_Endpoint.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [(401, {}), (200, {"token": 1}), (200, [])])
+def test_no_token(endpoint: str, answer: tuple[int, Any]):
+    _Endpoint.answer = answer
+    with pytest.raises(NotAuthenticated) as caught:
+        ClientCredentials(OAuth(endpoint, "id", "top-secret"), "a").token()
+    assert "top-secret" not in str(caught.value.as_dict())
+
+
+def test_oauth_settings(endpoint: str):
+    settings = cluster(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url=endpoint,
+        sasl_jaas_config='X required clientId="id" clientSecret="s" scope="sc";',
+    )
+    assert raw_config(settings)["sasl_oauth_token_provider"].token() == "t"
+    confluent = confluent_config(settings)
+    assert confluent["sasl.oauthbearer.method"] == "oidc"
+    assert confluent["sasl.oauthbearer.client.id"] == "id"
+    AdminClient({**confluent, "log_level": 0})
+
+
+def test_a_token_endpoint_must_be_http(tmp_path: Path):
+    with pytest.raises(ConfigError, match="http"):
+        ClientCredentials(OAuth(f"file://{tmp_path}", "id", "s"), "a")

@@ -1,0 +1,215 @@
+"""Each way in which a cluster cannot be reached has its own error, within seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import socket
+import threading
+import time
+from typing import NamedTuple, TypeVar
+
+import pytest
+
+from drkit.config import ClusterSettings
+from drkit.errors import ClusterUnreachable, DrkitError, NotAuthenticated, NotAuthorized, Refused
+from drkit.kafka import topics
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.spec import ClusterSpec
+from drkit.model import TopicPartition
+
+T = TypeVar("T")
+
+
+class Guarded(NamedTuple):
+    sasl: LocalCluster
+    tls: LocalCluster
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Guarded]:
+    with ExitStack() as stack:
+        both = Guarded(
+            LocalCluster(ClusterSpec("sasl", sasl=True, authorizer=True)),
+            LocalCluster(ClusterSpec("tls", tls=True, sasl=True)),
+        )
+        for cluster in both:
+            stack.callback(cluster.stop)
+        start_together(*both)
+        yield both
+
+
+def wait_until(look: Callable[[], T], good: Callable[[T], bool]) -> T:
+    deadline = time.monotonic() + 10
+    while not good(found := look()):
+        assert time.monotonic() < deadline, found
+    return found
+
+
+def connect(servers: str, client: dict[str, str] | None = None) -> Cluster:
+    settings = ClusterSettings(alias="x", bootstrap_servers=servers, client=client or {})
+    return Cluster.connect(settings, timeout_seconds=6)
+
+
+def refusal(kind: type[DrkitError], servers: str, client: dict[str, str] | None = None) -> DrkitError:
+    started = time.monotonic()
+    with pytest.raises(kind) as caught:
+        connect(servers, client)
+    assert time.monotonic() - started < 12
+    assert caught.value.where == servers
+    assert caught.value.evidence
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_cluster_that_answers(source: LocalCluster):
+    cluster = connect(source.bootstrap())
+    assert cluster.cluster_id == source.cluster_id
+    assert [b.id for b in cluster.brokers] == [0]
+
+
+def test_one_dead_server_of_two_does_no_harm(source: LocalCluster):
+    assert connect(f"127.0.0.1:1,{source.bootstrap()}").cluster_id == source.cluster_id
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_sasl(guarded: Guarded, mechanism: str):
+    for cluster in guarded:
+        client = cluster.client_properties(mechanism=mechanism)
+        assert connect(cluster.bootstrap(), client).cluster_id == cluster.cluster_id
+
+
+def test_wrong_host():
+    assert "does not resolve" in refusal(ClusterUnreachable, "no-such-host.invalid:9092").what
+
+
+def test_closed_port():
+    assert "nothing listens" in refusal(ClusterUnreachable, "127.0.0.1:1").what
+
+
+def test_a_port_that_never_answers():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        error = refusal(ClusterUnreachable, f"127.0.0.1:{server.getsockname()[1]}")
+    assert "never answers" in error.what
+
+
+@pytest.mark.parametrize("client", [{}, {"security.protocol": "SSL"}])
+def test_not_kafka(client: dict[str, str]):
+    class Silent(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        error = refusal(ClusterUnreachable, f"127.0.0.1:{server.server_port}", client)
+        server.shutdown()
+        thread.join()
+    assert "not as Kafka does" in error.what
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_wrong_password(guarded: Guarded, mechanism: str):
+    client = guarded.sasl.client_properties(mechanism=mechanism) | {"sasl.password": "guessed-wrong"}
+    error = refusal(NotAuthenticated, guarded.sasl.bootstrap(), client)
+    assert "credentials" in error.what
+    assert "guessed-wrong" not in str(error.as_dict())
+
+
+def test_a_mechanism_that_is_not_offered(guarded: Guarded):
+    client = guarded.sasl.client_properties() | {"sasl.mechanism": "SCRAM-SHA-256"}
+    assert "PLAIN, SCRAM-SHA-512" in refusal(NotAuthenticated, guarded.sasl.bootstrap(), client).evidence
+
+
+def test_plain_text_to_a_sasl_listener(guarded: Guarded):
+    assert "demands SASL" in refusal(NotAuthenticated, guarded.sasl.bootstrap()).what
+
+
+def test_sasl_to_a_plain_listener(source: LocalCluster, guarded: Guarded):
+    client = guarded.sasl.client_properties()
+    assert "knows no SASL" in refusal(ClusterUnreachable, source.bootstrap(), client).what
+
+
+def test_plain_text_to_a_tls_listener(guarded: Guarded):
+    assert "port speaks TLS" in refusal(ClusterUnreachable, guarded.tls.bootstrap()).what
+
+
+def test_tls_to_a_plain_listener(source: LocalCluster, guarded: Guarded):
+    client = guarded.tls.client_properties()
+    assert "port speaks plain text" in refusal(ClusterUnreachable, source.bootstrap(), client).what
+
+
+def test_a_certificate_nobody_vouches_for(guarded: Guarded):
+    client = {k: v for k, v in guarded.tls.client_properties().items() if not k.startswith("ssl.")}
+    assert "not trusted" in refusal(NotAuthenticated, guarded.tls.bootstrap(), client).what
+
+
+def test_one_cluster_under_two_aliases(source: LocalCluster, target: LocalCluster):
+    one, same, other = (
+        connect(c.bootstrap(role)) for c, role in ((source, "CLIENT"), (source, "PROBE"), (target, "CLIENT"))
+    )
+    refuse_same_cluster(one, other)
+    with pytest.raises(Refused) as caught:
+        refuse_same_cluster(one, same)
+    assert source.cluster_id in caught.value.evidence
+
+
+def test_topics(source: LocalCluster, topic_name: str):
+    cluster = connect(source.bootstrap())
+    plan = topics.TopicPlan(topic_name, 3, configs={"retention.ms": "-1"})
+    assert topics.create_topics(cluster, [plan]) == {}
+    assert topics.create_topics(cluster, [plan]) == {}  # it is there, which is what was asked for
+    described = wait_until(
+        lambda: topics.describe_topics(cluster, [topic_name, "there-is-no-such-topic"]), bool
+    )
+    assert list(described) == [topic_name]
+    assert topic_name in topics.topic_names(cluster)
+    assert described[topic_name].replication_factor == 1
+    assert described[topic_name].partitions[2] == topics.Partition(0, (0,), (0,))
+    assert described[topic_name].topic_id.int > 0
+
+    changes = {topic_name: {"retention.ms": None, "max.message.bytes": "12345"}}
+    assert topics.alter_topic_configs(cluster, changes) == {}
+    # The controller has it; the broker that we ask hears of it a moment later.
+    configs = wait_until(
+        lambda: topics.topic_configs(cluster, [topic_name, "there-is-no-such-topic"])[topic_name],
+        lambda found: not found["retention.ms"].is_set_on_topic,
+    )
+    assert {k: v.value for k, v in configs.items() if v.is_set_on_topic} == {"max.message.bytes": "12345"}
+    assert configs["retention.ms"].source == "DEFAULT_CONFIG"
+
+    assert topics.create_partitions(cluster, {topic_name: 5}) == {}
+    every = [TopicPartition(topic_name, n) for n in range(5)]
+    assert topics.list_offsets(cluster, every, "latest", committed=True) == dict.fromkeys(every, 0)
+    assert topics.delete_topics(cluster, [topic_name, "there-is-no-such-topic"]) == {}
+
+
+def test_a_failure_stops_no_other_topic(source: LocalCluster, topic_name: str):
+    cluster = connect(source.bootstrap())
+    failed = topics.create_topics(
+        cluster,
+        [topics.TopicPlan(topic_name, 1), topics.TopicPlan(f"{topic_name}-2", 1, replication_factor=9)],
+    )
+    assert list(failed) == [f"{topic_name}-2"]
+    assert "INVALID_REPLICATION_FACTOR" in failed[f"{topic_name}-2"].evidence
+    assert "replication_factor" in failed[f"{topic_name}-2"].hint
+    assert wait_until(lambda: topics.describe_topics(cluster, [topic_name]), bool)
+
+
+def test_broker_settings(source: LocalCluster):
+    value = topics.broker_config(connect(source.bootstrap()))["producer.id.expiration.ms"]
+    assert int(value.value or 0) > 0
+
+
+def test_without_permission(guarded: Guarded, topic_name: str):
+    admin = connect(guarded.sasl.bootstrap(), guarded.sasl.client_properties())
+    assert topics.create_topics(admin, [topics.TopicPlan(topic_name, 1)]) == {}
+    cluster = connect(guarded.sasl.bootstrap(), guarded.sasl.client_properties("app"))
+    failed = topics.create_topics(cluster, [topics.TopicPlan(f"{topic_name}-2", 1)])
+    assert isinstance(failed[f"{topic_name}-2"], NotAuthorized)
+    with pytest.raises(NotAuthorized) as caught:
+        topics.describe_topics(cluster, [topic_name])
+    assert caught.value.where == f"x: {topic_name}"
