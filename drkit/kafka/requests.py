@@ -18,6 +18,9 @@ from drkit.model import TopicPartition
 EARLIEST = -2
 LATEST = -1
 _NO_EPOCH = -1
+_CONSUMER = -1
+_DEBUGGING_REPLICA = -2
+"""Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 
 
 class Leader(NamedTuple):
@@ -74,11 +77,13 @@ async def list_offsets(
     partitions: Mapping[TopicPartition, int],
     *,
     committed: bool,
+    written: bool = False,
 ) -> dict[TopicPartition, ListedOffset]:
     """Offsets of partitions led by one broker.
 
     :param partitions: partition → `EARLIEST`, `LATEST` or a timestamp in ms
     :param committed: LATEST means the last stable offset instead of the high watermark
+    :param written: LATEST means the end of the leader's own log, replicated or not
     """
     topic_of, partition_of = (
         ListOffsetsRequest.ListOffsetsTopic,
@@ -91,7 +96,7 @@ async def list_offsets(
         )
     answer = await cluster.send(
         ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=_DEBUGGING_REPLICA if written else _CONSUMER,
             isolation_level=1 if committed else 0,
             topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
             timeout_ms=10_000,

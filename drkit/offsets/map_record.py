@@ -202,6 +202,17 @@ def about(key: bytes) -> tuple[MapKey, Kind]:
     return MapKey(UUID(bytes=source), UUID(bytes=target), partition), Kind(kind)
 
 
+def place(key: bytes) -> int:
+    """The target offset in the key of an intent; −1 in any other key.
+
+    :raises ValueError: the key is not of this format
+    """
+    if about(key)[1] is not Kind.INTENT:
+        return -1
+    downstream: int = _KEY_INTENT.unpack_from(key, _KEY.size)[0]
+    return downstream
+
+
 def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, MapRecord] | None:
     """Read a record of the map topic; None for a tombstone.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, MapRecord, Mark, Mode, Pack
 from drkit.offsets.segments import SegmentMap
@@ -31,6 +31,10 @@ class PartitionMap:
     pending: list[Intent] = field(default_factory=list)
     packing: list[Pack] = field(default_factory=list)
 
+    def clear(self) -> None:
+        """Forget everything: the map topic is read anew."""
+        self.segments, self.tail, self.pending, self.packing = SegmentMap(), None, [], []
+
     def apply(self, record: MapRecord) -> None:
         """Take the next record of the map topic, in log order."""
         if isinstance(record, Mark):
@@ -41,20 +45,36 @@ class PartitionMap:
             # An intent written behind a mark that already passed its place is a zombie's.
             if self.tail is None or record.downstream >= self.tail.downstream:
                 self.pending.append(record)
+        elif record.mode is Mode.BULK:
+            self._bulk(record)
         else:
-            self._confirm(record)
+            self._repair(record)
 
-    def _confirm(self, record: Intent) -> None:
+    def _bulk(self, record: Intent) -> None:
+        """Committed with its records: live claims before it stand for nothing any more."""
         self.pending.clear()
         self._append(record)
-        up, count = record.runs[-1]
-        sequence = self.tail.sequence if self.tail else 0
-        if record.mode is Mode.REPAIR:
-            sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         down = record.downstream + record.count
-        self.tail = Tail(up + count, down, down, sequence, record.leader_epoch, record.mode is Mode.REPAIR)
-        if record.mode is Mode.BULK:
-            self.segments.close(down)
+        sequence = self.tail.sequence if self.tail else 0
+        self.tail = Tail(_upstream_end(record), down, down, sequence, record.leader_epoch, live=False)
+        self.segments.close(down)
+
+    def _repair(self, record: Intent) -> None:
+        """Found in the log: what was known before about its place is void; what lies behind is not.
+
+        Of two tasks that run at once one may write down what the other has long passed.
+        """
+        down = record.downstream + record.count
+        if record.count and self.tail is not None:
+            known = self.tail.downstream - record.downstream
+            if known >= record.count:
+                return
+            if known > 0:
+                record = _without_first(record, known, self.tail.copied_end)
+        self.pending = [p for p in self.pending if p.downstream >= down]
+        self._append(record)
+        sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
+        self.tail = Tail(_upstream_end(record), down, down, sequence, record.leader_epoch, live=True)
 
     def _append(self, record: Intent) -> None:
         end = record.previous_end
@@ -63,6 +83,8 @@ class PartitionMap:
             end = down + count
 
     def _mark(self, mark: Mark) -> None:
+        if self.tail is not None and mark.downstream < self.tail.downstream:
+            return  # of a task that is behind: true, but less than what is known
         live = self.tail is not None and self.tail.live
         for intent in sorted(self.pending, key=lambda p: p.downstream):
             if intent.nonce == mark.nonce and intent.downstream < mark.downstream:
@@ -87,3 +109,20 @@ class PartitionMap:
         self.segments = SegmentMap.of(s for p in self.packing for s in p.segments)
         self.pending = [p for p in self.pending if p.downstream >= part.until]
         self.packing = []
+
+
+def _upstream_end(record: Intent) -> int:
+    upstream, count = record.runs[-1]
+    return upstream + count
+
+
+def _without_first(record: Intent, known: int, previous_end: int) -> Intent:
+    """A repair, which has one run, without its first records."""
+    upstream, count = record.runs[0]
+    return replace(
+        record,
+        base_sequence=(record.base_sequence + known) % SEQUENCE_MODULUS,
+        downstream=record.downstream + known,
+        previous_end=previous_end,
+        runs=((upstream + known, count - known),),
+    )

@@ -105,8 +105,9 @@ def resolve(
     if log is None:
         starts = [tail.downstream] if tail else [p.downstream for p in claims] or [end]
         return NeedLog(min(starts))
-    pieces, foreign = _walk(tail, claims, log, own_ids)
-    out = _resolution(state, pieces, end, next_sequence, claims)
+    pieces, foreign, sequence = _walk(tail, claims, log, own_ids)
+    # The log and the leader's memory were seen one after the other: what the log shows fits its end.
+    out = _resolution(state, pieces, end, next_sequence if sequence is None else sequence, claims)
     out.foreign = foreign
     if foreign and not out.repairs:
         out.repairs = pieces
@@ -120,7 +121,7 @@ def _distance(sequence: int, base: int) -> int:
 def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence: int | None) -> bool:
     """True when numbers alone prove that only one writer appended, without a break."""
     if tail is not None and not claims and end == tail.downstream:
-        return True
+        return not tail.live or next_sequence in {None, tail.sequence}
     if next_sequence is None or len({c.nonce for c in claims}) > 1:
         return False
     points = [(c.downstream, c.base_sequence) for c in claims]
@@ -164,9 +165,11 @@ def _pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[P
 
 def _walk(
     tail: Tail | None, claims: list[Intent], log: Sequence[LogBatch], own_ids: frozenset[int]
-) -> tuple[list[Piece], list[Foreign]]:
+) -> tuple[list[Piece], list[Foreign], int | None]:
+    """What the log confirms, what is not ours, and the sequence number behind our last batch in it."""
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
+    sequence = tail.sequence if tail is not None and tail.live else None
     start = tail.downstream if tail else 0
     nonce: int | None = None
     for batch in log:
@@ -175,6 +178,7 @@ def _walk(
         if batch.transactional or batch.producer_id not in own_ids:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
             continue
+        sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
         claim = _governing(batch, claims, nonce, tail)
         if claim is not None:
             nonce = claim.nonce
@@ -185,7 +189,7 @@ def _walk(
             pieces.append(Piece(tail.upstream + index, batch.base, batch.records))
         else:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
-    return pieces, foreign
+    return pieces, foreign, sequence
 
 
 def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:

@@ -71,7 +71,9 @@ class MapBucket:
                 topic = await find_map(cluster, name)
                 continue
             if answer.error_code == _OFFSET_OUT_OF_RANGE:
-                self.next_offset, self.partitions, self.keys = 0, {}, {}
+                self.next_offset, self.keys = 0, {}
+                for state in self.partitions.values():
+                    state.clear()
                 continue
             if answer.error_code:
                 await cluster.loop.sleep(_PAUSE_SECONDS)

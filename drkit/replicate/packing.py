@@ -12,6 +12,7 @@ from drkit.clock import wall_ms
 from drkit.kafka.requests import EARLIEST, list_offsets
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey, MapRecord, Mark, Pack
+from drkit.offsets.map_record import place
 from drkit.replicate.context import TaskContext
 from drkit.replicate.mapstore import encode_batch, new_nonce, tombstones
 from drkit.replicate.partition import PartitionCopy
@@ -41,13 +42,19 @@ async def pack(
             continue
         found.segments.trim(first[p.target].offset)
         mark = Mark(
-            task.nonce, found.upstream, found.downstream, found.copied_end, found.sequence, found.leader_epoch
+            p.nonce(task.nonce),
+            found.upstream,
+            found.downstream,
+            found.copied_end,
+            found.sequence,
+            found.leader_epoch,
         )
         for part in parts(found.segments.triples(), found.downstream):
             # The last part takes effect together with the mark behind it: one batch, or neither.
             last = part.part + 1 == part.parts
             await _write(task, p, [(p.key, part), *([(p.key, mark)] if last else [])])
-        keys = list(old)
+        # A claim at or behind the end may be of another task that is about to append there.
+        keys = [key for key in old if place(key) < found.downstream]
         for i in range(0, len(keys), _TOMBSTONES):
             data = tombstones(keys[i : i + _TOMBSTONES], wall_ms())
             await task.append_internal(task.lease.map_topic, p.lease.bucket, data)

@@ -176,6 +176,14 @@ class PartitionCopy:
         self.attempts = 0
         self.state = State.LIVE
 
+    def nonce(self, task_nonce: int) -> int:
+        """Marks this task's claims since it last asked the target.
+
+        A mark confirms the claims that carry its own nonce; what was claimed before the target was
+        asked may never have been appended and must not be among them.
+        """
+        return (task_nonce + self.generation) % (1 << 63)
+
     # -- live mode ----------------------------------------------------------------------------------
 
     def oldest_is_older_than(self, floor_ms: int) -> bool:
@@ -209,7 +217,15 @@ class PartitionCopy:
             return None
         self.unmarked_intents = True
         return Intent(
-            Mode.LIVE, nonce, *producer, first[1], first[0], first[2], epoch, tuple(chunks), tuple(runs)
+            Mode.LIVE,
+            self.nonce(nonce),
+            *producer,
+            first[1],
+            first[0],
+            first[2],
+            epoch,
+            tuple(chunks),
+            tuple(runs),
         )
 
     def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
@@ -263,7 +279,7 @@ class PartitionCopy:
             return None
         self.marked = place
         self.unmarked_intents = False
-        return Mark(nonce, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
+        return Mark(self.nonce(nonce), *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
 
 
 def extend_runs(runs: list[tuple[int, int]], chunk: Chunk) -> None:

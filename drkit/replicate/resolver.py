@@ -10,7 +10,7 @@ from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey, MapRecord, Mark
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolve import Piece, Resolution
 from drkit.replicate.context import TaskContext, error_name, reason_of
 from drkit.replicate.packing import pack
 from drkit.replicate.partition import PartitionCopy, State
@@ -50,11 +50,18 @@ class Resolver:
         """
         task = self._task
         due = await self._known_targets(due)
-        for bucket in sorted({p.lease.bucket for p in due}):
+        buckets = sorted({p.lease.bucket for p in due})
+
+        async def read_map() -> None:
             topic = await task.internal(task.lease.map_topic, refresh=True)
-            await task.buckets[bucket].read(task.links.target, task.lease.map_topic, topic)
-        settled = await settle(task.links.target, task.targets, [self._wanted(p) for p in due])
+            for bucket in buckets:
+                await task.buckets[bucket].read(task.links.target, task.lease.map_topic, topic)
+
+        wanted = [self._wanted(p) for p in due]
+        settled = await settle(task.links.target, task.targets, wanted, read_map)
         starts = await self._source_starts([p for p in due if _never_copied(settled[p.target])])
+        for p in due:
+            _start_over(settled[p.target].resolution, starts.get(p.source))
         await self._repair(due, settled)
         await pack(task, due, settled)
         for p in due:
@@ -116,13 +123,13 @@ class Resolver:
         by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
         for p in due:
             found = settled[p.target].resolution
-            if found is not None and found.repairs:
-                records = self._repairs(found)
+            if found is not None and (found.repairs or (found.foreign and found.upstream is not None)):
+                records = self._repairs(p, found)
                 by_bucket.setdefault(p.lease.bucket, []).extend((p.key, r) for r in records)
         for bucket, batch in by_bucket.items():
             await self._task.write_map(bucket, batch)
 
-    def _repairs(self, found: Resolution) -> list[Intent | Mark]:
+    def _repairs(self, p: PartitionCopy, found: Resolution) -> list[Intent | Mark]:
         task = self._task
         out: list[Intent | Mark] = []
         previous = found.repair_from
@@ -149,7 +156,7 @@ class Resolver:
             # What stands behind the last of ours was looked at; nobody needs to look again.
             out.append(
                 Mark(
-                    task.nonce,
+                    p.nonce(task.nonce),
                     found.upstream or 0,
                     found.downstream,
                     found.copied_end,
@@ -222,6 +229,13 @@ class Resolver:
 
 def _due(p: PartitionCopy) -> bool:
     return p.state is State.RESOLVING and p.in_flight == 0 and time.monotonic() >= p.retry_at
+
+
+def _start_over(found: Resolution | None, start: int | None) -> None:
+    """The target lost all that was copied: say so in the map, or the next look finds the old claims."""
+    if found is not None and found.truncated_from is not None and found.upstream is None:
+        found.upstream = start
+        found.repairs = [] if start is None else [Piece(start, found.downstream, 0)]
 
 
 def _never_copied(settled: Settled) -> bool:

@@ -5,15 +5,15 @@ The target alone answers, so a failover on any machine uses the same code as a r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from drkit.clock import boottime
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     LATEST,
-    ListedOffset,
     ProducerState,
     TopicMetadata,
     describe_producers,
@@ -29,6 +29,8 @@ from drkit.wire import split
 _PATIENCE_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
 _SCAN_BYTES = 8 << 20
+_ROUNDS = 4
+_LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,100 +55,138 @@ class Settled(NamedTuple):
     """Epoch the leader remembers for our producer id; above our own, we were fenced."""
 
 
+class Look(NamedTuple):
+    """What the leader of a target partition knew at one moment, or its error."""
+
+    error: int
+    end: int = -1
+    """End of its log; everything before it is replicated and visible by now."""
+    next_sequence: int | None = None
+    producer_epoch: int | None = None
+
+
 async def settle(
-    cluster: RawCluster, topics: dict[str, TopicMetadata], wanted: Iterable[Wanted]
+    cluster: RawCluster,
+    topics: dict[str, TopicMetadata],
+    wanted: Iterable[Wanted],
+    read_map: Callable[[], Awaitable[None]],
 ) -> dict[TopicPartition, Settled]:
-    """Settle many partitions: two requests per broker, and a scan where numbers do not suffice."""
+    """Settle many partitions: three requests per broker, and a scan where numbers do not suffice.
+
+    The order matters while somebody else appends (another task by mistake, or the copier while a reader
+    translates): the end of the log first, then the map. An intent is durable before its batch, so a map
+    read after the log knows every batch in it; read before, it would take a batch behind a hole of the
+    source for the continuation of what it knows.
+
+    :param read_map: reads the states in `wanted` on to the end of the map topic, in place
+    """
+    wanted = list(wanted)
+    looks = await _look(cluster, topics, wanted)
+    await read_map()
+    for _ in range(_ROUNDS):
+        # The map confirms more than the log held: it grew between, or the target lost its tail.
+        behind = [w for w in wanted if _confirmed(w) > looks[w.target].end >= 0]
+        if not behind:
+            break
+        confirmed = {w.target: _confirmed(w) for w in behind}
+        again = await _look(cluster, topics, behind)
+        looks.update(again)
+        if all(look.end < confirmed[tp] for tp, look in again.items()):
+            break
+        await read_map()
+    out = {}
+    for w in wanted:
+        out[w.target] = await _settle_one(cluster, topics, w, looks[w.target])
+    return out
+
+
+def _confirmed(wanted: Wanted) -> int:
+    return wanted.state.tail.downstream if wanted.state.tail else 0
+
+
+async def _look(
+    cluster: RawCluster, topics: dict[str, TopicMetadata], wanted: Iterable[Wanted]
+) -> dict[TopicPartition, Look]:
     by_node: dict[int, list[Wanted]] = {}
-    out: dict[TopicPartition, Settled] = {}
+    out: dict[TopicPartition, Look] = {}
     for w in wanted:
         leader = topics[w.target.topic].leaders.get(w.target.partition)
         if leader is None or leader.node < 0:
-            out[w.target] = Settled(None, 5, None)
+            out[w.target] = Look(_LEADER_NOT_AVAILABLE)
         else:
             by_node.setdefault(leader.node, []).append(w)
-    futures = [cluster.loop.spawn(_settle_node, cluster, topics, n, ws) for n, ws in by_node.items()]
+    futures = [cluster.loop.spawn(_look_at_node, cluster, n, ws) for n, ws in by_node.items()]
     for future in futures:
         out.update(await future)
     return out
 
 
-async def _settle_node(
-    cluster: RawCluster, topics: dict[str, TopicMetadata], node: int, wanted: list[Wanted]
-) -> dict[TopicPartition, Settled]:
+async def _look_at_node(cluster: RawCluster, node: int, wanted: list[Wanted]) -> dict[TopicPartition, Look]:
+    out: dict[TopicPartition, Look] = {}
+    waiting = {w.target: w for w in wanted}
+    ends: dict[TopicPartition, tuple[int, ProducerState | None]] = {}
+    deadline = boottime() + _PATIENCE_SECONDS
+    while True:
+        open_ = [w for tp, w in waiting.items() if tp not in ends]
+        out |= await _written(cluster, node, open_, ends)
+        seen = await list_offsets(cluster, node, dict.fromkeys(ends, LATEST), committed=False)
+        for tp, (end, ours) in list(ends.items()):
+            if seen[tp].error:
+                out[tp] = Look(seen[tp].error)
+            elif seen[tp].offset >= end:
+                known = ours is not None and ours.last_sequence >= 0
+                sequence = (ours.last_sequence + 1) % SEQUENCE_MODULUS if known and ours else None
+                out[tp] = Look(0, end, sequence, ours.epoch if ours else None)
+        for tp in out:
+            ends.pop(tp, None)
+            waiting.pop(tp, None)
+        if not waiting:
+            return out
+        if boottime() > deadline:
+            raise RawError(f"{next(iter(waiting))}: not replicated, or a transaction of drkit stays open")
+        await cluster.loop.sleep(_PAUSE_SECONDS)
+
+
+async def _written(
+    cluster: RawCluster,
+    node: int,
+    wanted: list[Wanted],
+    ends: dict[TopicPartition, tuple[int, ProducerState | None]],
+) -> dict[TopicPartition, Look]:
+    """Where the leader's log ends and what it knows of our producer; returns only the errors.
+
+    Producers first: what they had appended is before the end seen afterwards. EndTxn answers before its
+    markers stand, so a partition in which a transaction of ours is open is left for another try.
+    """
     partitions = [w.target for w in wanted]
-    # Producers first: the end seen afterwards is never behind what they had appended, once it is
-    # replicated; a high watermark that still lags is waited for below.
+    if not partitions:
+        return {}
     producers = await describe_producers(cluster, node, partitions)
-    ends = await list_offsets(cluster, node, dict.fromkeys(partitions, LATEST), committed=False)
-    out = {}
+    log = await list_offsets(cluster, node, dict.fromkeys(partitions, LATEST), committed=False, written=True)
+    failed = {}
     for w in wanted:
-        out[w.target] = await _settle_one(cluster, topics, node, w, producers[w.target], ends[w.target])
-    return out
+        error, known = producers[w.target]
+        bulk = known.get(w.bulk_id)
+        if error or log[w.target].error:
+            failed[w.target] = Look(error or log[w.target].error)
+        elif bulk is None or bulk.open_since < 0:
+            ends[w.target] = (log[w.target].offset, known.get(w.producer_id))
+    return failed
 
 
 async def _settle_one(
-    cluster: RawCluster,
-    topics: dict[str, TopicMetadata],
-    node: int,
-    wanted: Wanted,
-    producers: tuple[int, dict[int, ProducerState]],
-    listed: ListedOffset,
+    cluster: RawCluster, topics: dict[str, TopicMetadata], wanted: Wanted, look: Look
 ) -> Settled:
-    error, known = producers
-    if error or listed.error:
-        return Settled(None, error or listed.error, None)
-    listed, known = await _markers_written(cluster, node, wanted, listed, known)
-    ours = known.get(wanted.producer_id)
-    sequence = None
-    if ours is not None and ours.last_sequence >= 0:
-        sequence = (ours.last_sequence + 1) % SEQUENCE_MODULUS
-    end = listed.offset
-    waited = 0.0
-    expected = _expected_end(wanted.state, sequence)
-    while expected is not None and end < expected and waited < _PATIENCE_SECONDS:
-        await cluster.loop.sleep(_PAUSE_SECONDS)
-        waited += _PAUSE_SECONDS
-        again = await list_offsets(cluster, node, {wanted.target: LATEST}, committed=False)
-        if again[wanted.target].error:
-            return Settled(None, again[wanted.target].error, None)
-        end = again[wanted.target].offset
-    answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=wanted.own_ids)
+    if look.error:
+        return Settled(None, look.error, None)
+    end, sequence, own = look.end, look.next_sequence, wanted.own_ids
+    answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=own)
     if isinstance(answer, NeedLog):
-        topic_id = topics[wanted.target.topic].topic_id
-        log = await scan(cluster, node, wanted.target, topic_id, answer.start, end)
-        answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=wanted.own_ids, log=log)
-    epoch = ours.epoch if ours is not None else None
-    return Settled(answer if isinstance(answer, Resolution) else None, 0, epoch)
-
-
-async def _markers_written(
-    cluster: RawCluster,
-    node: int,
-    wanted: Wanted,
-    listed: ListedOffset,
-    known: dict[int, ProducerState],
-) -> tuple[ListedOffset, dict[int, ProducerState]]:
-    """EndTxn answers before the markers stand: wait for those of our own transactions."""
-    waited = 0.0
-    while (bulk := known.get(wanted.bulk_id)) is not None and bulk.open_since >= 0:
-        if waited >= _PATIENCE_SECONDS:
-            raise RawError(f"a transaction of drkit on {wanted.target} stays open")
-        await cluster.loop.sleep(_PAUSE_SECONDS / 5)
-        waited += _PAUSE_SECONDS / 5
-        error, known = (await describe_producers(cluster, node, [wanted.target]))[wanted.target]
-        listed = (await list_offsets(cluster, node, {wanted.target: LATEST}, committed=False))[wanted.target]
-        if error or listed.error:
-            raise RawError(f"Kafka error code {error or listed.error} on {wanted.target}")
-    return listed, known
-
-
-def _expected_end(state: PartitionMap, next_sequence: int | None) -> int | None:
-    """Where the log must end, were everything the leader remembers visible and nothing foreign."""
-    if next_sequence is None or state.tail is None or not state.tail.live:
-        return None
-    ahead = (next_sequence - state.tail.sequence) % SEQUENCE_MODULUS
-    return state.tail.downstream + ahead if ahead < SEQUENCE_MODULUS // 2 else None
+        topic = topics[wanted.target.topic]
+        node = topic.leaders[wanted.target.partition].node
+        log = await scan(cluster, node, wanted.target, topic.topic_id, answer.start, end)
+        answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=own, log=log)
+    return Settled(answer if isinstance(answer, Resolution) else None, 0, look.producer_epoch)
 
 
 async def scan(
