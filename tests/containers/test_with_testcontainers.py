@@ -12,7 +12,6 @@ import time
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from docker.errors import DockerException
 import pytest
 from testcontainers.community.kafka import KafkaContainer
 
@@ -21,6 +20,8 @@ from drkit.config import ClusterSettings
 from drkit.kafka import topics
 from drkit.kafka.admin import Cluster
 
+# By name, because the folder docker/ of this repository looks like a package to type checkers.
+docker = pytest.importorskip("docker")
 IMAGE = "confluentinc/cp-kafka:8.0.0"
 RECORDS = 2_000
 PARTITIONS = 3
@@ -35,7 +36,7 @@ class Pair(NamedTuple):
 def pair() -> Iterator[Pair]:
     try:
         docker.from_env().ping()
-    except DockerException as error:
+    except docker.errors.DockerException as error:
         pytest.skip(f"no Docker engine answers: {error}")
     with ExitStack() as stack:
         ids = ("cHJpbWFyeS1wcmltYXJ5LQ", "c3RhbmRieS1zdGFuZGJ5LQ")
