@@ -263,7 +263,13 @@ class Flow:
             state = buckets[bucket].of(theirs.topic_id, ours.topic_id, p)
             own = frozenset({self.producer.id})
             wanted.append(Wanted(TopicPartition(topic, p), state, own, self.producer.id))
-        found = self.ask(self.target, settle, {topic: ours}, wanted)
+
+        async def read_map() -> None:
+            where = await mapstore.find_map(self._raw[self.target.alias], self.map_topic)
+            for bucket in buckets.values():
+                await bucket.read(self._raw[self.target.alias], self.map_topic, where)
+
+        found = self.ask(self.target, settle, {topic: ours}, wanted, read_map)
         out = {}
         for tp, settled in found.items():
             assert settled.resolution is not None, f"{tp}: error {settled.error}"

@@ -48,14 +48,20 @@ class CopyProcess:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def kill_after(self, seconds: float) -> bool:
-        """SIGKILL it after some seconds; False when it had ended before."""
+    def ended_within(self, seconds: float) -> bool:
+        """Let it run for some seconds; whether it ended in that time."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.kill()
-            return True
-        return False
+            return False
+        return True
+
+    def kill_after(self, seconds: float) -> bool:
+        """SIGKILL it after some seconds; False when it had ended before."""
+        if self.ended_within(seconds):
+            return False
+        self.kill()
+        return True
 
     def kill(self) -> None:
         self._process.kill()
@@ -73,7 +79,8 @@ class CopyProcess:
         self._out.seek(0)
         said = self._out.read().decode(errors="replace")
         assert code == 0, said[-3000:]
-        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        lines = [line for line in said.splitlines() if line.startswith("{")]
+        found: dict[str, Any] = json.loads(lines[-1])
         return found
 
     def close(self) -> None:
