@@ -60,7 +60,7 @@ $(INSTALLED): pyproject.toml drkit/__init__.py | java
 	@echo "setting up $(VENV) (once; a minute or two)" >&2
 	@"$(PYTHON)" -m venv $(VENV) || { \
 	echo "cannot create a virtual environment: install your system's python3-venv package" >&2; rm -rf $(VENV); exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --editable '.[dev]'
+	@PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --editable '.[dev]'
 	@touch $@
 
 $(JARS): $(INSTALLED) drkit/local/jars.py | java

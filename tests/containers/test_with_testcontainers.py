@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 import pytest
 from testcontainers.community.kafka import KafkaContainer
 
-import docker
 from drkit.config import ClusterSettings
 from drkit.kafka import topics
 from drkit.kafka.admin import Cluster
