@@ -117,7 +117,7 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
         _changed(timestamp=1_600_000_000_000),
         _changed(headers=(("trace", b"2"),)),
         lambda rs: [*rs[:7], rs[8], rs[7], *rs[9:]],  # swapped
-        lambda rs: [*rs[:7], *rs[8:]],  # lost
+        lambda rs: [*rs[:7], *rs[8:], rs[0]],  # lost, and one too many at the end
         lambda rs: [*rs[:8], rs[7], *rs[8:]],  # twice
         lambda rs: rs[:-1],  # the last one lost
     ]
@@ -138,14 +138,17 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
         (4, "out_of_order", 8, 7),
         (4, "out_of_order", 7, 8),
         (5, "missing", 7, 7),
+        (5, "extra", RECORDS - 1, RECORDS - 1),
         (6, "extra", 8, 8),
-        (7, "missing", RECORDS - 1, RECORDS - 1),
     ]
     fields = [f.fields for p in report.partitions for f in p.findings if f.fields]
     assert fields == [("value",), ("timestamp",), ("headers",)]
     moved = {p.partition: p.counts.misplaced for p in report.partitions if p.counts.misplaced}
     assert moved == {5: RECORDS - 8, 6: RECORDS - 8}
     assert len(report.as_dict(3)["differences"]) == 3
+    # The map says that it was there: the target has lost its end, and the replicator would copy it again.
+    assert [p.waiting for p in report.partitions] == [0] * 7 + [1]
+    assert "once reached offset 40 and ends at 39 now" in report.notes[0]
 
 
 def test_foreign_records_behind_and_between(flow: Flow, topic_name: str) -> None:
