@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, ListedOffset, TopicMetadata, list_offsets, metadata
 from drkit.model import TopicPartition
+from drkit.offsets import PartitionMap
 from drkit.offsets.resolve import Resolution
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.mapstore import MapBucket, find_map
@@ -59,8 +60,11 @@ class LagMeter:
         sources = await metadata(self._source, sorted({p.source_topic for p in partitions}))
         targets = await metadata(self._target, sorted({p.target_topic for p in partitions}))
         ends = await _ends(self._source, sources)
-        await self._read_map(leases[0].map_topic, {p.bucket for p in partitions})
-        settled = await settle(self._target, targets, self._wanted(leases))
+
+        async def read_map() -> None:
+            await self._read_map(leases[0].map_topic, {p.bucket for p in partitions})
+
+        settled = await settle(self._target, targets, self._wanted(leases), read_map)
         out = []
         for p in partitions:
             at = TopicPartition(p.source_topic, p.partition)
@@ -74,17 +78,16 @@ class LagMeter:
         for bucket in buckets:
             await self._buckets.setdefault(bucket, MapBucket(bucket)).read(self._target, name, topic)
 
-    def _wanted(self, leases: Sequence[TaskLease]) -> list[Wanted]:
+    def _looked_at(self, leases: Sequence[TaskLease]) -> list[tuple[PartitionMap, Wanted]]:
+        """Each partition's state, and a copy to look at: a look must not change the next one's start."""
         out = []
         for lease in leases:
             own = frozenset(lease.own_producer_ids)
             for p in lease.partitions:
-                state = self._buckets[p.bucket].of(p.source_id, p.target_id, p.partition)
-                # A look must not change what the next look starts from.
-                looked = replace(state, segments=state.segments.copy(), pending=list(state.pending))
-                out.append(
-                    Wanted(TopicPartition(p.target_topic, p.partition), looked, own, lease.producer_id)
-                )
+                bucket = self._buckets.setdefault(p.bucket, MapBucket(p.bucket))
+                state = bucket.of(p.source_id, p.target_id, p.partition)
+                at = TopicPartition(p.target_topic, p.partition)
+                out.append((state, Wanted(at, PartitionMap(), own, lease.producer_id)))
         return out
 
     def close(self) -> None:
