@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "drkit"
 
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
+# The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
     ("model", "errors", "clock", "masking", "observe"),
     ("offsets", "wire", "topology"),
@@ -27,6 +28,7 @@ FLOORS = (
     ("failover",),
     ("drill", "chaos"),
     ("cli",),
+    ("__main__",),
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 GROUND = set(FLOORS[0])
