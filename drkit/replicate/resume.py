@@ -6,7 +6,7 @@ The target alone answers, so a failover on any machine uses the same code as a r
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -180,12 +180,14 @@ async def _settle_one(
     if look.error:
         return Settled(None, look.error, None)
     end, sequence, own = look.end, look.next_sequence, wanted.own_ids
-    answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=own)
+    # What this look finds is written down by the copier alone: the next look starts from the map again.
+    state = replace(wanted.state, segments=wanted.state.segments.copy())
+    answer = resolve(state, end=end, next_sequence=sequence, own_ids=own)
     if isinstance(answer, NeedLog):
         topic = topics[wanted.target.topic]
         node = topic.leaders[wanted.target.partition].node
         log = await scan(cluster, node, wanted.target, topic.topic_id, answer.start, end)
-        answer = resolve(wanted.state, end=end, next_sequence=sequence, own_ids=own, log=log)
+        answer = resolve(state, end=end, next_sequence=sequence, own_ids=own, log=log)
     return Settled(answer if isinstance(answer, Resolution) else None, 0, look.producer_epoch)
 
 
