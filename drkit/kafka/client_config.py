@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 import os
 from pathlib import Path
 import socket
@@ -173,6 +174,10 @@ def _raw_security(settings: ClusterSettings, security: Security) -> dict[str, An
     if security.tls:
         found["ssl_context"] = tls_context(security.tls, where)
     if sasl := security.sasl:
+        if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise ConfigError(
+                "Kerberos needs the package gssapi", where=where, hint="pip install 'drkit[kerberos]'"
+            )
         found |= {
             "sasl_mechanism": sasl.mechanism,
             "sasl_plain_username": sasl.username,

@@ -50,17 +50,14 @@ class NameFilter:
         return sorted(name for name in names if self.accepts(name))
 
     @cached_property
-    def _include(self) -> re.Pattern[str] | None:
-        return _joined(self.include)
+    def _include(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(map(re.compile, self.include))
 
     @cached_property
-    def _exclude(self) -> re.Pattern[str] | None:
-        return _joined(self.exclude)
+    def _exclude(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(map(re.compile, self.exclude))
 
 
-def _joined(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    return re.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
-
-
-def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
-    return pattern is not None and pattern.fullmatch(name) is not None
+def _matches(patterns: tuple[re.Pattern[str], ...], name: str) -> bool:
+    # One by one: joined by "|", flags and group numbers of one pattern would reach into the others.
+    return any(pattern.fullmatch(name) for pattern in patterns)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
 import json
 from pathlib import Path
 import ssl
@@ -92,7 +93,12 @@ def test_jaas_for_kerberos():
     assert confluent["sasl.mechanism"] == "GSSAPI"
     assert confluent["sasl.kerberos.keytab"] == "/k"
     assert confluent["sasl.kerberos.principal"] == "d@X"
-    assert raw_config(settings)["sasl_kerberos_service_name"] == "broker"
+    if find_spec("gssapi"):
+        assert raw_config(settings)["sasl_kerberos_service_name"] == "broker"
+    else:
+        with pytest.raises(ConfigError) as caught:
+            raw_config(settings)
+        assert "drkit[kerberos]" in caught.value.hint
 
 
 @pytest.mark.parametrize(

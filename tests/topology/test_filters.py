@@ -24,6 +24,11 @@ def test_an_alternative_stays_inside_its_pattern():
     assert NameFilter(("a|b", "c")).select(["a", "b", "c", "ac", "bc"]) == ["a", "b", "c"]
 
 
+def test_flags_and_groups_stay_inside_their_pattern():
+    chosen = NameFilter((r"(?i)orders", r"(a|b)-\1", r"(c|d)-\1"))
+    assert chosen.select(["ORDERS", "a-a", "a-b", "d-d", "C-C"]) == ["ORDERS", "a-a", "d-d"]
+
+
 def test_nothing_listed_matches_nothing():
     assert not NameFilter(()).accepts("orders")
 
