@@ -184,7 +184,8 @@ class StateTopic:
     def close(self) -> None:
         """Let go of the connections."""
         try:
-            self._consumer.close()
+            with self._lock:
+                self._consumer.close()
         except KafkaException as error:
             raise self._unreadable(str(error)) from error
 

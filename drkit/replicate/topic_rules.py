@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -55,6 +56,27 @@ class Decision(NamedTuple):
     def identity(self) -> str:
         """Tells this finding from a later one of the same kind."""
         return f"{self.old_id}>{self.new_id}"
+
+
+class CopiedTopic(NamedTuple):
+    """A topic with everything a lease says about it."""
+
+    source: Topic
+    target_name: str
+    target_id: str
+    compacted: bool
+    max_message_bytes: int
+
+
+@dataclass(slots=True)
+class Round:
+    """What one look at both clusters found."""
+
+    copied: dict[str, CopiedTopic] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Source topic → why it is not copied."""
+    actions: dict[str, str] = field(default_factory=dict)
+    """Source topic → what was done (or, in a dry run, would be done) besides copying."""
 
 
 def decide(

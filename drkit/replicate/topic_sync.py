@@ -6,9 +6,8 @@ One topic that fails is left out and named; the others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 import time
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from drkit import observe
 from drkit.config import FlowSettings
@@ -29,7 +28,9 @@ from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.topic_rules import (
     MIN_INSYNC_REPLICAS,
     Action,
+    CopiedTopic,
     Decision,
+    Round,
     decide,
     is_compacted,
     max_message_bytes,
@@ -47,27 +48,6 @@ _HINTS: Final = {
 }
 T = TypeVar("T")
 Configs = dict[str, dict[str, ConfigValue]]
-
-
-class CopiedTopic(NamedTuple):
-    """A topic with everything a lease says about it."""
-
-    source: Topic
-    target_name: str
-    target_id: str
-    compacted: bool
-    max_message_bytes: int
-
-
-@dataclass(slots=True)
-class Round:
-    """What one look at both clusters found."""
-
-    copied: dict[str, CopiedTopic] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Source topic → why it is not copied."""
-    actions: dict[str, str] = field(default_factory=dict)
-    """Source topic → what was done (or, in a dry run, would be done) besides copying."""
 
 
 class TopicSync:
@@ -262,8 +242,8 @@ class TopicSync:
                 continue
             if self._flow.copies(name):
                 done.left_out[name] = "source_deleted: no longer listed on the source"
-                self._tell("source_deleted", name, entry["source_id"], level="warning",
-                           old_id=entry["source_id"], reason="deleted, or no permission to see it")  # fmt: skip
+                old_id, reason = entry["source_id"], "deleted, or no permission to see it"
+                self._tell("source_deleted", name, old_id, level="warning", old_id=old_id, reason=reason)
 
     def _leave_out(self, done: Round, name: str, error: DrkitError) -> None:
         done.left_out[name] = f"{error.what} ({error.evidence})" if error.evidence else error.what

@@ -1,0 +1,75 @@
+"""``drkit replicate``: copy from source to target, exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+import click
+
+from drkit import observe
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.config import load
+from drkit.replicate.run import Options, dry_run
+from drkit.replicate.run import replicate as run_flows
+
+_HARD = 130
+
+
+@click.command()
+@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
+@click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
+@click.option("--master", help="Spark master URL.  [default: in this process]")
+@click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics there.")
+def replicate(
+    names: tuple[str, ...], master: str | None, metrics_port: int | None, *, once: bool, dry_run: bool
+) -> None:
+    """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
+    settings = load(session().config)
+    flows = [settings.flow(n) for n in names] or list(settings.flows)
+    if not flows:
+        raise click.UsageError("the configuration has no [[flows]]")
+    if dry_run:
+        emit(_plan(settings, flows))
+        return
+    if metrics_port is not None:
+        observe.serve_metrics(metrics_port)
+    stop = _stop_on_signals()
+    terminal = sys.stderr.isatty()
+    options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0)
+    answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
+    if terminal:
+        click.echo(err=True)
+    emit({"flows": answer.flows})
+    raise SystemExit(answer.exit_code)
+
+
+_plan = dry_run
+
+
+def _stop_on_signals() -> threading.Event:
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process where it stands."""
+    stop = threading.Event()
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(_HARD)  # Spark's workers end with this process
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, heard)
+    return stop
+
+
+def _show(flow: str, rate: float, lag: int | None, _records: int) -> None:
+    behind = "…" if lag is None else f"{lag:,}"
+    click.echo(f"\r\x1b[2K{flow}  {rate:,.0f} records/s  lag {behind}", nl=False, err=True)
+
+
+def _log(flow: str, rate: float, lag: int | None, records: int) -> None:
+    observe.event("progress", flow=flow, records_per_second=round(rate), lag=lag, records=records)

@@ -1,0 +1,155 @@
+"""`drkit replicate`: some flows in one process, each supervised in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import threading
+from typing import Any, Final, NamedTuple
+import uuid
+
+from drkit import observe
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.kafka.topics import describe_topics
+from drkit.replicate.job import FlowJob
+from drkit.replicate.session import choose_master, spark_session
+from drkit.replicate.state_topic import StateTopic, topic_name
+from drkit.replicate.supervisor import supervise
+from drkit.replicate.topic_sync import TopicSync
+
+_WATCH_SECONDS: Final = 0.2
+Tell = Callable[[str, float, int | None, int], None]
+"""Told of every glance: flow, records per second, lag in records, records copied by ended epochs."""
+
+
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    once: bool = False
+    master: str | None = None
+    progress_seconds: float = 10.0
+
+
+class Answer(NamedTuple):
+    """The last word of a run."""
+
+    flows: list[dict[str, Any]]
+    exit_code: int
+
+
+def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
+    """Connect to every cluster of the flows before anything is started.
+
+    :raises DrkitError: unreachable, not authenticated, or two aliases that are one cluster
+    """
+    aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
+    clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
+    for flow in flows:
+        refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    return clusters
+
+
+def dry_run(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
+    """What would be done with each topic, without doing it."""
+    clusters = check(settings, flows)
+    rows = []
+    for flow in flows:
+        source, target = clusters[flow.source], clusters[flow.target]
+        with StateTopic(target.settings, flow.source) as state:
+            if describe_topics(target, [topic_name(flow.source)]):
+                state.load()
+            found = TopicSync(source, target, flow, state, effects=False).look()
+        for topic in sorted(set(found.actions) | set(found.left_out)):
+            action = "leave out" if topic in found.left_out else found.actions[topic]
+            reason = found.left_out.get(topic, "")
+            rows.append({"flow": flow.name, "topic": topic, "action": action, "reason": reason})
+    return rows
+
+
+def replicate(
+    settings: Settings,
+    flows: Sequence[FlowSettings],
+    options: Options,
+    stop: threading.Event,
+    tell: Tell = lambda _flow, _rate, _lag, _records: None,
+) -> Answer:
+    """Run flows until `stop` is set, all have ended, or with `once` everything is copied.
+
+    :raises DrkitError: what prevents the start
+    """
+    tasks = sum(f.tasks for f in flows)
+    choose_master(options.master, tasks)
+    check(settings, flows)
+    run_id = uuid.uuid4().hex[:12]
+    with spark_session("drkit replicate", tasks, options.master) as workshop:
+        runs = []
+        for flow in flows:
+            clusters = settings.cluster(flow.source), settings.cluster(flow.target)
+            runs.append(_FlowRun(FlowJob(clusters, flow, workshop, run_id, once=options.once), stop, options))
+        for run in runs:
+            run.thread.start()
+        last = monotonic()
+        while any(r.thread.is_alive() for r in runs):
+            stop.wait(_WATCH_SECONDS) if not stop.is_set() else runs[0].thread.join(_WATCH_SECONDS)
+            if monotonic() - last >= options.progress_seconds and not stop.is_set():
+                last = monotonic()
+                for run in runs:
+                    run.glance(tell)
+        return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+
+
+class _FlowRun:
+    """A flow, its thread, and how it ended."""
+
+    def __init__(self, job: FlowJob, stop: threading.Event, options: Options) -> None:
+        self._job = job
+        self._stop = stop
+        self._once = options.once
+        self._error: DrkitError | None = None
+        self._began = monotonic()
+        self.thread = threading.Thread(target=self._run, name=f"flow {job.flow.name}", daemon=True)
+
+    def _run(self) -> None:
+        name = self._job.flow.name
+        try:
+            supervise(name, lambda: self._job.run(self._stop), self._stop, once=self._once)
+        except DrkitError as error:
+            self._error = error
+            observe.error(error, flow=name, gives_up=True)
+
+    def glance(self, tell: Tell) -> None:
+        """Look at the clusters and tell how it goes; one that does not answer is told by others."""
+        progress = self._job.progress
+        if progress is None or not self.thread.is_alive():
+            return
+        try:
+            seen = progress.sample(self._job.leases())
+        except DrkitError as error:
+            observe.event("no_progress_figures", level="debug", flow=self._job.flow.name, reason=error.what)
+            return
+        tell(self._job.flow.name, seen.records_per_second, seen.lag, progress.totals.records)
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, else the error's, or 1 when something was left out of a copy that should be whole."""
+        if self._error is not None:
+            return self._error.exit_code
+        stopped = self._job.progress is not None and self._job.progress.totals.stopped
+        return int(self._once and bool(stopped or self._job.found.left_out))
+
+    def result(self) -> dict[str, Any]:
+        """The flow's line of the answer."""
+        totals = self._job.progress.totals if self._job.progress is not None else None
+        return {
+            "flow": self._job.flow.name,
+            "ended": "failed" if self._error else "stopped" if self._stop.is_set() else "complete",
+            "records": totals.records if totals else 0,
+            "bytes": totals.bytes if totals else 0,
+            "epochs": totals.epochs if totals else 0,
+            "seconds": round(monotonic() - self._began, 1),
+            "left_out": dict(self._job.found.left_out),
+            "stopped_partitions": dict(totals.stopped) if totals else {},
+            "error": self._error.as_dict() if self._error else None,
+        }
