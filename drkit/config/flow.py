@@ -49,7 +49,7 @@ class FlowSettings(Strict):
     on_source_recreated: Literal["stop", "new_generation"] = "stop"
     on_target_deleted: Literal["stop", "new_generation"] = "stop"
 
-    fetch_max_bytes: PositiveInt = 16 * _MIB
+    fetch_max_bytes: PositiveInt = 8 * _MIB
     fetch_partition_max_bytes: PositiveInt = 2 * _MIB
     fetch_max_wait_ms: PositiveInt = 500
     produce_request_bytes: PositiveInt = _MIB

@@ -27,7 +27,7 @@ _RETRIES = 40
 _PAUSE_SECONDS = 0.05
 _SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which it is said that a partition does not get on."""
-QUEUE_LIMIT_BYTES = 48 << 20
+QUEUE_LIMIT_BYTES = 24 << 20
 """Fetched but not yet acknowledged bytes a task holds at the most."""
 
 
