@@ -8,9 +8,6 @@ from typing import Final
 
 from tests.bench.peers.replicator import Command, Flow
 
-CONSOLE_SCRIPT: Final = "from drkit.cli.main import main; main()"
-"""What ``drkit`` in the environment's ``bin`` runs."""
-
 CONFIG: Final = """\
 [clusters.source]
 bootstrap_servers = "{source}"
@@ -35,7 +32,7 @@ class Drkit:
         path = flow.folder / "drkit.toml"
         path.write_text(_config(flow))
         return Command(
-            [sys.executable, "-c", CONSOLE_SCRIPT, "replicate", "--config", str(path.resolve())],
+            [sys.executable, "-m", "drkit", "replicate", "--config", str(path.resolve())],
             env={"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
         )
 
