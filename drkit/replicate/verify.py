@@ -147,7 +147,7 @@ def _watch(
 ) -> None:
     """Tell every few seconds how many ranges are compared."""
     tracker = spark.sparkContext.statusTracker()
-    said = time.monotonic()
+    said, told = time.monotonic(), 0
     while not done():
         pause(_WATCH_SECONDS)
         if time.monotonic() - said < _SAY_SECONDS or done():
@@ -155,7 +155,9 @@ def _watch(
         said = time.monotonic()
         stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
         finished = sum(s.numCompletedTasks for s in stages if s is not None)
-        progress(f"{finished} of {total} ranges compared")
+        if finished > told:
+            told = finished
+            progress(f"{finished} of {total} ranges compared")
 
 
 def _cause(error: BaseException) -> str:

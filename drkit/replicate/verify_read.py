@@ -15,7 +15,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.model import TopicPartition
 from drkit.replicate.verify_compare import Seen
 
-_QUEUE_KIB: Final = 8 * 1024
+_QUEUE_KIB: Final = 4 * 1024
 """What a consumer may hold in advance."""
 _FETCH_BYTES: Final = 1 << 20
 _PIECE: Final = 500
@@ -45,7 +45,7 @@ class Reader:
                 # Retention may overtake us: go on where the log begins now, the comparison knows why.
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
-                "queued.min.messages": 100_000,
+                "queued.min.messages": 20_000,
                 "queued.max.messages.kbytes": _QUEUE_KIB,
                 # The default of 1 s is how long a fast reader would wait for the next fetch.
                 "fetch.queue.backoff.ms": 2,
