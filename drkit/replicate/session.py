@@ -24,6 +24,8 @@ TASK_RETRIES: Final = 4
 _SLOT_WAIT_SECONDS: Final = 30.0
 _SLOT_POLL_SECONDS: Final = 0.2
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
+# Records never pass through the JVM: a quick start is worth more than optimised code.
+_QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -127,7 +129,7 @@ def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
         "spark.driver.host": os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM}",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # A second copy of a task is harmless, and useless: it would wait for the same source.
