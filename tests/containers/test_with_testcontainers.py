@@ -84,6 +84,7 @@ def content(message: Message) -> tuple[object, ...]:
     return message.key(), message.value(), message.timestamp(), message.headers()
 
 
+@pytest.mark.timeout(900)
 def test_once_copies_everything_and_verify_agrees(pair: Pair, tmp_path: Path):
     config = tmp_path / "drkit.toml"
     config.write_text(
