@@ -32,6 +32,7 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
     topic = await task.internal(name, refresh=task.state_topic is None)
     node = topic.leaders[0].node
     where = TopicPartition(name, 0)
+    first_look = position is None
     if position is None:
         listed = (await list_offsets(task.links.target, node, {where: LATEST}, committed=False))[where]
         if listed.error:
@@ -60,18 +61,22 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
             if record.key == b"control" and record.value is not None:
                 last = record.value
     if last is not None:
-        obey(task, last)
+        obey(task, last, past=first_look)
     return max(position, out.next_source)
 
 
-def obey(task: TaskContext, value: bytes) -> None:
-    """End the epoch when the control record says so."""
+def obey(task: TaskContext, value: bytes, *, past: bool) -> None:
+    """End the epoch when the control record says so.
+
+    :param past: the record may be older than this task, so another run's says nothing
+    """
     try:
         control: dict[str, Any] = json.loads(value)
     except ValueError:
         return
     if control.get("run_id") != task.lease.run_id:
-        task.finish("superseded")  # another run leads this flow now
+        if not past:
+            task.finish("superseded")  # another run leads this flow now
     elif control.get("action") == "stop":
         task.finish("stop")
     elif int(control.get("plan", 0)) > task.lease.plan:
