@@ -183,7 +183,7 @@ class CopyTask:
         task = self.task
         until = boottime() + _DRAIN_SECONDS
         for p in task.partitions:
-            p.waiting.clear()
+            p.let_go()
         while boottime() < until and (
             any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
             or any(b.busy for b in self._bulk)

@@ -132,6 +132,12 @@ class PartitionCopy:
         if self.settled:  # only dropped batches: the frontier moves without an append
             self.acked_upstream = max(self.acked_upstream, next_source)
 
+    def let_go(self) -> None:
+        """Drop what was fetched and not staged: the frontier must not pass it."""
+        if self.waiting:
+            self.fetch_position = self.waiting[0].runs[0].source
+            self.waiting.clear()
+
     # -- where it stands ----------------------------------------------------------------------------
 
     def void(self) -> None:
