@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -26,9 +27,14 @@ from drkit.replicate import mapstore
 CONTROL: Final = "control"
 LEASE: Final = "lease"
 PRODUCER_IDS: Final = "producer-ids"
-_READ_SECONDS: Final = 30.0
+_READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _REPLICAS: Final = 3
+_FINAL: Final = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001  the constant's only name
+})  # fmt: skip
 Value = dict[str, Any]
 
 # librdkafka writes its own lines to stderr unless a logger takes them; ours name the consequence.
@@ -108,6 +114,7 @@ class StateTopic:
         )
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
+        self._position = 0
         self.values: dict[str, Value] = {}
 
     def load(self) -> list[Entry]:
@@ -118,19 +125,41 @@ class StateTopic:
         with self._lock:
             fresh: list[Entry] = []
             deadline = monotonic() + _READ_SECONDS
-            while True:
+            end = self._end()
+            # An open transaction holds the end back for moments; what it decides may concern us.
+            while self._position < end:
                 message = self._consumer.poll(0.1)
                 if message is None:
                     if monotonic() > deadline:
-                        raise self._unreadable("no answer in 30 s")
+                        raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
                     continue
                 error = message.error()
                 if error is None:
+                    self._position = (message.offset() or 0) + 1
                     fresh += self._take(message.key(), message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                    return fresh
-                elif not error.retriable() and monotonic() > deadline - _READ_SECONDS / 2:
+                    # Told once per end reached, also behind transaction markers, which are no messages.
+                    self._position = message.offset() or 0
+                elif monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}")
+            return fresh
+
+    def _end(self) -> int:
+        """The topic's end now; a topic just made, or one that moves, is asked again."""
+        patient = Retrying(
+            retry=retry_if_exception(_passes),
+            stop=stop_after_delay(_READ_SECONDS),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
+        at = ConfluentPartition(self.name, 0)
+        try:
+            answer = patient(self._consumer.get_watermark_offsets, at, _READ_SECONDS)
+        except KafkaException as error:
+            raise self._unreadable(error.args[0].str()) from error
+        if answer is None:
+            raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
+        return int(answer[1])
 
     def _take(self, key: bytes | None, value: bytes | None) -> list[Entry]:
         if key is None:
@@ -204,3 +233,7 @@ class StateTopic:
             evidence=evidence,
             hint="check the target with: drkit config check --connect",
         )
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() not in _FINAL

@@ -1,0 +1,164 @@
+"""One run per flow, on a real broker: two holders, a dead one, a silent one, a fenced one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import Refused
+from drkit.kafka.admin import Cluster
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import flow_lease, state_topic
+from drkit.replicate.flow_lease import FlowLease, LeaseTaken
+from drkit.replicate.state_topic import LEASE, StateTopic
+from tests.replicate.process import eventually
+
+TTL = 3.0
+
+
+@pytest.fixture
+def settings(target: LocalCluster) -> ClusterSettings:
+    return ClusterSettings(alias="b", bootstrap_servers=target.bootstrap())
+
+
+@pytest.fixture
+def flow(settings: ClusterSettings) -> FlowSettings:
+    found = FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
+    state_topic.ensure_internal_topics(Cluster.connect(settings), found)
+    return found
+
+
+@pytest.fixture
+def state(settings: ClusterSettings, flow: FlowSettings) -> Iterator[StateTopic]:
+    with StateTopic(settings, flow.source) as found:
+        yield found
+
+
+def elsewhere(state: StateTopic, run_id: str = "theirs") -> dict[str, object]:
+    """A lease record as another host would have written it just now."""
+    record = {
+        "run_id": run_id,
+        "host": "another-host",
+        "pid": 1,
+        "space": "elsewhere",
+        "born": 1,
+        "renewed_ms": time.time_ns() // 1_000_000,
+        "ttl_ms": int(TTL * 1000),
+    }
+    state.put(LEASE, record)
+    return record
+
+
+def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
+    lease = FlowLease(settings, flow, state, "mine", TTL)
+    lease.acquire()
+    state.load()
+    first = state.values[LEASE]
+    assert first["run_id"] == "mine"
+    assert first["pid"] == os.getpid()
+
+    def renewed() -> bool:
+        state.load()
+        return bool(state.values[LEASE]["renewed_ms"] > first["renewed_ms"])
+
+    eventually(renewed, what="a renewal")
+    lease.check()
+    lease.release()
+    state.load()
+    assert LEASE not in state.values
+
+
+def test_a_second_run_is_refused_and_told_who_holds_it(settings, flow, state):
+    lease = FlowLease(settings, flow, state, "first", TTL)
+    lease.acquire()
+    with StateTopic(settings, flow.source) as other, pytest.raises(Refused) as refused:
+        FlowLease(settings, flow, other, "second", TTL).acquire()
+    assert refused.value.exit_code == 3
+    assert f"process {os.getpid()}" in refused.value.where
+    assert "run first" in refused.value.evidence
+    lease.check()
+    lease.release()
+
+
+def test_a_holder_on_another_host_that_still_renews_is_left_alone(settings, flow, state, monkeypatch):
+    lease = FlowLease(settings, flow, state, "first", TTL)
+    lease.acquire()
+    # What this machine cannot look at, it must watch.
+    monkeypatch.setattr(flow_lease, "_pid_space", lambda: "another machine")
+    with StateTopic(settings, flow.source) as other, pytest.raises(Refused, match="another run"):
+        FlowLease(settings, flow, other, "second", TTL).acquire()
+    lease.release()
+
+
+def test_a_dead_process_of_this_host_is_succeeded_at_once(settings, flow, state):
+    code = (
+        "import sys, os\n"
+        "from drkit.config import ClusterSettings, FlowSettings\n"
+        "from drkit.replicate.flow_lease import FlowLease\n"
+        "from drkit.replicate.state_topic import StateTopic\n"
+        "c = ClusterSettings(alias='b', bootstrap_servers=sys.argv[1])\n"
+        "f = FlowSettings(source=sys.argv[2], target='b', buckets=1)\n"
+        "FlowLease(c, f, StateTopic(c, f.source), 'dead', 600.0).acquire()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, settings.bootstrap_servers, flow.source], check=False, timeout=60
+    )
+    assert done.returncode == -9
+    state.load()
+    assert state.values[LEASE]["run_id"] == "dead"
+
+    began = time.monotonic()
+    lease = FlowLease(settings, flow, state, "heir", TTL)
+    lease.acquire()
+    assert time.monotonic() - began < 10  # not the 600 s of its lease
+    lease.release()
+
+
+def test_a_silent_holder_elsewhere_is_succeeded_after_its_time(settings, flow, state):
+    elsewhere(state)
+    began = time.monotonic()
+    lease = FlowLease(settings, flow, state, "heir", TTL)
+    lease.acquire()
+    assert time.monotonic() - began >= TTL
+    lease.release()
+
+
+def test_waiting_for_a_silent_holder_can_be_cancelled(settings, flow, state):
+    elsewhere(state)
+    with pytest.raises(flow_lease.LeaseLost, match="cancelled"):
+        FlowLease(settings, flow, state, "heir", TTL).acquire(lambda: True)
+
+
+def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow, state):
+    old = FlowLease(settings, flow, state, "old", TTL)
+    old.acquire()
+    with StateTopic(settings, flow.source) as other:
+        new = FlowLease(settings, flow, other, "new", TTL)
+        # As after a pause so long that the new run could not see the old one renew.
+        new._transact(new._record())
+
+        eventually(lambda: old.lost is not None, what="the old holder's notice")
+        with pytest.raises(LeaseTaken) as lost:
+            old.check()
+        assert lost.value.exit_code == 3
+        old.release()
+        other.load()
+        assert other.values[LEASE]["run_id"] == "new"
+        new.release()
+
+
+def test_the_same_run_takes_its_lease_back(settings, flow, state):
+    elsewhere(state, run_id="mine")
+    began = time.monotonic()
+    lease = FlowLease(settings, flow, state, "mine", 600.0)
+    lease.acquire()
+    assert time.monotonic() - began < 10
+    lease.release()
