@@ -26,7 +26,7 @@ from tests.bench.process_tree import Memory
 from tests.bench.scenarios import PARTITIONS, Pace
 
 STAMP: Final = struct.Struct(">q")
-FIRST_RECORD_SECONDS: Final = 120.0
+FIRST_RECORD_SECONDS: Final = 180.0
 MEMORY_SECONDS: Final = 0.5
 
 

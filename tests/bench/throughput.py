@@ -15,7 +15,7 @@ LOOK_SECONDS: Final = 0.04
 MEMORY_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 0.7
 """The end has to stand still that long; the run is timed to its last change, not to the end of the wait."""
-FIRST_RECORD_SECONDS: Final = 120.0
+FIRST_RECORD_SECONDS: Final = 180.0
 LAST_RECORD_SECONDS: Final = 600.0
 
 
