@@ -62,16 +62,18 @@ class BulkAppender:
         task = self._task
         while not task.ending:
             self._admit()
-            if not any(self._ready(p) for p in self._partitions):
+            if not self._broken and not any(self._ready(p) for p in self._partitions):
                 self._leave()
                 await task.changed.wait(_IDLE_SECONDS)
                 continue
             self.busy = True
             try:
                 if self._broken:
+                    # At once: nothing of the bucket can be resolved while the lost transaction is open.
                     await self._transactions.begin_epoch()
                     self._sequences, self._broken = {}, False
-                await self._transaction()
+                else:
+                    await self._transaction()
             except Fenced:
                 task.finish("fenced")
             except TransactionFailed as error:

@@ -25,6 +25,7 @@ from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.partition_map import PartitionMap
 from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
 from drkit.wire import split
+from drkit.wire.aborted import AbortedTransactions
 
 _PATIENCE_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
@@ -183,19 +184,31 @@ async def _settle_one(
     # What this look finds is written down by the copier alone: the next look starts from the map again.
     state = replace(wanted.state, segments=wanted.state.segments.copy())
     answer = resolve(state, end=end, next_sequence=sequence, own_ids=own)
+    topic = topics[wanted.target.topic]
+    node = topic.leaders[wanted.target.partition].node
     if isinstance(answer, NeedLog):
-        topic = topics[wanted.target.topic]
-        node = topic.leaders[wanted.target.partition].node
         log = await scan(cluster, node, wanted.target, topic.topic_id, answer.start, end)
         answer = resolve(state, end=end, next_sequence=sequence, own_ids=own, log=log)
+    if isinstance(answer, Resolution) and answer.first_foreign:
+        # Aborted beginnings of our own are nobody else's records.
+        log = await scan(cluster, node, wanted.target, topic.topic_id, 0, end, first_visible=True)
+        answer.first_foreign = any(not (batch.control or batch.aborted) for batch in log)
     return Settled(answer if isinstance(answer, Resolution) else None, 0, look.producer_epoch)
 
 
 async def scan(
-    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int, end: int
+    cluster: RawCluster,
+    node: int,
+    partition: TopicPartition,
+    topic_id: UUID,
+    start: int,
+    end: int,
+    *,
+    first_visible: bool = False,
 ) -> list[LogBatch]:
     """Headers of the target's batches in [start, end), with what was aborted marked.
 
+    :param first_visible: stop behind the first batch with records that a consumer sees
     :raises RawError: the leader stopped answering
     """
     out: list[LogBatch] = []
@@ -212,14 +225,15 @@ async def scan(
         )
         if answer.error_code:
             raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
-        aborted = await _aborted(cluster, node, partition, topic_id, position)
+        aborted = AbortedTransactions(await _aborted(cluster, node, partition, topic_id, position))
         before = position
-        for header, _ in split(answer.records or b""):
+        for header, batch in split(answer.records or b""):
+            aborted.advance(header.last_offset)
+            if header.is_control:
+                aborted.end(header, batch)
             if header.next_offset <= position or header.base_offset >= end:
                 continue
-            gone = header.is_transactional and any(
-                p == header.producer_id and first <= header.base_offset for p, first in aborted
-            )
+            gone = aborted.hides(header)
             out.append(
                 LogBatch(
                     header.base_offset,
@@ -233,6 +247,8 @@ async def scan(
                 )
             )
             position = header.next_offset
+            if first_visible and not header.is_control and not gone:
+                return out
         if position == before:
             break
     return out
