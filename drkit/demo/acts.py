@@ -1,0 +1,242 @@
+"""The acts of the story: each has a title and runs on the stage that the ones before it have left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any, Protocol
+
+from drkit.demo.proof import read_all
+from drkit.demo.replicator import environment
+from drkit.demo.stage import TOPICS, Stage
+from drkit.errors import Failed
+
+_BACKLOG = 100_000
+_PER_SECOND = 2000
+_STEADY_SECONDS = 7.0
+_DEAD_SECONDS = 2.5
+_AFTER_SECONDS = 2.0
+_PATIENCE_SECONDS = 60.0
+_CLOSE_BEHIND = 1000
+"""Records; half a second of the shop."""
+
+_PICTURE = """
+      the shop                        drkit, on Spark                     after a disaster
+   ┌────────────┐  orders   ┌─────────┐         ┌─────────┐   the same   ┌────────────┐
+   │ producers  │ ────────▶ │ primary │ ──────▶ │ standby │ ───────────▶ │ consumers  │
+   └────────────┘ payments  └─────────┘  copy   └─────────┘   records    └────────────┘
+"""
+
+
+class Act(Protocol):
+    """A part of the story."""
+
+    title: str
+
+    def run(self, stage: Stage) -> None:
+        """Play it."""
+
+
+class TwoClusters:
+    """Where it happens."""
+
+    title = "Two Kafka clusters"
+
+    def run(self, stage: Stage) -> None:
+        """Start both."""
+        stage.screen.picture(_PICTURE)
+        stage.screen.say(
+            "Your shop works with one Kafka cluster, the [b]primary[/b]. A second one, the [b]standby[/b],"
+            " waits somewhere else for the day on which the first one fails. Both are real, and start now on"
+            " this machine."
+        )
+        begun = time.monotonic()
+        stage.start_clusters()
+        seconds = time.monotonic() - begun
+        stage.measured["clusters_ready_seconds"] = round(seconds, 1)
+        stage.screen.fact(f"both answer after {seconds:.1f} s; the standby is empty")
+
+
+class OpenShop:
+    """Records that are worth a copy."""
+
+    title = "The shop opens"
+
+    def run(self, stage: Stage) -> None:
+        """Write a backlog, then at a steady pace."""
+        stage.screen.say(
+            f"It has {_BACKLOG:,} orders from before, and takes {_PER_SECOND:,} more per second, in the topic"
+            f" [b]orders[/b] ({TOPICS['orders']} partitions). Payments go to [b]payments[/b] in transactions;"
+            " when a card is declined, its transaction is rolled back, and nobody may ever see it."
+        )
+        stage.shop.stock_up(_BACKLOG)
+        stage.shop.open(_PER_SECOND)
+        stage.screen.fact(f"{stage.shop.orders:,} orders on the primary, none on the standby")
+
+
+class Replicate:
+    """The copy begins, catches up and keeps up."""
+
+    title = "drkit copies"
+
+    def run(self, stage: Stage) -> None:
+        """Start the replicator; measure while it keeps up."""
+        stage.screen.say(
+            "drkit is a Spark application that copies without end. It starts with what is there already, and"
+            " then passes every new record on as it comes. The [b]lag[/b] is what the standby does not have"
+            " yet: what you would lose if the primary died at this moment."
+        )
+        stage.screen.command("drkit replicate")
+        begun = time.monotonic()
+        stage.replicator.start()
+        observer = stage.observer
+        first = stage.watch(_PATIENCE_SECONDS, "Spark starts", lambda: observer.records > 0)
+        stage.watch(_PATIENCE_SECONDS, "catching up", lambda: _close(stage))
+        caught_up = time.monotonic() - begun
+        stage.screen.fact(
+            f"first record on the standby after {first:.1f} s,"
+            f" all {observer.records:,} after {caught_up:.1f} s"
+        )
+        since = time.monotonic()
+        stage.watch(_STEADY_SECONDS, f"keeping up with {_PER_SECOND:,} orders per second")
+        latency = observer.latency(since, time.monotonic())
+        if latency is None:
+            raise Failed("no order reached the standby while drkit kept up", evidence=f"{_STEADY_SECONDS} s")
+        stage.measured |= {
+            "first_record_seconds": round(first, 1),
+            "caught_up_seconds": round(caught_up, 1),
+            "catch_up_records_per_second": round(observer.fastest(begun)),
+            "latency_p50_ms": round(latency.p50),
+            "latency_p99_ms": round(latency.p99),
+            "latency_worst_ms": round(latency.worst),
+            "longest_gap_ms": round(latency.longest_gap),
+        }
+        stage.screen.fact(
+            f"a new order is at the standby {latency.p50:.0f} ms after it was placed"
+            f" (99 of 100 within {latency.p99:.0f} ms)"
+        )
+
+
+class Kill:
+    """The worst that can happen to the replicator."""
+
+    title = "drkit is killed"
+
+    def run(self, stage: Stage) -> None:
+        """SIGKILL, a while without it, and again from where it stood."""
+        stage.screen.say(
+            "Now the replicator is killed in the middle of its work, as by a power failure (SIGKILL): no"
+            " goodbye, records under way. The shop goes on, so the lag grows. drkit keeps no state of its"
+            " own: all it must know stands on the standby. So it is simply started again."
+        )
+        stage.replicator.kill()
+        stage.watch(_DEAD_SECONDS, "the shop goes on, the standby stands still", alive=False)
+        lost = stage.shop.records - stage.observer.records
+        stage.screen.command("drkit replicate")
+        begun = time.monotonic()
+        stage.replicator.start()
+        stage.watch(_PATIENCE_SECONDS, "started again", lambda: _close(stage))
+        seconds = time.monotonic() - begun
+        stage.watch(_AFTER_SECONDS, "as before")
+        stage.measured |= {"killed_at_lag_records": lost, "recovered_seconds": round(seconds, 1)}
+        stage.screen.fact(f"{lost:,} records behind when it started again, caught up {seconds:.1f} s later")
+
+
+class CloseShop:
+    """A moment of rest, so that both sides can be compared to the end."""
+
+    title = "The shop closes"
+
+    def run(self, stage: Stage) -> None:
+        """Stop writing, let the last records arrive, stop copying."""
+        shop, observer = stage.shop, stage.observer
+        shop.close()
+        stage.watch(_PATIENCE_SECONDS, "the last records", lambda: observer.records >= shop.records)
+        stage.replicator.stop()
+        stage.measured |= {
+            "orders": shop.orders,
+            "payments": shop.payments,
+            "payments_rolled_back": shop.declined,
+            "records": shop.records,
+        }
+        stage.screen.fact(
+            f"{shop.orders:,} orders and {shop.payments:,} payments on both sides;"
+            f" {shop.declined:,} payments were rolled back"
+        )
+
+
+class Verify:
+    """What a user would run to be sure."""
+
+    title = "Is it the same?"
+
+    def run(self, stage: Stage) -> None:
+        """Run the command."""
+        stage.screen.say(
+            "[b]drkit verify[/b] reads both clusters side by side and compares every record: key, value,"
+            " headers and time, and that each stands exactly where drkit says it does."
+        )
+        stage.screen.command("drkit verify")
+        command = [sys.executable, "-m", "drkit", "verify", "--json", "--config", str(stage.config)]
+        done = subprocess.run(  # noqa: S603  our own program
+            command, capture_output=True, text=True, check=False, env=environment(stage.folder)
+        )
+        answer: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
+        if answer.get("verdict") != "equal":
+            raise Failed(
+                "the copy is not equal to its source",
+                where=" ".join(command[1:]),
+                evidence=json.dumps(answer.get("differences")) if answer else done.stderr[-1500:],
+            )
+        stage.measured["verify"] = {
+            key: answer[key]
+            for key in ("verdict", "equal", "differences_total", "seconds", "records_per_second")
+        }
+        stage.screen.fact(f"{answer['equal']:,} records compared, {answer['differences_total']} differences")
+
+
+class BothSides:
+    """The same, as a consumer sees it."""
+
+    title = "And for a consumer?"
+
+    def run(self, stage: Stage) -> None:
+        """Read everything on both sides."""
+        stage.screen.say("An ordinary consumer reads everything from both clusters.")
+        settings = stage.settings
+        theirs = read_all(settings.cluster("primary"), list(TOPICS))
+        ours = read_all(settings.cluster("standby"), list(TOPICS))
+        missing = len(set(theirs.orders) - set(ours.orders))
+        stage.measured |= {
+            "megabytes": round(theirs.size / 1e6, 1),
+            "lost": missing,
+            "twice": ours.twice,
+            "identical": theirs.fingerprints == ours.fingerprints,
+        }
+        if theirs.fingerprints != ours.fingerprints or theirs.records != stage.shop.records:
+            raise Failed(
+                "a consumer sees other records on the standby than on the primary",
+                evidence=f"primary {theirs.records}, standby {ours.records}, lost {missing}, twice {ours.twice}",
+            )
+        stage.screen.fact(
+            f"{theirs.records:,} records on the primary, {ours.records:,} on the standby:"
+            f" none lost, none twice, all in order"
+        )
+
+
+def _close(stage: Stage) -> bool:
+    return stage.shop.records - stage.observer.records < _CLOSE_BEHIND
+
+
+ACTS: tuple[Act, ...] = (
+    TwoClusters(),
+    OpenShop(),
+    Replicate(),
+    Kill(),
+    CloseShop(),
+    Verify(),
+    BothSides(),
+)
+"""In the order in which they are played."""

@@ -1,0 +1,57 @@
+"""Reading both clusters to their ends, as any consumer would, and comparing what came."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+import json
+from typing import NamedTuple
+
+from drkit.config import ClusterSettings
+from drkit.demo.shop import ORDERS
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import describe_topics, list_offsets
+from drkit.model import TopicPartition
+from drkit.replicate.verify_read import Reader
+
+
+class Reading(NamedTuple):
+    """What a consumer got from one cluster."""
+
+    records: int
+    size: int
+    """Bytes of keys and values."""
+    fingerprints: dict[TopicPartition, str]
+    """Of all records of a partition, in order: key, value, headers, time."""
+    orders: list[int]
+    """The numbers of all orders."""
+
+    @property
+    def twice(self) -> int:
+        """Orders that came more than once."""
+        return len(self.orders) - len(set(self.orders))
+
+
+def read_all(settings: ClusterSettings, topics: list[str]) -> Reading:
+    """Read topics from their first to their last committed record."""
+    cluster = Cluster.connect(settings)
+    where = [
+        TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.partitions
+    ]
+    ends = list_offsets(cluster, where, "latest", committed=True)
+    reader = Reader(settings)
+    records = size = 0
+    fingerprints: dict[TopicPartition, str] = {}
+    orders: list[int] = []
+    try:
+        for at in sorted(where):
+            digest = blake2b(digest_size=16)
+            for seen in reader.read(at, 0, ends[at]):
+                records += 1
+                size += len(seen.key or b"") + len(seen.value or b"")
+                digest.update(repr(seen[1:]).encode())
+                if at.topic == ORDERS:
+                    orders.append(json.loads(seen.value or b"{}")["order"])
+            fingerprints[at] = digest.hexdigest()
+    finally:
+        reader.close()
+    return Reading(records, size, fingerprints, orders)

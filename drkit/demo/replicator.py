@@ -1,0 +1,90 @@
+"""`drkit replicate` as a process of its own, as a user would start it, and as a disaster would end it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+
+import drkit
+from drkit.errors import Failed
+from drkit.local import launcher
+
+_STOP_SECONDS = 15.0
+_EVIDENCE_CHARS = 1500
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Where programs of the demo find drkit, and where they put what they need for a while."""
+    root = str(Path(drkit.__file__).resolve().parent.parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder)}
+
+
+class Replicator:
+    """Starts, kills and stops one replicator after another.
+
+    Each ends with this process at the latest, however that happens (see :mod:`drkit.local.launcher`).
+    """
+
+    def __init__(self, config: Path, folder: Path) -> None:
+        self.log = folder / "replicate.log"
+        self._folder = folder
+        self._command = [sys.executable, "-m", "drkit", "replicate", "--config", str(config)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it; returns at once."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603  our own program
+                [sys.executable, "-I", "-S", launcher.__file__, *self._command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(self._folder),
+                start_new_session=True,
+            )
+        told = self._process.stdout.readline() if self._process.stdout else b""
+        if not told.strip():
+            raise self.failed()
+        self._pid = int(told)
+
+    def kill(self) -> None:
+        """SIGKILL: it can finish nothing, tell nothing, clean up nothing."""
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def stop(self) -> None:
+        """SIGTERM: it brings to an end what is on its way; killed when that takes too long."""
+        self._signal(signal.SIGTERM)
+        try:
+            self._wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _wait(self) -> None:
+        if self._process is not None:
+            self._process.wait(_STOP_SECONDS)
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+    def failed(self) -> Failed:
+        """The error when it has ended by itself."""
+        text = self.log.read_text(errors="replace")[-_EVIDENCE_CHARS:] if self.log.exists() else ""
+        return Failed("drkit replicate ended by itself", where=" ".join(self._command[1:]), evidence=text)

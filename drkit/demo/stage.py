@@ -1,0 +1,214 @@
+"""What all acts share: two clusters, the shop, the replicator, the observer; and that it all ends."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Self
+
+from drkit.clock import wall_ms
+from drkit.config import Settings, load
+from drkit.demo.observer import Observer
+from drkit.demo.replicator import Replicator
+from drkit.demo.screen import Scene, Screen
+from drkit.demo.shop import ORDERS, PAYMENTS, Shop
+from drkit.errors import Failed, Refused
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.pair import LocalPair, default_folder
+from drkit.local.spec import ClusterSpec
+
+TOPICS = {ORDERS: 6, PAYMENTS: 2}
+"""Partitions by topic."""
+_LOOK_SECONDS = 0.1
+_CONFIG = """\
+[clusters.primary]
+bootstrap_servers = "{primary}"
+
+[clusters.standby]
+bootstrap_servers = "{standby}"
+
+[[flows]]
+source = "primary"
+target = "standby"
+topics = ["orders", "payments"]
+# Short ones, so that the story sees several.
+epoch_seconds = {epoch_seconds}
+refresh_topics_interval_seconds = 2
+"""
+EPOCH_SECONDS = 4
+
+
+@dataclass
+class Stage:
+    """A context manager: whatever was started is stopped, whatever was written is removed.
+
+    :param keep: leave the clusters running; they become the pair of ``drkit local``
+    """
+
+    screen: Screen
+    keep: bool = False
+    keep_config: Path = Path("drkit.toml")
+    measured: dict[str, Any] = field(default_factory=dict)
+    """Filled by the acts; plain data."""
+    folder: Path = field(init=False)
+    _ending: ExitStack = field(default_factory=ExitStack, init=False)
+    _addresses: dict[str, str] = field(default_factory=dict, init=False)
+    _shop: Shop | None = field(default=None, init=False)
+    _observer: Observer | None = field(default=None, init=False)
+    _replicator: Replicator | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="drkit-demo-"))
+        self._ending.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGTERM, _leave)
+            self._ending.callback(signal.signal, signal.SIGTERM, before)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A second Ctrl-C must not leave half of it behind.
+        before = _ignore_interrupts()
+        try:
+            if self._replicator is not None:
+                self._replicator.kill()
+            for part in (self._shop, self._observer):
+                if part is not None:
+                    # What broke the story tells more than what then breaks at its end.
+                    with suppress(Failed):
+                        part.close()
+            if error is not None and self.keep:
+                LocalPair(default_folder()).down()
+            self._ending.close()
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+    # -- the clusters -------------------------------------------------------------------------------
+
+    def start_clusters(self) -> None:
+        """Two clusters of one broker each, with the shop's topics on the primary.
+
+        :raises Refused: with `keep`, when a local pair runs already
+        """
+        self._addresses = self._start_pair() if self.keep else self._start_own()
+        text = _CONFIG.format(**self._addresses, epoch_seconds=EPOCH_SECONDS)
+        self.config.write_text(text, encoding="utf-8")
+        primary = Cluster.connect(self.settings.cluster("primary"))
+        lz4 = {"compression.type": "lz4"}
+        for failure in create_topics(primary, [TopicPlan(n, p, 1, lz4) for n, p in TOPICS.items()]).values():
+            raise failure
+
+    def _start_own(self) -> dict[str, str]:
+        clusters = [
+            LocalCluster(ClusterSpec(name), folder=self.folder / name, progress=self.screen.say)
+            for name in ("primary", "standby")
+        ]
+        start_together(*clusters)
+        for cluster in clusters:
+            self._ending.callback(cluster.stop)
+        return {c.spec.name: c.bootstrap() for c in clusters}
+
+    def _start_pair(self) -> dict[str, str]:
+        pair = LocalPair(default_folder())
+        if pair.status()["state"] != "down":
+            raise Refused(
+                "a local pair runs already",
+                where=str(pair.folder),
+                hint="drkit local down, then drkit demo --keep again; or drkit demo without --keep",
+            )
+        up = pair.up(self.keep_config, progress=self.screen.say)
+        return {b["cluster"]: b["bootstrap"] for b in up["brokers"]}
+
+    @property
+    def config(self) -> Path:
+        """The configuration that the demo's own commands use."""
+        return self.folder / "drkit.toml"
+
+    @property
+    def settings(self) -> Settings:
+        """That configuration, read."""
+        return load(self.config)
+
+    # -- the others ---------------------------------------------------------------------------------
+
+    @property
+    def shop(self) -> Shop:
+        """Writes to the primary."""
+        if self._shop is None:
+            self._shop = Shop(self._addresses["primary"])
+        return self._shop
+
+    @property
+    def observer(self) -> Observer:
+        """Reads from the standby."""
+        if self._observer is None:
+            self._observer = Observer(self._addresses["standby"], TOPICS)
+        return self._observer
+
+    @property
+    def replicator(self) -> Replicator:
+        """`drkit replicate`."""
+        if self._replicator is None:
+            self._replicator = Replicator(self.config, self.folder)
+        return self._replicator
+
+    # -- watching -----------------------------------------------------------------------------------
+
+    def watch(self, seconds: float, note: str, until: Any = None, *, alive: bool = True) -> float:
+        """Show the live picture for some seconds, or until something is true; returns how long it took.
+
+        :param until: a function; with it, `seconds` is the longest wait
+        :param alive: the replicator is expected to run
+        :raises Failed: it did not become true, or the replicator ended by itself
+        """
+        begun = time.monotonic()
+        with self.screen.live():
+            while (passed := time.monotonic() - begun) < seconds:
+                if until is not None and until():
+                    return passed
+                if alive and not self.replicator.running:
+                    raise self.replicator.failed()
+                self.screen.show(self._scene(note))
+                time.sleep(_LOOK_SECONDS)
+        if until is not None:
+            raise self._too_late(note, seconds)
+        return seconds
+
+    def _scene(self, note: str) -> Scene:
+        shop, observer = self.shop, self.observer
+        written, arrived = shop.records, observer.records
+        alive = self.replicator.running
+        behind = observer.recent_delay() if alive else None
+        if observer.newest_ms and (not alive or written - arrived > observer.rate + 1000):
+            behind = float(wall_ms() - observer.newest_ms)
+        return Scene(written, arrived, behind, observer.rate, alive, note)
+
+    def _too_late(self, note: str, seconds: float) -> Failed:
+        log = self.replicator.log
+        text = log.read_text(errors="replace")[-1500:] if log.exists() else ""
+        return Failed(
+            f"the demo waited {seconds:.0f} s in vain: {note}",
+            evidence=f"{self._scene('').line()}\n{text}",
+            hint="a busy machine? try again; the same happens again: please report it",
+        )
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _ignore_interrupts() -> Any:
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,83 @@
+"""Plays the acts one after the other and tells at the end what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+import time
+from typing import Any
+
+from drkit.demo.acts import ACTS, Act
+from drkit.demo.screen import Screen
+from drkit.demo.stage import EPOCH_SECONDS, Stage
+
+
+def tell(*, quiet: bool = False, keep: Path | None = None, acts: Sequence[Act] = ACTS) -> dict[str, Any]:
+    """Play the story; whatever happens, nothing is left behind.
+
+    :param quiet: print nothing, only measure
+    :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration
+    :return: the measurements, as plain data
+    :raises DrkitError: something did not happen as it should; the error tells what
+    """
+    screen = Screen(quiet=quiet)
+    begun = time.monotonic()
+    with Stage(screen, keep is not None, keep or Path("drkit.toml")) as stage:
+        for act in acts:
+            screen.act(act.title)
+            act.run(stage)
+        stage.measured["seconds"] = round(time.monotonic() - begun, 1)
+        measured = dict(stage.measured)
+    screen.act("What was measured")
+    screen.table(rows(measured))
+    if keep is not None:
+        screen.say("Both clusters go on running. To play on:")
+        for command in (
+            "drkit local status",
+            f"drkit replicate --config {keep}",
+            f"drkit verify --config {keep}",
+        ):
+            screen.command(command)
+        screen.say("To end them:")
+        screen.command("drkit local down")
+    return measured
+
+
+def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The measurements for people: what, how much, what it means."""
+    table = (
+        ("copied", "{records:,} records", "{megabytes} MB of keys and values"),
+        ("catching up", "{catch_up_records_per_second:,} records/s", "the fastest second"),
+        (
+            "delay",
+            "{latency_p50_ms} ms",
+            "median, from the order being placed until a consumer of the standby has it",
+        ),
+        ("", "{latency_p99_ms} ms", "99 of 100 orders; the slowest took {latency_worst_ms} ms"),
+        (
+            "longest pause",
+            "{longest_gap_ms} ms",
+            f"between two orders; drkit begins a new epoch every {EPOCH_SECONDS} s",
+        ),
+        (
+            "after SIGKILL",
+            "{recovered_seconds} s",
+            "until the standby had caught up again, Spark's start included",
+        ),
+        ("lost", "{lost}", ""),
+        ("twice", "{twice}", ""),
+        ("all of this", "{seconds} s", ""),
+    )
+    return [
+        (name, value.format(**measured), meaning.format(**measured))
+        for name, value, meaning in table
+        if _known(value + meaning, measured)
+    ]
+
+
+def _known(text: str, measured: dict[str, Any]) -> bool:
+    try:
+        text.format(**measured)
+    except KeyError:
+        return False
+    return True
