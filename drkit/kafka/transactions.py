@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kafka.errors import for_code
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.transaction import (
     AddPartitionsToTxnRequest,
@@ -17,7 +18,7 @@ from kafka.protocol.producer.transaction import (
     InitProducerIdRequest,
 )
 
-from drkit.errors import Failed
+from drkit.errors import Failed, NotAuthorized
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 
@@ -25,6 +26,8 @@ _VERSION = 3
 _TRANSACTION_COORDINATOR = 1
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS
 _RETRY = frozenset({14, 15, 16, 51})
+_NOT_AUTHORIZED = frozenset({29, 31, 53})
+"""TOPIC_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 _PATIENCE = 150
 _PAUSE_SECONDS = 0.02
 _PAUSE_LIMIT_SECONDS = 0.5
@@ -157,10 +160,18 @@ class Transactions:
                 seen, self._coordinator = getattr(error, "errno", -1), None
             await self.cluster.loop.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
+        if seen in _NOT_AUTHORIZED:
+            raise NotAuthorized(
+                f"no permission for {name} with the transactional id {self.transactional_id} "
+                f"on {self.cluster.alias}",
+                where=self.cluster.alias,
+                evidence=for_code(seen).__name__,
+                hint="grant WRITE and DESCRIBE on transactional ids with the prefix 'drkit.'",
+            )
         raise TransactionFailed(
             f"{name} of {self.transactional_id} failed",
             code=seen,
             where=self.cluster.alias,
-            evidence=f"Kafka error code {seen}",
+            evidence=f"{for_code(seen).__name__} ({seen})",
             hint="another run may hold this transactional id; see: drkit status",
         )
