@@ -143,6 +143,7 @@ def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",  # a handful of rows per epoch: compiling costs more
         "spark.locality.wait": "0s",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",
     }
