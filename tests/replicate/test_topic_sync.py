@@ -1,0 +1,249 @@
+"""Target topics made fit for copies, on real brokers; what does not fit is named and stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+import uuid
+
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import (
+    TopicPlan,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topics,
+    topic_configs,
+    topic_names,
+)
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import mapstore, state_topic
+from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.topic_rules import WIDEST, Round
+from drkit.replicate.topic_sync import TopicSync
+from tests.replicate.process import eventually
+
+
+class World:
+    """A flow whose topics carry a prefix nobody else uses."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster) -> None:
+        self.tag = uuid.uuid4().hex[:8]
+        self.source = Cluster.connect(
+            ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap())
+        )
+        self.target = Cluster.connect(
+            ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
+        )
+        state_topic.ensure_internal_topics(self.target, self.flow())
+        self.state = StateTopic(self.target.settings, self.source.alias)
+
+    def flow(self, **more) -> FlowSettings:
+        return FlowSettings(
+            source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
+        )
+
+    def sync(self, *, effects: bool = True, **more) -> TopicSync:
+        return TopicSync(self.source, self.target, self.flow(**more), self.state, effects=effects)
+
+    def create(self, cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> str:
+        full = f"{self.tag}-{name}"
+        plan = TopicPlan(full, partitions, 1, {k.replace("_", "."): v for k, v in configs.items()})
+        assert not create_topics(cluster, [plan])
+        eventually(
+            lambda: (
+                len(describe_topics(cluster, [full]).get(full, ((), (), ()))[2]) == partitions
+                and full in topic_names(cluster)
+            ),
+            what=full,
+        )
+        return full
+
+    def delete(self, cluster: Cluster, full: str) -> None:
+        assert not delete_topics(cluster, [full])
+        eventually(lambda: full not in topic_names(cluster), what=f"end of {full}")
+
+    def settings(self, full: str) -> dict[str, str | None]:
+        return {k: v.value for k, v in topic_configs(self.target, [full])[full].items()}
+
+    def event(self, kind: str, topic: str) -> dict[str, Any]:
+        return self.state.values[f"event/{kind}/{topic}/-1"]
+
+
+@pytest.fixture
+def world(source: LocalCluster, target: LocalCluster) -> Iterator[World]:
+    made = World(source, target)
+    made.state.load()
+    yield made
+    made.state.close()
+
+
+def copied(found: Round, full: str):
+    assert not found.left_out
+    return found.copied[full]
+
+
+def test_internal_topics_are_compacted_and_made_once(world: World):
+    state_topic.ensure_internal_topics(world.target, world.flow())
+    state, offset_map = state_topic.topic_name(world.source.alias), mapstore.topic_name(world.source.alias)
+    found = describe_topics(world.target, [state, offset_map])
+    assert len(found[state].partitions) == 1
+    assert len(found[offset_map].partitions) == 2
+    for name in found:
+        assert world.settings(name)["cleanup.policy"] == "compact"
+        assert world.settings(name)["unclean.leader.election.enable"] == "false"
+
+
+def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
+    with pytest.raises(Failed, match="another number of buckets") as failed:
+        state_topic.ensure_internal_topics(world.target, world.flow().model_copy(update={"buckets": 5}))
+    assert "2 partitions, buckets = 5" in failed.value.evidence
+
+
+def test_a_new_topic_is_created_like_its_source_but_takes_old_records(world: World):
+    full = world.create(
+        world.source, "orders", 3,
+        cleanup_policy="compact,delete", retention_ms="86400000", max_message_bytes="3000000",
+        message_timestamp_type="LogAppendTime", min_insync_replicas="1",
+    )  # fmt: skip
+    topic = copied(world.sync().look(), full)
+
+    made = describe_topics(world.target, [full])[full]
+    assert len(made.partitions) == 3
+    assert topic.target_id == str(made.topic_id)
+    assert topic.compacted
+    assert topic.max_message_bytes == 3_000_000
+    settings = world.settings(full)
+    assert settings["cleanup.policy"] == "compact,delete"
+    assert settings["retention.ms"] == "86400000"
+    assert settings["max.message.bytes"] == "3000000"
+    assert settings["message.timestamp.type"] == "CreateTime"
+    assert settings["message.timestamp.before.max.ms"] == WIDEST
+    assert settings["message.timestamp.after.max.ms"] == WIDEST
+    assert settings["min.insync.replicas"] == "1"
+
+
+def test_topics_and_partitions_that_come_later_are_found(world: World):
+    sync = world.sync()
+    first = world.create(world.source, "first")
+    assert set(sync.look().copied) == {first}
+    second = world.create(world.source, "second")
+    assert not create_partitions(world.source, {first: 4})
+    eventually(lambda: len(describe_topics(world.source, [first])[first].partitions) == 4)
+
+    found = sync.look()
+
+    assert set(found.copied) == {first, second}
+    assert len(found.copied[first].source.partitions) == 4
+    assert len(describe_topics(world.target, [first])[first].partitions) == 4
+    assert world.event("target_grown", first)["to_partitions"] == 4
+
+
+def test_an_existing_target_is_made_fit_and_a_larger_one_is_named(world: World):
+    full = world.create(world.source, "orders", 2, max_message_bytes="2000000")
+    world.create(world.target, "orders", 3, max_message_bytes="1000", message_timestamp_type="LogAppendTime")
+
+    topic = copied(world.sync().look(), full)
+
+    assert topic.max_message_bytes == 2_000_000
+    assert world.settings(full)["max.message.bytes"] == "2000000"
+    assert world.settings(full)["message.timestamp.type"] == "CreateTime"
+    assert world.event("target_has_more_partitions", full)["target_partitions"] == 3
+
+
+def test_a_recreated_source_is_left_out_and_named_once(world: World):
+    full, other = world.create(world.source, "orders"), world.create(world.source, "other")
+    sync = world.sync()
+    old = copied(sync.look(), full).source.topic_id
+    world.delete(world.source, full)
+    world.create(world.source, "orders")
+
+    eventually(lambda: sync.look().left_out.get(full, "").startswith("source_recreated"))
+
+    found = sync.look()
+    assert set(found.copied) == {other}
+    event = world.event("source_recreated", full)
+    assert event["old_id"] == str(old)
+    assert event["stopped"]
+    assert sync.look().left_out[full] == found.left_out[full]
+    assert world.event("source_recreated", full) == event
+
+
+def test_a_recreated_source_goes_on_in_the_same_target_as_a_new_generation(world: World):
+    full = world.create(world.source, "orders")
+    sync = world.sync(on_source_recreated="new_generation")
+    before = copied(sync.look(), full)
+    world.delete(world.source, full)
+    world.create(world.source, "orders")
+
+    after = eventually(
+        lambda: (c := sync.look().copied.get(full)) and c.source.topic_id != before.source.topic_id and c
+    )
+
+    assert after.target_id == before.target_id
+    assert world.state.values[f"topic/{full}"]["generation"] == 2
+
+
+def test_a_deleted_target_is_left_out_and_named(world: World):
+    full = world.create(world.source, "orders")
+    world.sync().look()
+    world.delete(world.target, full)
+
+    found = world.sync().look()
+
+    assert found.left_out[full].startswith("target_deleted")
+    assert full not in topic_names(world.target)
+    assert world.event("target_deleted", full)["stopped"]
+
+
+def test_a_deleted_target_is_created_again_as_a_new_generation(world: World):
+    full = world.create(world.source, "orders")
+    before = copied(world.sync().look(), full)
+    world.delete(world.target, full)
+
+    after = copied(world.sync(on_target_deleted="new_generation").look(), full)
+
+    assert after.target_id != before.target_id
+    assert world.state.values[f"topic/{full}"]["generation"] == 2
+
+
+def test_a_source_that_is_gone_is_named(world: World):
+    full = world.create(world.source, "orders")
+    sync = world.sync()
+    sync.look()
+    world.delete(world.source, full)
+
+    found = sync.look()
+
+    assert found.left_out[full].startswith("source_deleted")
+    assert full in topic_names(world.target)
+
+
+def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World):
+    full = world.create(world.source, "orders")
+    found = world.sync(replication_factor=3).look()
+    assert (
+        found.left_out[full] == "the target cannot hold 3 replicas (1 brokers on " + world.target.alias + ")"
+    )
+    assert "replication_factor = 1" in world.event("topic_left_out", full)["hint"]
+
+    assert not world.sync(replication_factor=-1).look().left_out
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World):
+    new, grown = world.create(world.source, "new", 2), world.create(world.source, "grown", 2)
+    world.create(world.target, "grown", 1)
+
+    found = world.sync(effects=False).look()
+
+    assert found.actions == {
+        new: "create with 2 partitions, 1 replicas",
+        grown: "grow from 1 to 2 partitions",
+    }
+    assert new not in topic_names(world.target)
+    assert len(describe_topics(world.target, [grown])[grown].partitions) == 1
+    assert f"topic/{grown}" not in world.state.values
