@@ -15,11 +15,13 @@ from tests.bench.machine import facts
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Peer
-from tests.bench.report import splice, to_json, to_markdown
+from tests.bench.report import splice, to_markdown
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.session import Plan, Session, clusters
+from tests.bench.store import joined, load, save
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+RESULTS: Final = "benchmarks.json"
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency")
 
 
@@ -29,22 +31,40 @@ def main(arguments: Sequence[str]) -> int:
     java, classpath = str(find_java()), jars.classpath(progress=_tell, modules=jars.MIRROR_MAKER)
     plan = _plan(options, {"mm2": MirrorMaker(java, classpath), "drkit": Drkit()})
     folder = Path(options.keep or tempfile.mkdtemp(prefix="drkit-bench-"))
+    page = _Page(options, plan, facts(java, classpath), folder)
     with clusters(_tell) as (source, target):
         session = Session(plan, source, target, folder.resolve(), _tell)
-        session.measure()
-    machine = facts(java, classpath) | {"rounds": str(plan.rounds), "mode": "quick" if plan.quick else "full"}
-    tables = to_markdown(machine, session.runs, session.paced)
-    results = to_json(machine, session.runs, session.paced)
-    (folder / "benchmarks.json").write_text(results)
-    if options.write:
-        _keep(tables, results)
-    sys.stdout.write(tables)
+        session.measure(lambda: page.keep(session))
+    sys.stdout.write(page.tables)
     _tell(f"figures and logs are in {folder}")
-    failed = [
-        *filter(None, (run.failure for run in session.runs)),
-        *filter(None, (run.failure for run in session.paced)),
-    ]
-    return int(bool(failed))
+    return int(page.failed)
+
+
+class _Page:
+    """Where the figures go: a folder always, ``docs/`` when asked."""
+
+    def __init__(self, options: Namespace, plan: Plan, machine: dict[str, str], folder: Path) -> None:
+        self._machine = machine | {
+            "rounds": str(plan.rounds),
+            "mode": "quick" if plan.quick else "full",
+            "drkit's epochs in latency runs": f"{plan.epoch_seconds:.0f} s",
+        }
+        self._docs = DOCS if options.write else None
+        self._old = load(DOCS / RESULTS) if options.write and not plan.quick else ([], [])
+        self._folder = folder
+        self.tables = ""
+        self.failed = False
+
+    def keep(self, session: Session) -> None:
+        """Write what was measured so far; scenarios not measured now stay as an earlier run left them."""
+        runs, paced = joined(self._old, (session.runs, session.paced))
+        self.tables = to_markdown(self._machine, runs, paced)
+        self.failed = any(run.failure for run in session.runs) or any(run.failure for run in session.paced)
+        save(self._folder / RESULTS, self._machine, runs, paced)
+        if self._docs:
+            page = self._docs / "benchmarks.md"
+            page.write_text(splice(page.read_text(), self.tables))
+            save(self._docs / RESULTS, self._machine, runs, paced)
 
 
 def _options(arguments: Sequence[str]) -> Namespace:
@@ -69,22 +89,18 @@ def _options(arguments: Sequence[str]) -> Namespace:
 
 def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
     wanted, quick = options.only.split(","), options.quick
+    epoch = options.epoch_seconds or (6.0 if quick else 45.0)
     return Plan(
         peers=[peers[name] for name in options.peers.split(",")],
         scenarios=[scenario for scenario in SCENARIOS if scenario.key in wanted],
         paces=PACES if "latency" in wanted else (),
         rounds=options.rounds or (1 if quick else 3),
         quick=quick,
-        window_seconds=options.window or (12.0 if quick else 90.0),
-        warm_up_seconds=5.0 if quick else 15.0,
-        epoch_seconds=options.epoch_seconds or (6.0 if quick else 30.0),
+        window_seconds=options.window or 2 * epoch + 5,
+        # The first epoch's end belongs to the warm-up: what runs for the first time is compiled there.
+        warm_up_seconds=epoch + 10,
+        epoch_seconds=epoch,
     )
-
-
-def _keep(tables: str, results: str) -> None:
-    page = DOCS / "benchmarks.md"
-    page.write_text(splice(page.read_text(), tables))
-    (DOCS / "benchmarks.json").write_text(results)
 
 
 def _tell(line: str) -> None:

@@ -1,10 +1,9 @@
-"""Results → JSON and the Markdown tables of ``docs/benchmarks.md``. Pure: text in, text out."""
+"""Results → the Markdown tables of ``docs/benchmarks.md``. Pure: text in, text out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-import json
+from dataclasses import dataclass
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -39,7 +38,6 @@ class PacedRun:
 
     pace: Pace
     peer: str
-    round: int
     result: Latency | None
     failure: str = ""
 
@@ -61,16 +59,6 @@ def spread(values: Iterable[float]) -> Spread | None:
     """None when no round gave a figure."""
     found = list(values)
     return Spread(median(found), min(found), max(found)) if found else None
-
-
-def to_json(facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[PacedRun]) -> str:
-    """Everything that was measured, for machines."""
-    document = {
-        "machine": dict(facts),
-        "throughput": [asdict(run) for run in runs],
-        "latency": [asdict(run) for run in paced],
-    }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def to_markdown(facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[PacedRun]) -> str:
@@ -194,7 +182,7 @@ def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
 
 def _remarks(runs: Sequence[Run | PacedRun]) -> Iterable[str]:
     for run in runs:
-        place = f"({_key(run)}) {run.peer}, round {run.round}"
+        place = _place(run)
         if run.failure:
             yield f"{place}: no figure, {run.failure.splitlines()[0]}"
         if isinstance(run, Run) and run.copied is not None and run.copied != run.expected:
@@ -203,8 +191,10 @@ def _remarks(runs: Sequence[Run | PacedRun]) -> Iterable[str]:
             yield f"{place}: other processes used {run.result.foreign_cpu_share:.0%} of the machine"
 
 
-def _key(run: Run | PacedRun) -> str:
-    return run.scenario.key if isinstance(run, Run) else f"{run.pace.per_second}/s"
+def _place(run: Run | PacedRun) -> str:
+    if isinstance(run, Run):
+        return f"({run.scenario.key}) {run.peer}, round {run.round}"
+    return f"({run.pace.per_second}/s) {run.peer}"
 
 
 def _broker_cpu(result: Throughput) -> float:

@@ -42,7 +42,7 @@ class Plan:
     quick: bool
     window_seconds: float
     warm_up_seconds: float
-    epoch_seconds: float | None
+    epoch_seconds: float
     """drkit's epoch length in the latency runs; throughput runs use its default."""
 
 
@@ -58,13 +58,18 @@ class Session:
     runs: list[Run] = field(default_factory=list)
     paced: list[PacedRun] = field(default_factory=list)
 
-    def measure(self) -> None:
-        """Run the whole plan; a replicator that fails costs its own figure only."""
+    def measure(self, done: Callable[[], None]) -> None:
+        """Run the whole plan; a replicator that fails costs its own figure only.
+
+        :param done: called after every scenario and pace
+        """
         self._warm_brokers()
         for scenario in self.plan.scenarios:
             self._throughput(scenario)
+            done()
         for pace in self.plan.paces:
             self._latency(pace)
+            done()
 
     def _warm_brokers(self) -> None:
         """Let the brokers' JVMs compile their paths, or the first replicator would pay for it."""
@@ -108,16 +113,15 @@ class Session:
         self.tell(f"    round {number} {peer.name}: {_brief(run)}")
 
     def _latency(self, pace: Pace) -> None:
-        for number in range(1, (1 if self.plan.quick else self.plan.rounds) + 1):
-            for peer in self.plan.peers:
-                self._wipe()
-                Topics(self.source.bootstrap()).create(pace.topic)
-                self._latency_run(pace, peer, number)
+        for peer in self.plan.peers:
+            self._wipe()
+            Topics(self.source.bootstrap()).create(pace.topic)
+            self._latency_run(pace, peer)
         self._wipe()
 
-    def _latency_run(self, pace: Pace, peer: Peer, number: int) -> None:
-        flow = self._flow(pace.topic, "none", f"pace-{pace.per_second}-{number}-{peer.name}")
-        run = PacedRun(pace, peer.name, number, None)
+    def _latency_run(self, pace: Pace, peer: Peer) -> None:
+        flow = self._flow(pace.topic, "none", f"pace-{pace.per_second}-{peer.name}")
+        run = PacedRun(pace, peer.name, None)
         try:
             with running(peer, replace(flow, epoch_seconds=self.plan.epoch_seconds)) as replicator:
                 result = latency.measure(
@@ -134,7 +138,7 @@ class Session:
         else:
             run = replace(run, result=result)
         self.paced.append(run)
-        self.tell(f"latency at {pace.per_second}/s, round {number}, {peer.name}: {_brief(run)}")
+        self.tell(f"latency at {pace.per_second}/s, {peer.name}: {_brief(run)}")
 
     def _flow(self, topic: str, codec: str, name: str) -> Flow:
         return Flow(self.source.bootstrap(), self.target.bootstrap(), topic, codec, self.folder / name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from tests.bench.clocks import Sample, foreign_share
-from tests.bench.latency import percentile
+from tests.bench.latency import Latency, percentile
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
-from tests.bench.report import BEGIN, END, Run, ratios, splice, to_markdown
-from tests.bench.scenarios import SCENARIOS
+from tests.bench.report import BEGIN, END, PacedRun, Run, ratios, splice, to_markdown
+from tests.bench.scenarios import PACES, SCENARIOS
+from tests.bench.store import joined, load, save
 from tests.bench.throughput import Throughput
 
 SCENARIO = SCENARIOS[0]
@@ -80,6 +81,19 @@ def test_ratios_are_taken_within_a_round():
     text = to_markdown({"cores": "2"}, runs, [])
     assert "5.0×" in text
     assert "- (a) drkit, round 2: no figure, it died" in text
+
+
+def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
+    runs = [
+        Run(SCENARIO, "mm2", 1, result(100, 10.0, 8.0)),
+        Run(SCENARIOS[1], "mm2", 1, None, failure="died"),
+    ]
+    paced = [PacedRun(PACES[0], "mm2", Latency(5, 0, 1.0, 2.0, 3.0, 4.0, 0.0, 1, 1))]
+    save(tmp_path / "runs.json", {}, runs, paced)
+    old = load(tmp_path / "runs.json")
+    assert old == (runs, paced)
+    newer = Run(SCENARIO, "drkit", 1, None)
+    assert joined(old, ([newer], [])) == ([newer, runs[1]], paced)
 
 
 def test_tables_replace_only_what_is_between_the_markers():
