@@ -26,7 +26,7 @@ FLOORS = (
     ("repoint", "detect"),
     ("replicate",),
     ("failover",),
-    ("drill", "chaos"),
+    ("drill", "chaos", "demo"),
     ("cli",),
     ("__main__",),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from drkit.cli.demo_screen import RichScreen
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.demo.story import tell
@@ -27,6 +28,6 @@ def demo(config: Path, *, keep: bool) -> None:
     Takes a minute, needs nothing but Java, and leaves nothing behind.
     """
     as_json = session().as_json
-    measured = tell(quiet=as_json, keep=config if keep else None)
+    measured = tell(RichScreen(quiet=as_json), keep=config if keep else None)
     if as_json:
         emit(measured)

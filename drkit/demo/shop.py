@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from drkit.errors import Failed
 
@@ -84,8 +84,8 @@ class Shop:
     def _guarded(self, run: Any) -> None:
         try:
             run()
-        except BaseException as error:  # noqa: BLE001  raised again by close()
-            self._failure = error
+        except KafkaException as error:
+            self._failure = error  # raised again by close()
 
     def _sell(self, per_second: int) -> None:
         begun, sold = time.monotonic(), 0

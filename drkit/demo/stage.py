@@ -29,6 +29,7 @@ from drkit.local.spec import ClusterSpec
 TOPICS = {ORDERS: 6, PAYMENTS: 2}
 """Partitions by topic."""
 _LOOK_SECONDS = 0.1
+_REMOVE_SECONDS = 5.0
 _CONFIG = """\
 [clusters.primary]
 bootstrap_servers = "{primary}"
@@ -68,7 +69,7 @@ class Stage:
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="drkit-demo-"))
-        self._ending.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._ending.callback(_remove, self.folder)
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGTERM, _leave)
             self._ending.callback(signal.signal, signal.SIGTERM, before)
@@ -81,7 +82,7 @@ class Stage:
         before = _ignore_interrupts()
         try:
             if self._replicator is not None:
-                self._replicator.kill()
+                self._replicator.stop()
             for part in (self._shop, self._observer):
                 if part is not None:
                     # What broke the story tells more than what then breaks at its end.
@@ -202,6 +203,14 @@ class Stage:
             evidence=f"{self._scene('').line()}\n{text}",
             hint="a busy machine? try again; the same happens again: please report it",
         )
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which the last of our programs may still be writing as it ends."""
+    deadline = time.monotonic() + _REMOVE_SECONDS
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=time.monotonic() < deadline)
+        time.sleep(_LOOK_SECONDS)
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:

@@ -11,16 +11,16 @@ from drkit.demo.acts import ACTS, Act
 from drkit.demo.screen import Screen
 from drkit.demo.stage import EPOCH_SECONDS, Stage
 
+_PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 
-def tell(*, quiet: bool = False, keep: Path | None = None, acts: Sequence[Act] = ACTS) -> dict[str, Any]:
+
+def tell(screen: Screen, *, keep: Path | None = None, acts: Sequence[Act] = ACTS) -> dict[str, Any]:
     """Play the story; whatever happens, nothing is left behind.
 
-    :param quiet: print nothing, only measure
     :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration
     :return: the measurements, as plain data
     :raises DrkitError: something did not happen as it should; the error tells what
     """
-    screen = Screen(quiet=quiet)
     begun = time.monotonic()
     with Stage(screen, keep is not None, keep or Path("drkit.toml")) as stage:
         for act in acts:
@@ -48,22 +48,11 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
     table = (
         ("copied", "{records:,} records", "{megabytes} MB of keys and values"),
         ("catching up", "{catch_up_records_per_second:,} records/s", "the fastest second"),
-        (
-            "delay",
-            "{latency_p50_ms} ms",
-            "median, from the order being placed until a consumer of the standby has it",
-        ),
+        ("delay", "{latency_p50_ms} ms", "median, from the order until a consumer of the standby has it"),
         ("", "{latency_p99_ms} ms", "99 of 100 orders; the slowest took {latency_worst_ms} ms"),
-        (
-            "longest pause",
-            "{longest_gap_ms} ms",
-            f"between two orders; drkit begins a new epoch every {EPOCH_SECONDS} s",
-        ),
-        (
-            "after SIGKILL",
-            "{recovered_seconds} s",
-            "until the standby had caught up again, Spark's start included",
-        ),
+        ("longest pause", "{longest_gap_ms} ms", _PAUSE),
+        ("after SIGKILL", "{recovered_seconds} s", "until all was caught up again, Spark's start included"),
+        ("verify", "{verify[records_per_second]:,} records/s", "compared in {verify[seconds]} s"),
         ("lost", "{lost}", ""),
         ("twice", "{twice}", ""),
         ("all of this", "{seconds} s", ""),
