@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 import json
-import time
 from typing import Any
 import uuid
 import zlib
 
-from confluent_kafka import TopicPartition as ConsumerTopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import (
-    EARLIEST,
-    LATEST,
-    ProducerState,
-    TopicMetadata,
-    describe_producers,
-    list_offsets,
-    metadata,
-)
 from drkit.kafka.transactions import new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -31,8 +17,9 @@ from drkit.replicate import copier, mapstore
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.report import TaskReport
 from drkit.replicate.resume import Wanted, settle
+from tests.replicate.clusters import Clusters
 from tests.replicate.compare import read
-from tests.replicate.process import CopyProcess, eventually
+from tests.replicate.process import CopyProcess
 
 _WIDEST = str((1 << 63) - 1)
 DAY_MS = 86_400_000
@@ -40,104 +27,25 @@ LIVE_MAX_AGE_MS = DAY_MS // 4
 """A quarter of Kafka's default of `producer.id.expiration.ms`."""
 
 
-class Flow:
+class Flow(Clusters):
     """One direction of replication with its own aliases, map and producer id."""
 
     def __init__(self, source: LocalCluster, target: LocalCluster, **settings: Any) -> None:
         name = uuid.uuid4().hex[:8]
-        self.source = ClusterSettings(alias=f"a{name}", bootstrap_servers=source.bootstrap())
-        self.target = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap())
+        source_settings = ClusterSettings(alias=f"a{name}", bootstrap_servers=source.bootstrap())
+        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap())
         self.settings = FlowSettings(
-            **{"source": self.source.alias, "target": self.target.alias, "buckets": 4, **settings}
+            **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )
-        self._admins = {
-            c.alias: AdminClient({"bootstrap.servers": c.bootstrap_servers, "log_level": 0})
-            for c in (self.source, self.target)
-        }
-        self._loop = EventLoop()
-        self._raw = {c.alias: RawCluster(self._loop, c, "test") for c in (self.source, self.target)}
+        super().__init__(source_settings, target_settings, min(3, len(target.brokers)))
         self.map_topic = mapstore.topic_name(self.source.alias)
         self.state_topic = f"drkit-state.{self.source.alias}.internal"
         self.epoch = 0
         self.processes: list[CopyProcess] = []
-        self.replicas = min(3, len(target.brokers))
         compact = {"cleanup.policy": "compact"}
         self.create(self.target, self.map_topic, self.settings.buckets, compact)
         self.create(self.target, self.state_topic, 1, compact)
         self.producer = self.ask(self.target, new_producer_id)
-
-    # -- asking the clusters ----------------------------------------------------------------------
-
-    def ask(self, cluster: ClusterSettings, question: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        """Ask one of the clusters, again while brokers come and go."""
-        raw = self._raw[cluster.alias]
-
-        async def go() -> Any:
-            await raw.connected()
-            return await question(raw, *args, **more)
-
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                return self._loop.run(go)
-            except RawError:
-                assert time.monotonic() < deadline, f"{cluster.alias} does not answer"
-                self._raw[cluster.alias].close()
-                raw = self._raw[cluster.alias] = RawCluster(self._loop, cluster, "test")
-
-    def topic(self, cluster: ClusterSettings, name: str) -> TopicMetadata:
-        found: TopicMetadata = self.ask(cluster, metadata, [name])[name]
-        return found
-
-    def offsets(
-        self, cluster: ClusterSettings, topic: str, when: int = LATEST, *, committed: bool = True
-    ) -> dict[int, int]:
-        """Offsets by partition, asked until every partition has a leader that answers."""
-
-        def once() -> dict[int, int] | None:
-            out = {}
-            for partition, leader in self.topic(cluster, topic).leaders.items():
-                tp = TopicPartition(topic, partition)
-                if leader.node < 0:
-                    return None
-                answer = self.ask(cluster, list_offsets, leader.node, {tp: when}, committed=committed)[tp]
-                if answer.error:
-                    return None
-                out[partition] = answer.offset
-            return out
-
-        return eventually(once, what=f"offsets of {topic}")
-
-    def starts(self, cluster: ClusterSettings, topic: str) -> dict[int, int]:
-        return self.offsets(cluster, topic, EARLIEST)
-
-    def producers(self, topic: str, partition: int = 0) -> dict[int, ProducerState]:
-        """What the target's leader remembers of producers."""
-        node = self.topic(self.target, topic).leaders[partition].node
-        tp = TopicPartition(topic, partition)
-        known: dict[int, ProducerState] = self.ask(self.target, describe_producers, node, [tp])[tp][1]
-        return known
-
-    # -- topics -------------------------------------------------------------------------------------
-
-    def create(
-        self,
-        cluster: ClusterSettings,
-        name: str,
-        partitions: int,
-        config: Mapping[str, str],
-        replicas: int = 0,
-    ) -> None:
-        """Create a topic and wait until every partition has a leader."""
-        new = NewTopic(name, partitions, replicas or self.replicas, config=dict(config))
-        self._admins[cluster.alias].create_topics([new])[name].result(30)
-        eventually(
-            lambda: (
-                len(t := self.topic(cluster, name).leaders) == partitions
-                and all(leader.node >= 0 for leader in t.values())
-            ),
-            what=f"leaders of {name}",
-        )
 
     def create_both(
         self,
@@ -145,10 +53,11 @@ class Flow:
         partitions: int = 1,
         *,
         target_config: Mapping[str, str] | None = None,
-        **config: str,
+        config: Mapping[str, str] | None = None,
+        **more: str,
     ) -> str:
         """Create a topic on both sides; the target is created as the driver would create it."""
-        wanted = {k.replace("_", "."): v for k, v in config.items()}
+        wanted = {**(config or {}), **{k.replace("_", "."): v for k, v in more.items()}}
         self.create(self.source, name, partitions, wanted)
         passive = {
             **wanted,
@@ -161,19 +70,6 @@ class Flow:
         }
         self.create(self.target, name, partitions, passive)
         return name
-
-    def delete(self, cluster: ClusterSettings, name: str) -> None:
-        self._admins[cluster.alias].delete_topics([name])[name].result(30)
-        eventually(lambda: self.topic(cluster, name).error == 3, what=f"end of {name}")
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Trim the source, as retention would."""
-        cut = ConsumerTopicPartition(topic, partition, before)
-        self._admins[self.source.alias].delete_records([cut])[cut].result(30)
-
-    def grow(self, cluster: ClusterSettings, name: str, partitions: int) -> None:
-        self._admins[cluster.alias].create_partitions([NewPartitions(name, partitions)])[name].result(30)
-        eventually(lambda: len(self.topic(cluster, name).leaders) == partitions)
 
     # -- copying ------------------------------------------------------------------------------------
 
@@ -282,9 +178,7 @@ class Flow:
         links = copier._links.pop(self.settings.name, None)
         if links is not None:
             links.close()
-        for raw in self._raw.values():
-            raw.close()
-        self._loop.close()
+        super().close()
 
 
 def partition_states(report: Mapping[str, Any] | TaskReport) -> dict[tuple[str, int], tuple[str, str]]:

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from drkit.config import ClusterSettings
 
@@ -18,6 +18,11 @@ Header = tuple[str, bytes | None]
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def aged(age_ms: int) -> Callable[[int], int]:
+    """Timestamps of so long ago."""
+    return lambda _: now_ms() - age_ms
 
 
 def producer(cluster: ClusterSettings, **more: Any) -> Producer:
@@ -144,22 +149,32 @@ class Load:
 
     def _run(self) -> None:
         plain = producer(self._cluster, compression_type="lz4")
-        atomic = producer(self._cluster, transactional_id=f"load-{self._topics[0]}", compression_type="zstd")
-        if self._transactions:
-            atomic.init_transactions(60)
+        atomic = self._transactional() if self._transactions else None
         chance = random.Random(7)
         for i in itertools.cycle(range(10)):
             ends = time.monotonic() + 0.1
             number = self._rate // 10
-            if i % 2 and self._transactions:
-                atomic.begin_transaction()
-                self._some(atomic, number, chance)
-                (atomic.abort_transaction if chance.random() < 0.3 else atomic.commit_transaction)(60)
+            if i % 2 and atomic is not None:
+                try:
+                    self._transaction(atomic, number, chance)
+                except KafkaException:
+                    # A broker that goes away may end a client's transaction; its successor aborts the rest.
+                    atomic = self._transactional()
             else:
                 self._some(plain, number, chance)
             if self._stop.wait(max(0.0, ends - time.monotonic())):
                 break
         assert plain.flush(120) == 0
+
+    def _transactional(self) -> Producer:
+        out = producer(self._cluster, transactional_id=f"load-{self._topics[0]}", compression_type="zstd")
+        out.init_transactions(60)
+        return out
+
+    def _transaction(self, out: Producer, number: int, chance: random.Random) -> None:
+        out.begin_transaction()
+        self._some(out, number, chance)
+        (out.abort_transaction if chance.random() < 0.3 else out.commit_transaction)(60)
 
     def _some(self, out: Producer, number: int, chance: random.Random) -> None:
         for _ in range(number):
