@@ -1,0 +1,97 @@
+"""When a flow is started again, how long it waits, and when it is not; with a clock of the test's own."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from drkit.errors import ClusterUnreachable, ConfigError, Failed, NotAuthenticated, NotAuthorized, Refused
+from drkit.replicate.flow_lease import LeaseLost, LeaseTaken
+from drkit.replicate.supervisor import LONGEST_PAUSE_SECONDS, Backoff, is_transient, supervise
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class NoPause(Backoff):
+    def __call__(self, _: object = None) -> float:
+        return 0.0
+
+
+class Attempts:
+    """Fails as told, then succeeds."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.made = 0
+
+    def __call__(self) -> None:
+        self.made += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def test_a_flow_that_dies_is_started_again_until_it_lives():
+    attempts = Attempts(ClusterUnreachable("a"), Failed("b"), LeaseLost("c"))
+    supervise("a->b", attempts, threading.Event(), backoff=NoPause())
+    assert attempts.made == 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConfigError("x"), NotAuthenticated("x"), NotAuthorized("x"), Refused("x"), LeaseTaken("x")],
+    ids=lambda e: type(e).__name__,
+)
+def test_what_trying_again_cannot_help_ends_it(error: Exception):
+    attempts = Attempts(error)
+    with pytest.raises(type(error)):
+        supervise("a->b", attempts, threading.Event(), backoff=NoPause())
+    assert attempts.made == 1
+
+
+def test_a_bug_is_no_reason_to_try_again():
+    assert not is_transient(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        supervise("a->b", Attempts(ZeroDivisionError()), threading.Event(), backoff=NoPause())
+
+
+def test_a_copy_that_must_end_gives_up_after_some_attempts():
+    attempts = Attempts(*[ClusterUnreachable("gone")] * 50)
+    with pytest.raises(ClusterUnreachable):
+        supervise("a->b", attempts, threading.Event(), once=True, backoff=NoPause())
+    assert attempts.made == 6
+
+
+def test_stop_ends_the_waiting_and_no_new_attempt_begins():
+    stop = threading.Event()
+    attempts = Attempts(Failed("x"), Failed("y"))
+
+    class StopNow(Backoff):
+        def __call__(self, _: object = None) -> float:
+            stop.set()
+            return 600.0
+
+    supervise("a->b", attempts, stop, backoff=StopNow())
+    assert attempts.made == 1
+
+
+def test_pauses_double_spread_and_begin_anew_after_a_healthy_time():
+    clock = Clock()
+    backoff = Backoff(clock)
+    pauses = []
+    for _ in range(12):
+        backoff.begin()
+        pauses.append(backoff())
+    assert 0.25 <= pauses[0] <= 0.75
+    assert 1.0 <= pauses[2] <= 3.0
+    assert max(pauses) <= 1.5 * LONGEST_PAUSE_SECONDS
+
+    backoff.begin()
+    clock.now += 61
+    assert backoff() <= 0.75
