@@ -36,5 +36,5 @@ def verify(
     """
     request = Request(flow, topics, only_new=only_new, master=master)
     reports = compare(read(session().config).settings, request, lambda line: click.echo(line, err=True))
-    emit(answer(reports, max_differences))
+    emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

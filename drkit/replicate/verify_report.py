@@ -13,6 +13,9 @@ from drkit.replicate.verify_ranges import PartitionView
 from drkit.replicate.verify_task import RangeResult
 
 
+_ALWAYS = frozenset({"equal", "differences_total", "not_yet_copied_offsets"})
+
+
 class Verdict(StrEnum):
     """The answer in one word."""
 
@@ -147,12 +150,15 @@ def _row(partition: PartitionResult, finding: Finding) -> dict[str, Any]:
     }
 
 
-def answer(reports: Iterable[FlowReport], most: int) -> Any:
+def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
     """What the command prints: one flow as it is, several as a list.
 
     :param most: differences to show per flow
+    :param whole: also what is zero or empty, as programs want it
     """
     found = [r.as_dict(most) for r in reports]
+    if not whole:
+        found = [{k: v for k, v in each.items() if v or k in _ALWAYS} for each in found]
     return found[0] if len(found) == 1 else found
 
 

@@ -50,9 +50,10 @@ def place(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(tmp_path)}
 
 
+@pytest.mark.timeout(600)  # a minute on a quiet machine
 def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
     done = subprocess.run(
-        [*COMMAND, "--json"], env=place, capture_output=True, text=True, check=False, timeout=280
+        [*COMMAND, "--json"], env=place, capture_output=True, text=True, check=False, timeout=560
     )
     assert done.returncode == 0, done.stderr[-3000:]
     measured = json.loads(done.stdout)
