@@ -25,6 +25,7 @@ _SESSION_ERRORS = frozenset({70, 71, 106})
 _OFFSET_OUT_OF_RANGE = 1
 _GONE = frozenset({3, 100, 103})
 _NOT_AUTHORIZED = 29
+_UNKNOWN_EPOCH = -1
 
 
 class Asked(NamedTuple):
@@ -168,7 +169,7 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> None
             source_history_ends=diverged,
             leader_epoch=data.diverging_epoch.epoch,
         )
-        rewind(task, p, min(p.fetch_position, diverged))
+        rewind(task, p, min(p.fetch_position, diverged), data.diverging_epoch.epoch)
     elif data.error_code == _OFFSET_OUT_OF_RANGE:
         await _out_of_range(task, p)
     elif data.error_code == _NOT_AUTHORIZED:
@@ -198,13 +199,13 @@ async def _out_of_range(task: TaskContext, p: PartitionCopy) -> None:
         p.fetch_position = first.offset
     elif p.fetch_position > last.offset:
         task.emit("source_diverged", p, copied_up_to=p.fetch_position, source_history_ends=last.offset)
-        rewind(task, p, last.offset)
+        rewind(task, p, last.offset, _UNKNOWN_EPOCH)
 
 
-def rewind(task: TaskContext, p: PartitionCopy, upstream: int) -> None:
+def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> None:
     """The source's history is shorter than what was copied: go on from where it now ends."""
     task.trouble(p)
-    p.rewind_to = upstream
+    p.rewind_to = (upstream, epoch)
 
 
 async def _gone(task: TaskContext, p: PartitionCopy, code: int) -> None:

@@ -84,8 +84,8 @@ class PartitionCopy:
     acked_own_end: int = 0
     acked_sequence: int = 0
     acked_epoch: int = -1
-    rewind_to: int | None = None
-    """The source's history ends here now: go on from there, not from where the map says."""
+    rewind_to: tuple[int, int] | None = None
+    """Where the source's history ends now, with its leader epoch (−1: unknown): go on from there."""
     marked: tuple[int, int] = (-1, -1)
     unmarked_intents: bool = False
     records: int = 0

@@ -187,8 +187,11 @@ class Resolver:
             task.trouble(p, pause=_PAUSE_SECONDS)
             return
         self._tell(p, found)
+        epoch = found.leader_epoch
         if p.rewind_to is not None:
-            upstream, p.rewind_to = min(upstream, p.rewind_to), None
+            # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
+            upstream, epoch = min(upstream, p.rewind_to[0]), p.rewind_to[1]
+            p.rewind_to = None
         delta = found.segments.delta() if found.copied_end == found.downstream else None
         p.begin(
             upstream=upstream,
@@ -196,7 +199,7 @@ class Resolver:
             copied_end=found.copied_end,
             sequence=found.sequence,
             delta=delta,
-            leader_epoch=found.leader_epoch,
+            leader_epoch=epoch,
         )
         task.offer(p)
 
