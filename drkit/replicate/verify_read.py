@@ -77,6 +77,8 @@ class Reader:
                 offset: Any = message.offset()
                 if offset >= stop:
                     return
+                if offset < start:  # the log ends before `start` now, and the consumer began anew
+                    continue
                 yield Seen(
                     offset,
                     message.key(),

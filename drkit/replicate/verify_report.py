@@ -12,7 +12,6 @@ from drkit.replicate.verify_finding import Counts, Finding, Kind
 from drkit.replicate.verify_ranges import PartitionView
 from drkit.replicate.verify_task import RangeResult
 
-
 _ALWAYS = frozenset({"equal", "differences_total", "not_yet_copied_offsets"})
 
 
