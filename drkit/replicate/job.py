@@ -76,7 +76,7 @@ class FlowJob:
         """
         source, target = (Cluster.connect(c) for c in self.clusters)
         refuse_same_cluster(source, target)
-        state_topic.ensure_internal_topics(target, self.flow)
+        state_topic.ensure_state_topic(target, self.flow)
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
         try:
             with StateTopic(target.settings, self.flow.source) as state:
@@ -112,6 +112,7 @@ class Attempt:
         folder: Path,
     ) -> None:
         state.load()
+        state_topic.ensure_offset_map(target, job.flow, state)
         self._job = job
         self._source = source
         self._state = state

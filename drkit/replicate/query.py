@@ -72,6 +72,7 @@ def cause_of(query: StreamingQuery, flow: FlowSettings) -> DrkitError:
     if found := _PERMANENT.search(text):
         kind: type[DrkitError] = getattr(errors, found[1])
         return kind(found[2].strip(), where=flow.name)
-    raised = _PYTHON_ERROR.findall(text)
+    # Behind this line Spark describes the query, not the error.
+    raised = _PYTHON_ERROR.findall(text.partition("=== Streaming Query ===")[0])
     evidence = ": ".join(raised[-1]) if raised else text.strip().splitlines()[0]
     return Failed("the copy query died", where=flow.name, evidence=evidence[:_EVIDENCE_LENGTH])

@@ -14,19 +14,20 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import DrkitError, Failed
+from drkit.errors import DrkitError, Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
+from drkit.kafka.topics import Topic, TopicPlan, create_topics, describe_topics
 from drkit.replicate import mapstore
 
 CONTROL: Final = "control"
 LEASE: Final = "lease"
 PRODUCER_IDS: Final = "producer-ids"
+OFFSET_MAP: Final = "offset-map"
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _REPLICAS: Final = 3
@@ -53,32 +54,59 @@ def topic_key(topic: str) -> str:
     return f"topic/{topic}"
 
 
-def ensure_internal_topics(target: Cluster, flow: FlowSettings) -> None:
-    """Create the state topic and the offset map of a flow where they are missing.
+def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
+    """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
+    _ensure(target, topic_name(flow.source), 1)
 
-    :raises DrkitError: not allowed, or not possible
-    :raises Failed: the offset map exists with another number of buckets
+
+def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
+    """Create the offset map of a flow when there never was one, and remember its id.
+
+    :param state: loaded
+    :raises Refused: the map is not the one by which topics were copied: copying would begin anew behind
+        the records that are there
+    :raises Failed: it has another number of buckets
     """
+    name = mapstore.topic_name(flow.source)
+    known = state.values.get(OFFSET_MAP)
+    found = describe_topics(target, [name]).get(name)
+    if known is not None and (found is None or str(found.topic_id) != known["topic_id"]):
+        raise Refused(
+            "the offset map was deleted: nobody knows any more what was copied",
+            where=f"{name} on {target.alias}",
+            evidence=f"it had the id {known['topic_id']}, now {found.topic_id if found else 'it is missing'}",
+            hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
+        )
+    found = found or _ensure(target, name, flow.buckets)
+    if len(found.partitions) != flow.buckets:
+        raise Failed(
+            "the offset map was made with another number of buckets",
+            where=f"{name} on {target.alias}",
+            evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
+            hint=f"set buckets = {len(found.partitions)} in the flow {flow.name}",
+        )
+    if known is None:
+        state.put(OFFSET_MAP, {"topic_id": str(found.topic_id)})
+
+
+def _ensure(target: Cluster, name: str, partitions: int) -> Topic:
     replicas = min(_REPLICAS, len(target.brokers))
     configs = {
         "cleanup.policy": "compact",
         "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
         "unclean.leader.election.enable": "false",
     }
-    state, offset_map = topic_name(flow.source), mapstore.topic_name(flow.source)
-    wanted = {state: 1, offset_map: flow.buckets}
-    known = describe_topics(target, wanted)
-    plans = [TopicPlan(n, p, replicas, configs) for n, p in wanted.items() if n not in known]
-    for error in create_topics(target, plans).values():
-        raise error
-    existing = known.get(offset_map)
-    if existing is not None and len(existing.partitions) != flow.buckets:
-        raise Failed(
-            "the offset map was made with another number of buckets",
-            where=f"{offset_map} on {target.alias}",
-            evidence=f"{len(existing.partitions)} partitions, buckets = {flow.buckets}",
-            hint=f"set buckets = {len(existing.partitions)} in the flow {flow.name}",
-        )
+    found = describe_topics(target, [name])
+    if name not in found:
+        for error in create_topics(target, [TopicPlan(name, partitions, replicas, configs)]).values():
+            raise error
+    patient = Retrying(
+        retry=retry_if_result(lambda t: not t), stop=stop_after_delay(_READ_SECONDS), wait=wait_fixed(0.05)
+    )
+    try:
+        return patient(lambda: describe_topics(target, [name]).get(name)) or found[name]
+    except RetryError as error:
+        raise Failed("a new topic does not appear", where=f"{name} on {target.alias}") from error
 
 
 class Entry(NamedTuple):

@@ -31,7 +31,7 @@ def settings(target: LocalCluster) -> ClusterSettings:
 @pytest.fixture
 def flow(settings: ClusterSettings) -> FlowSettings:
     found = FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
-    state_topic.ensure_internal_topics(Cluster.connect(settings), found)
+    state_topic.ensure_state_topic(Cluster.connect(settings), found)
     return found
 
 

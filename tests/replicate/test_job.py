@@ -14,10 +14,11 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.replicate import mapstore
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop, choose_master, spark_session
 from tests.replicate.compare import read
@@ -71,9 +72,8 @@ class World:
         def run() -> None:
             try:
                 job.run(self.stop)
-            except BaseException as error:
+            except DrkitError as error:
                 self.failure.append(error)
-                raise
 
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
@@ -185,6 +185,26 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_repeated(world: Worl
     fill(world.clusters[0], topic, 2000, first=2000)
 
     world.arrives(topic, 4000)
+
+
+def test_a_copy_that_dies_is_named_with_its_cause(world: World):
+    topic = world.topic("orders")
+    fill(world.clusters[0], topic, 100)
+    job = world.start(world.job())
+    world.arrives(topic, 100)
+    offset_map = mapstore.topic_name(world.source.alias)
+    assert not delete_topics(world.target, [offset_map])
+    world.topic("another")  # the plan changes, so new tasks look for the map
+
+    eventually(lambda: world.failure, what="the end of the query")
+    died = world.failure[0]
+    assert isinstance(died, Failed)
+    assert died.what == "the copy query died"
+    assert "Identifier" not in died.evidence
+    # Beginning anew would copy everything a second time.
+    with pytest.raises(Refused, match="the offset map was deleted"):
+        job.run(threading.Event())
+    assert world.count(topic) == 100
 
 
 def test_a_second_job_of_a_flow_is_refused(world: World):

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import Failed
+from drkit.errors import Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     TopicPlan,
@@ -39,7 +39,7 @@ class World:
         self.target = Cluster.connect(
             ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
         )
-        state_topic.ensure_internal_topics(self.target, self.flow())
+        state_topic.ensure_state_topic(self.target, self.flow())
         self.state = StateTopic(self.target.settings, self.source.alias)
 
     def flow(self, **more) -> FlowSettings:
@@ -88,7 +88,9 @@ def copied(found: Round, full: str):
 
 
 def test_internal_topics_are_compacted_and_made_once(world: World):
-    state_topic.ensure_internal_topics(world.target, world.flow())
+    for _ in range(2):
+        state_topic.ensure_state_topic(world.target, world.flow())
+        state_topic.ensure_offset_map(world.target, world.flow(), world.state)
     state, offset_map = state_topic.topic_name(world.source.alias), mapstore.topic_name(world.source.alias)
     found = describe_topics(world.target, [state, offset_map])
     assert len(found[state].partitions) == 1
@@ -99,9 +101,24 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
 
 
 def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
+    state_topic.ensure_offset_map(world.target, world.flow(), world.state)
     with pytest.raises(Failed, match="another number of buckets") as failed:
-        state_topic.ensure_internal_topics(world.target, world.flow().model_copy(update={"buckets": 5}))
+        state_topic.ensure_offset_map(
+            world.target, world.flow().model_copy(update={"buckets": 5}), world.state
+        )
     assert "2 partitions, buckets = 5" in failed.value.evidence
+
+
+def test_a_deleted_offset_map_is_never_silently_begun_anew(world: World):
+    state_topic.ensure_offset_map(world.target, world.flow(), world.state)
+    name = mapstore.topic_name(world.source.alias)
+    world.delete(world.target, name)
+
+    with pytest.raises(Refused, match="the offset map was deleted") as refused:
+        state_topic.ensure_offset_map(world.target, world.flow(), world.state)
+
+    assert refused.value.exit_code == 3
+    assert name not in topic_names(world.target)
 
 
 def test_a_new_topic_is_created_like_its_source_but_takes_old_records(world: World):
