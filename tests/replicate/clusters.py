@@ -47,20 +47,29 @@ class Clusters:
 
     def ask(self, cluster: ClusterSettings, question: Callable[..., Any], *args: Any, **more: Any) -> Any:
         """Ask one of the clusters, again while brokers come and go."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return self.ask_once(cluster, question, *args, **more)
+            except RawError:
+                assert time.monotonic() < deadline, f"{cluster.alias} does not answer"
+
+    def ask_once(
+        self, cluster: ClusterSettings, question: Callable[..., Any], *args: Any, **more: Any
+    ) -> Any:
+        """Ask one of the clusters; a lost connection is closed, so that the next question finds another."""
         raw = self._raw[cluster.alias]
 
         async def go() -> Any:
             await raw.connected()
             return await question(raw, *args, **more)
 
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                return self._loop.run(go)
-            except RawError:
-                assert time.monotonic() < deadline, f"{cluster.alias} does not answer"
-                self._raw[cluster.alias].close()
-                raw = self._raw[cluster.alias] = RawCluster(self._loop, cluster, "test")
+        try:
+            return self._loop.run(go)
+        except RawError:
+            raw.close()
+            self._raw[cluster.alias] = RawCluster(self._loop, cluster, "test")
+            raise
 
     def topic(self, cluster: ClusterSettings, name: str) -> TopicMetadata:
         found: TopicMetadata = self.ask(cluster, metadata, [name])[name]
@@ -77,7 +86,12 @@ class Clusters:
                 tp = TopicPartition(topic, partition)
                 if leader.node < 0:
                     return None
-                answer = self.ask(cluster, list_offsets, leader.node, {tp: when}, committed=committed)[tp]
+                try:
+                    answer = self.ask_once(
+                        cluster, list_offsets, leader.node, {tp: when}, committed=committed
+                    )[tp]
+                except RawError:
+                    return None
                 if answer.error:
                     return None
                 out[partition] = answer.offset

@@ -1,0 +1,58 @@
+"""Clusters of three: brokers that are killed and come back while records are copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from drkit.local.cluster import LocalCluster, start_together
+from tests.replicate.compare import check_copy
+from tests.replicate.conftest import FlowFactory
+from tests.replicate.flow import Flow
+from tests.replicate.produce import Load, fill
+
+
+@pytest.fixture
+def two_of_three(cluster_factory, flow_factory: FlowFactory) -> tuple[Flow, LocalCluster, LocalCluster]:
+    """A flow between two clusters of three brokers."""
+    source = cluster_factory("source-3", brokers=3, start=False)
+    target = cluster_factory("target-3", brokers=3, start=False)
+    start_together(source, target)
+    return flow_factory(source, target), source, target
+
+
+def test_a_broker_of_three_killed_on_either_side(
+    two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
+) -> None:
+    flow, source, target = two_of_three
+    flow.create_both(topic_name, 6)
+    fill(flow.source, topic_name, 5000)
+    with Load(flow.source, [topic_name], per_second=2000):
+        task = flow.start(topic_name, once=False, seconds=240)
+        flow.grown(topic_name, 2000)
+        for cluster in (target, source):
+            broker = cluster.broker(1)
+            broker.kill()
+            # The remaining two carry on: it is a broker that is gone, not the copy.
+            flow.grown(topic_name, 3000, seconds=60)
+            cluster.restart()
+            flow.grown(topic_name, 3000, seconds=60)
+        task.kill()
+    flow.copy(topic_name)
+    check_copy(flow, topic_name)
+
+
+def test_leaders_that_move_all_the_time(
+    two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
+) -> None:
+    """Controlled shutdowns one after the other, as in a rolling restart of the target."""
+    flow, _, target = two_of_three
+    flow.create_both(topic_name, 4)
+    with Load(flow.source, [topic_name], per_second=2000):
+        task = flow.start(topic_name, once=False, seconds=240)
+        flow.grown(topic_name, 1000)
+        for broker in target.brokers[:2]:
+            broker.restart()
+            flow.grown(topic_name, 1000)
+        task.kill()
+    flow.copy(topic_name)
+    check_copy(flow, topic_name)
