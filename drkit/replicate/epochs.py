@@ -13,8 +13,9 @@ from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.leases_source import Plan
 from drkit.replicate.planner import Placed, Rates, assign
 
-FIRST_EPOCH_SECONDS: Final = 10.0
-"""The first epoch is short: it measures the rates by which later ones are planned, and finds the lag."""
+FIRST_EPOCH_SECONDS: Final = 1.0
+"""The first epoch is short: it finds the lag, measures rates, and takes the one slow change of epochs (Spark
+still loads code then) to where nobody counts on low latency yet."""
 
 
 class Epochs:

@@ -8,8 +8,10 @@ import os
 from pathlib import Path
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 from typing import Final, NamedTuple
 
@@ -111,8 +113,9 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
     builder = SparkSession.Builder().master(master).appName(name)
     for key, value in _settings(folder, log4j, memory).items():
         builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
     # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
     except Exception as error:
         raise ConfigError(
@@ -121,6 +124,10 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
             evidence=str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error),
             hint="check --master; Spark needs Java 17 or 21",
         ) from error
+    if threading.current_thread() is threading.main_thread():
+        # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
+        signal.signal(signal.SIGINT, interrupt)
+    return spark
 
 
 def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
