@@ -126,6 +126,7 @@ class Attempt:
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._finished = threading.Event()
         self._between_epochs = threading.Event()
+        self._told_nothing = False
 
     def run(self, stop: threading.Event) -> None:
         """Start the query and watch it to its end."""
@@ -146,6 +147,10 @@ class Attempt:
         placed = list(_placed(job.found, job.flow.buckets))
         if job.once:
             placed = self._bounded(placed)
+        if not placed and not self._told_nothing:
+            self._told_nothing = True
+            observe.event("nothing_to_copy", level="warning", flow=job.flow.name,
+                          topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
         if self._epochs.update(placed):
             observe.event("plan_changed", flow=job.flow.name, plan=self._epochs.version,
                           partitions=len(placed), left_out=len(job.found.left_out))  # fmt: skip

@@ -12,7 +12,8 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.topics import broker_config, describe_topics
+from drkit.replicate import state_topic
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import choose_master, spark_session
 from drkit.replicate.state_topic import StateTopic, topic_name
@@ -81,7 +82,9 @@ def replicate(
     """
     tasks = sum(f.tasks for f in flows)
     choose_master(options.master, tasks)
-    check(settings, flows)
+    clusters_now = check(settings, flows)
+    for flow in flows:
+        _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
     with spark_session("drkit replicate", tasks, options.master) as workshop:
         runs = []
@@ -98,6 +101,15 @@ def replicate(
                 for run in runs:
                     run.glance(tell)
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+
+
+def _may_work(target: Cluster, flow: FlowSettings) -> None:
+    """What every run needs from its target, asked before Spark takes its seconds to start.
+
+    :raises NotAuthorized: drkit's principal lacks a right; the error names where
+    """
+    state_topic.ensure_state_topic(target, flow)
+    broker_config(target)
 
 
 class _FlowRun:

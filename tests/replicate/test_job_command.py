@@ -23,6 +23,12 @@ from drkit.model import TopicPartition
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
 
+FLOW = """
+source = "a{tag}"
+target = "b{tag}"
+topics = ["{tag}-.*"]
+tasks = 1
+"""
 MAIN = "from drkit.cli.main import main; main()"
 
 
@@ -38,7 +44,7 @@ def config(tmp_path: Path, tag: str) -> Callable[[str, str], Path]:
         path.write_text(
             f'[clusters.a{tag}]\nbootstrap_servers = "{source}"\n'
             f'[clusters.b{tag}]\nbootstrap_servers = "{target}"\n'
-            f'[[flows]]\nsource = "a{tag}"\ntarget = "b{tag}"\ntopics = ["{tag}-.*"]\ntasks = 1\n'
+            f"[[flows]]{FLOW.format(tag=tag)}"
         )
         return path
 
@@ -87,6 +93,27 @@ def test_too_few_slots_are_refused_before_spark_starts(config, source: LocalClus
     code, said = refused(path, "--master", "local[2]")
     assert code == 3
     assert "2 slots, 3 tasks" in said
+
+
+def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
+    config, tag, source: LocalCluster, cluster_factory
+):
+    locked = cluster_factory("locked", sasl=True, authorizer=True)
+    path = config(source.bootstrap(), locked.bootstrap())
+    for user, password, words in (
+        ("app", None, "uthorization failed"),
+        ("app", "hunter-2", "refused the credentials"),
+    ):
+        client = locked.client_properties(user) | ({"sasl.password": password} if password else {})
+        lines = ", ".join(f'"{k}" = "{v}"' for k, v in client.items())
+        text = path.read_text().partition("client = ")[0].partition("[[flows]]")
+        path.write_text(f"{text[0]}client = {{ {lines} }}\n[[flows]]{FLOW.format(tag=tag)}")
+        began = time.monotonic()
+        code, said = refused(path)
+        assert code == 1
+        assert words in said
+        assert "hunter-2" not in said
+        assert time.monotonic() - began < 15
 
 
 def test_dry_run_shows_the_plan_and_changes_nothing(config, tag, source: LocalCluster, target: LocalCluster):
