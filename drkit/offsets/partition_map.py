@@ -111,7 +111,10 @@ class PartitionMap:
             self.packing.append(part)
         if len(self.packing) < part.parts:
             return
-        self.segments = SegmentMap.of(s for p in self.packing for s in p.segments)
+        packed = SegmentMap.of(s for p in self.packing for s in p.segments)
+        if self.tail is not None and self.tail.downstream > part.until:
+            packed.extend(self.segments, part.until)  # another task has gone on meanwhile
+        self.segments = packed
         self.pending = [p for p in self.pending if p.downstream >= part.until]
         self.packing = []
 

@@ -86,6 +86,22 @@ class SegmentMap:
         down.append(downstream)
         length.append(_OPEN)
 
+    def extend(self, newer: SegmentMap, until: int) -> None:
+        """Take over from another map what it says of target offsets from `until` on.
+
+        This map speaks of everything before `until`.
+        """
+        if self._up and self._length[-1] == _OPEN:
+            self.close(until)
+        for up, down, length in newer.triples():
+            known = max(0, until - down)
+            if length != _OPEN and known >= length:
+                continue
+            end = self._down[-1] + self._length[-1] if self._up else until
+            self.append(up + known, down + known, previous_end=end)
+            if length != _OPEN:
+                self.close(down + length)
+
     def close(self, end: int) -> None:
         """State that the last segment ends at the target offset `end`."""
         if self._up:
