@@ -18,7 +18,7 @@ from rich.text import Text
 
 from drkit.demo.screen import Scene
 
-_PLAIN_SECONDS = 2.0
+_PLAIN_SECONDS = 3.0
 _REFRESH_PER_SECOND = 8
 _WIDTH = 100
 
