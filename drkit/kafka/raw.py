@@ -17,7 +17,7 @@ from kafka.net.selector import NetworkSelector
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable
 from drkit.kafka.client_config import raw_config
-from drkit.kafka.transport import WideManager
+from drkit.kafka.transport import Gate, WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
@@ -70,6 +70,7 @@ class RawCluster:
                 "reconnect_backoff_max_ms": 1000,
             },
         )
+        self.gate = self._manager.gate = Gate()
 
     async def connect(self, timeout_ms: int = 15_000) -> None:
         """Find the brokers.

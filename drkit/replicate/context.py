@@ -139,7 +139,12 @@ class TaskContext:
     @property
     def expired(self) -> bool:
         """The time in which this task may write is over (also when the machine slept)."""
-        return boottime() > self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+        return boottime() > self.deadline
+
+    @property
+    def deadline(self) -> float:
+        """Until when this task may write, as of :func:`drkit.clock.boottime`."""
+        return self.started + self.lease.epoch_seconds + self.lease.grace_seconds
 
     @property
     def seconds_left(self) -> float:

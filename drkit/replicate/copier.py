@@ -67,6 +67,7 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
         buckets={b: MapBucket(b) for b in buckets},
         transactions={b: Transactions(links.target, f"{prefix}.{b}") for b in buckets},
     )
+    links.produce.gate.closes_at = task.deadline
     return await CopyTask(task).run()
 
 
