@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from drkit.local.cluster import LocalCluster
 from tests.replicate.compare import check_copy
+from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import DAY_MS, Flow
 from tests.replicate.kills import kill_again_and_again, until_equal
 from tests.replicate.process import eventually
@@ -52,6 +54,24 @@ def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: s
     fill(flow.source, topic_name, 1000)
     flow.copy(topic_name)
     check_copy(flow, topic_name, uncommitted=not age_ms)
+
+
+def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
+    cluster_factory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
+) -> None:
+    """Then the sequence protects nothing any more; what holds the zombie back is its deadline."""
+    properties = {"producer.id.expiration.ms": "5000", "producer.id.expiration.check.interval.ms": "300"}
+    flow = flow_factory(source, cluster_factory("forgets-soon", properties=properties))
+    flow.create_both(topic_name, 2)
+    fill(flow.source, topic_name, 300_000, compression_type="lz4", size=200)
+    zombie = flow.start(topic_name, seconds=2, grace=1)
+    eventually(lambda: sum(flow.offsets(flow.target, topic_name).values()) > 1000)
+    zombie.freeze()
+    flow.copy(topic_name)
+    eventually(lambda: not flow.producers(topic_name, 0) and not flow.producers(topic_name, 1))
+    zombie.resume()
+    zombie.report()
+    check_copy(flow, topic_name)
 
 
 def test_frozen_for_a_moment_among_others(flow: Flow, topic_name: str) -> None:
