@@ -29,6 +29,10 @@ def check(*, connect: bool) -> None:
     loaded = read(session().config)
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
+    if loaded.notes:
+        answer["notes"] = [
+            {"level": "note", "setting": n.at, "note": n.what, "why": n.hint} for n in loaded.notes
+        ]
     if connect:
         answer["clusters"] = _connected(loaded.settings)
     emit(answer)

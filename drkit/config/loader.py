@@ -1,4 +1,4 @@
-"""From a TOML file to :class:`Settings`, or to an error that names every problem and its place."""
+"""From a file to :class:`Settings`, or to an error that names every problem and its place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import BaseModel, ValidationError
 
 from drkit.config.closest import suggestion
+from drkit.config.document import Document
+from drkit.config.environment import override
 from drkit.config.interpolate import Problem, interpolate, place
+from drkit.config.mm2_file import translate
+from drkit.config.mm2_properties import MalformedEscape, parse
 from drkit.config.settings import Settings
 from drkit.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
+MM2_SUFFIX: Final = ".properties"
 
 
 class Loaded(NamedTuple):
@@ -28,6 +33,8 @@ class Loaded(NamedTuple):
     """Place → the reference it was read through, as in ``${env:PASSWORD}``."""
     written: frozenset[str]
     """Places that stand in the file; all others are defaults."""
+    notes: tuple[Problem, ...] = ()
+    """What the file asks for and drkit does not do, or not yet."""
 
 
 def load(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Settings:
@@ -41,16 +48,35 @@ def load(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os
 def read(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Loaded:
     """Like :func:`load`, with the origin of every value."""
     file = find(path, env)
-    document = _parse(file)
-    filled = interpolate(document, file.parent, env)
-    _refuse(file, filled.problems)
+    document = _document(file, env)
+    written = set(_places(document.tables, ""))
+    override(document, env)
+    _refuse(file, document.problems)
     try:
-        settings = Settings.model_validate(filled.document)
+        settings = Settings.model_validate(document.tables)
     except ValidationError as error:
         # `from None`: pydantic's own text repeats the input, and with it passwords.
-        raise _problems(file, _translated(error)) from None
-    _refuse(file, (Problem(*found) for found in settings.disagreements()))
-    return Loaded(settings, file, filled.origins, frozenset(_places(document, "")))
+        raise _problems(file, _in_the_users_words(document, _translated(error))) from None
+    _refuse(file, _in_the_users_words(document, [Problem(*found) for found in settings.disagreements()]))
+    return Loaded(settings, file, document.origins, frozenset(written), tuple(document.notes))
+
+
+def _document(file: Path, env: Mapping[str, str]) -> Document:
+    """Read the file by its ending: ``.properties`` is MirrorMaker 2's format, all others are TOML."""
+    if file.suffix == MM2_SUFFIX:
+        try:
+            return translate(parse(_text(file)), file, env)
+        except MalformedEscape as error:
+            raise ConfigError(
+                "the configuration is not a valid properties file", where=str(file), evidence=str(error)
+            ) from error
+    filled = interpolate(_parse(file), file.parent, env)
+    return Document(filled.document, origins=filled.origins, problems=filled.problems)
+
+
+def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
+    # One line of all flows may be wrong in each of them: it is told once.
+    return list(dict.fromkeys(p._replace(at=document.called(p.at) or p.at) for p in problems))
 
 
 def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
@@ -74,11 +100,16 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
 
 def _parse(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
             "the configuration is not valid TOML", where=str(file), evidence=str(error)
         ) from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the configuration cannot be read", where=str(file), evidence=str(error)) from error
 

@@ -1,0 +1,154 @@
+"""Every key of MirrorMaker 2's settings file and what becomes of it: one table for reader and docs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class Effect(Enum):
+    """What drkit does with a key."""
+
+    WORKS = "works"
+    LATER = "accepted, works from a later release"
+    NOTHING = "accepted, does nothing here"
+
+
+class Mm2Key(NamedTuple):
+    """One key.
+
+    :param default: MM2's own default
+    :param field: the flow's setting in drkit.toml that it becomes, if there is one
+    :param why: what the reader of a note must know
+    :param agreed: values that ask for what drkit does anyway, so nothing need be said
+    """
+
+    name: str
+    default: str
+    effect: Effect
+    field: str = ""
+    why: str = ""
+    agreed: tuple[str, ...] = ()
+
+
+_W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
+_NO_CONFIG_SYNC: Final = "a topic gets its configuration when it is created; later changes are not followed"
+_NO_ACLS: Final = "ACLs are not copied"
+_NO_GROUPS: Final = "group offsets are not carried over"
+_NO_BEATS: Final = "drkit writes no heartbeats"
+_NO_SYNCS: Final = "drkit keeps an exact offset map on the target and writes no offset syncs"
+_NO_CHECKPOINTS: Final = "no checkpoints are written"
+_ALWAYS: Final = "drkit always looks for new topics"
+_CONFIG_EXCLUDE: Final = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, "
+    r"unclean\.leader\.election\.enable, min\.insync\.replicas"
+)
+
+FLOW_KEYS: Final = (
+    Mm2Key("topics", ".*", _W, "topics"),
+    Mm2Key("topics.exclude", r".*[\-\.]internal, .*\.replica, __.*", _W, "topics_exclude"),
+    Mm2Key("groups", ".*", _L, "groups", _NO_GROUPS),
+    Mm2Key("groups.exclude", "console-consumer-.*, connect-.*, __.*", _L, "groups_exclude", _NO_GROUPS),
+    Mm2Key("replication.policy.class", "DefaultReplicationPolicy", _W, "naming",
+           "DefaultReplicationPolicy is naming prefix, IdentityReplicationPolicy is identity"),
+    Mm2Key("replication.policy.separator", ".", _W, "separator"),
+    Mm2Key("replication.policy.internal.topic.separator.enabled", "true", _N, "",
+           "drkit's own topics have fixed names"),
+    Mm2Key("replication.factor", "2", _W, "replication_factor", "when absent: as on the source"),
+    Mm2Key("offset-syncs.topic.replication.factor", "3", _N, "", _NO_SYNCS),
+    Mm2Key("checkpoints.topic.replication.factor", "3", _L, "", _NO_CHECKPOINTS),
+    Mm2Key("heartbeats.topic.replication.factor", "3", _L, "", _NO_BEATS),
+    Mm2Key("refresh.topics.enabled", "true", _N, "", _ALWAYS, ("true",)),
+    Mm2Key("refresh.topics.interval.seconds", "600", _W, "refresh_topics_interval_seconds",
+           "when absent: 10"),
+    Mm2Key("refresh.groups.enabled", "true", _L, "", _NO_GROUPS, ("false",)),
+    Mm2Key("refresh.groups.interval.seconds", "600", _L, "", _NO_GROUPS),
+    Mm2Key("sync.topic.configs.enabled", "true", _L, "", _NO_CONFIG_SYNC),
+    Mm2Key("sync.topic.configs.interval.seconds", "600", _L, "", _NO_CONFIG_SYNC),
+    Mm2Key("config.properties.exclude", _CONFIG_EXCLUDE, _L, "", _NO_CONFIG_SYNC),
+    Mm2Key("use.defaults.from", "target", _L, "", _NO_CONFIG_SYNC, ("target",)),
+    Mm2Key("sync.topic.acls.enabled", "true", _L, "", _NO_ACLS, ("false",)),
+    Mm2Key("sync.topic.acls.interval.seconds", "600", _L, "", _NO_ACLS),
+    Mm2Key("emit.checkpoints.enabled", "true", _L, "", _NO_CHECKPOINTS, ("false",)),
+    Mm2Key("emit.checkpoints.interval.seconds", "60", _L, "checkpoint_interval_seconds", _NO_CHECKPOINTS),
+    Mm2Key("sync.group.offsets.enabled", "false", _L, "", _NO_GROUPS, ("false",)),
+    Mm2Key("sync.group.offsets.interval.seconds", "60", _L, "", _NO_GROUPS),
+    Mm2Key("emit.heartbeats.enabled", "true", _L, "", _NO_BEATS, ("false",)),
+    Mm2Key("emit.heartbeats.interval.seconds", "1", _L, "", _NO_BEATS),
+    Mm2Key("heartbeats.replication.enabled", "true", _L, "",
+           "the topic heartbeats is copied only when topics accepts it"),
+    Mm2Key("emit.offset-syncs.enabled", "true", _N, "", _NO_SYNCS, ("false",)),
+    Mm2Key("offset-syncs.topic.location", "source", _N, "", _NO_SYNCS),
+    Mm2Key("offset.lag.max", "100", _N, "", "every offset is mapped exactly: the lag is 0"),
+    Mm2Key("tasks.max", "1", _W, "tasks", "when absent: 2"),
+    Mm2Key("consumer.poll.timeout.ms", "1000", _N, "", "see fetch_max_wait_ms"),
+    Mm2Key("admin.timeout.ms", "60000", _N, "", "set <alias>.request.timeout.ms"),
+)  # fmt: skip
+"""Keys of a flow; each may also stand without ``A->B.`` and then counts for all flows."""
+
+CLIENT_FIELDS: Final = {
+    ("consumer", "fetch.max.bytes"): "fetch_max_bytes",
+    ("consumer", "max.partition.fetch.bytes"): "fetch_partition_max_bytes",
+    ("consumer", "fetch.max.wait.ms"): "fetch_max_wait_ms",
+    ("producer", "max.request.size"): "produce_request_bytes",
+    ("producer", "max.in.flight.requests.per.connection"): "produce_in_flight",
+}
+"""Client overrides that a flow has a setting for: (role, Kafka's name) → the flow's setting."""
+
+ONE_CONNECTION: Final = (
+    "a cluster has one set of client properties for all roles; set it as <alias>.<property> if it is needed"
+)
+"""Why another override of one role does nothing yet."""
+
+_CONVERTERS: Final = "records are copied as bytes: nothing is converted"
+_STORAGE: Final = "drkit keeps its state in its own topics on the target"
+_WORKER: Final = "there are no Connect workers"
+
+CONNECT_KEYS: Final = {
+    "key.converter": _CONVERTERS,
+    "value.converter": _CONVERTERS,
+    "header.converter": _CONVERTERS,
+    "transforms": _CONVERTERS,
+    "predicates": _CONVERTERS,
+    "errors": _CONVERTERS,
+    "offset.storage": _STORAGE,
+    "status.storage": _STORAGE,
+    "config.storage": _STORAGE,
+    "offset.flush": _STORAGE,
+    "exactly.once.source.support": "copies are always exactly once",
+    "transaction.boundary": "copies are always exactly once",
+    "dedicated.mode.enable.internal.rest": _WORKER,
+    "rest": _WORKER,
+    "listeners": _WORKER,
+    "admin.listeners": _WORKER,
+    "access.control.allow": _WORKER,
+    "plugin": _WORKER,
+    "group.id": _WORKER,
+    "worker": _WORKER,
+    "connector.client.config.override.policy": _WORKER,
+    "connect.protocol": _WORKER,
+    "scheduled.rebalance.max.delay.ms": _WORKER,
+    "rebalance.timeout.ms": _WORKER,
+    "session.timeout.ms": _WORKER,
+    "heartbeat.interval.ms": _WORKER,
+    "task.shutdown.graceful.timeout.ms": _WORKER,
+    "topic.creation": "topics are created like their source",
+    "name": _WORKER,
+    "connector.class": _WORKER,
+    "forwarding.admin.class": "drkit creates topics with Kafka's own requests",
+    "config.providers": "${env:...} and ${file:...} always work; there are no others",
+    "metric.reporters": "metrics reporters are Java classes",
+    "metrics": "metrics reporters are Java classes",
+    "topic.filter.class": "topics and topics.exclude choose",
+    "group.filter.class": "groups and groups.exclude choose",
+    "config.property.filter.class": _NO_CONFIG_SYNC,
+}
+"""Keys, or their beginnings up to a dot, that only Kafka Connect or Java can use → why not here."""
+
+
+def connect_reason(key: str) -> str | None:
+    """Why this key does nothing here; None when it is not one of Kafka Connect's."""
+    return next(
+        (why for name, why in CONNECT_KEYS.items() if key == name or key.startswith(f"{name}.")), None
+    )

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drkit.cli import main as cli
+
+TEXT = """clusters = west, east
+west.bootstrap.servers = w:1
+west.sasl.password = top-secret
+east.bootstrap.servers = e:1
+west->east.enabled = true
+key.converter = x
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "mm2.properties"
+    file.write_text(TEXT)
+    return str(file)
+
+
+def test_check_notes_what_does_nothing(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["config", "check", "--json", "--config", config]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["result"], answer["flows"]) == ("OK", "west->east")
+    assert [(n["level"], n["setting"]) for n in answer["notes"]] == [("note", "line 6: key.converter")]
+    assert cli.run(["config", "check", "--config", config]) == 0
+    assert "does nothing here" in capsys.readouterr().out
+
+
+def test_show_names_lines_and_hides_secrets(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["config", "show", "--json", "--config", config]) == 0
+    out = capsys.readouterr().out
+    assert "top-secret" not in out
+    rows = {row["setting"]: row for row in json.loads(out)}
+    assert rows['clusters.west.client."sasl.password"']["from"] == "mm2.properties:3"
+    assert rows["flows[0].source"]["from"] == "mm2.properties:5"
+    assert rows["flows[0].naming"]["from"] == "MirrorMaker 2's default"
+    assert rows["flows[0].tasks"]["from"] == "default"

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drkit.config import Loaded, load, read
+from drkit.config.mm2_keys import CONNECT_KEYS, FLOW_KEYS, Effect
+from drkit.errors import ConfigError
+
+BOTH = """# two data centres, both directions
+clusters = west, east
+west.bootstrap.servers = w1:9092, w2:9092
+east.bootstrap.servers = e1:9092
+
+west->east.enabled = true
+west->east.topics = orders.*, payments
+east->west.enabled = true
+east->west.topics = users
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "mm2.properties"
+
+
+def loaded(file: Path, text: str, env: dict[str, str] | None = None) -> Loaded:
+    file.write_text(text)
+    return read(file, env or {})
+
+
+def problem(file: Path, text: str, env: dict[str, str] | None = None) -> ConfigError:
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, env or {})
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+def test_two_clusters_both_ways(file: Path):
+    settings, _, origins, _, notes = loaded(file, BOTH)
+    there, back = settings.flows
+    assert (there.name, back.name) == ("west->east", "east->west")
+    assert settings.cluster("west").bootstrap_servers == "w1:9092,w2:9092"
+    assert there.topics == ("orders.*", "payments")
+    assert (there.naming, there.naming_policy.downstream("orders")) == ("prefix", "west.orders")
+    assert not back.copies("west.users")
+    assert origins["flows[0].topics"] == "mm2.properties:7"
+    assert origins["flows[0].naming"] == "MirrorMaker 2's default"
+    assert not notes
+
+
+def test_only_enabled_flows_run(file: Path):
+    text = BOTH.replace("east->west.enabled = true", "east->west.enabled = false")
+    assert [f.name for f in loaded(file, text).settings.flows] == ["west->east"]
+    assert not loaded(file, BOTH.replace("= true", "= false")).settings.flows
+
+
+def test_the_flow_wins_over_all_flows(file: Path):
+    text = BOTH + "tasks.max = 3\nwest->east.tasks.max = 5\nreplication.factor = -1\ntopics.exclude = x.*\n"
+    there, back = loaded(file, text).settings.flows
+    assert (there.tasks, back.tasks) == (5, 3)
+    assert there.replication_factor == -1
+    assert back.topics_exclude == ("x.*",)
+
+
+def test_identity_and_separator(file: Path):
+    policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    assert loaded(file, BOTH + policy).settings.flows[0].naming == "identity"
+    there = loaded(file, BOTH + "replication.policy.separator = _\n").settings.flows[0]
+    assert there.naming_policy.downstream("orders") == "west_orders"
+
+
+def test_client_properties(file: Path):
+    text = BOTH + (
+        "west.security.protocol = SASL_SSL\nsecurity.protocol = SSL\nwest.sasl.jaas.config = ${env:JAAS}\n"
+    )
+    settings = loaded(file, text, {"JAAS": "secret"}).settings
+    assert settings.cluster("west").client == {"security.protocol": "SASL_SSL", "sasl.jaas.config": "secret"}
+    assert settings.cluster("east").client == {"security.protocol": "SSL"}
+    assert "secret" not in repr(settings)
+
+
+def test_client_overrides_from_general_to_special(file: Path):
+    text = BOTH + (
+        "west->east.source.consumer.fetch.max.bytes = 5\nwest->east.consumer.fetch.max.bytes = 4\n"
+        "west.consumer.fetch.max.bytes = 3\nconsumer.fetch.max.bytes = 2\n"
+        "east.producer.max.request.size = 7\neast.admin.retries = 1\n"
+    )
+    settings, _, _, _, notes = loaded(file, text)
+    assert [f.fetch_max_bytes for f in settings.flows] == [5, 2]
+    assert settings.flows[0].produce_request_bytes == 7
+    assert settings.flows[1].produce_request_bytes != 7
+    assert [n.at for n in notes] == ["line 15: east.admin.retries"]
+
+
+@pytest.mark.parametrize("key", [k for k in FLOW_KEYS if k.field != "naming"], ids=lambda k: k.name)
+def test_every_key_acts_or_is_said_not_to(file: Path, key):
+    value = key.default
+    file_text = (
+        BOTH.replace("west->east.topics", "# ") + f"west->east.{key.name} = " + value.replace("\\", r"\\")
+    )
+    found = loaded(file, file_text)
+    if key.effect is Effect.WORKS or value in key.agreed:
+        assert not found.notes
+    else:
+        assert [(n.at, n.what) for n in found.notes] == [
+            (f"line 10: west->east.{key.name}", key.effect.value)
+        ]
+    if key.field:
+        assert found.origins[f"flows[0].{key.field}"] == "mm2.properties:10"
+
+
+@pytest.mark.parametrize("key", CONNECT_KEYS)
+def test_keys_of_connect_do_nothing(file: Path, key: str):
+    notes = loaded(file, BOTH + f"{key} = x\n").notes
+    assert [(n.what, n.hint) for n in notes] == [("accepted, does nothing here", CONNECT_KEYS[key])]
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("topcs = a", "unknown setting", "'topics'"),
+        ("west->east.topic.exclude = a", "unknown setting", "'topics.exclude'"),
+        ("west->eastt.enabled = true", "no cluster 'eastt'", "'east'"),
+        ("west -> east.enabled = true", "not a setting of a flow", "without blanks"),
+        ("west->east.tasks.max = 0", "greater than 0", ""),
+        ("west->east.topics = a, (", "not a regular expression", ""),
+        ("replication.policy.separator = ab", "pattern", ""),
+        ("replication.policy.class = com.acme.Own", "com.acme.Own cannot be used", "Identity"),
+        ("east->west.enabled = yes", "true or false", ""),
+        ("emit.heartbeats.enabled = yes", "true or false", ""),
+        ("east.bootstrap.servers = e1", "host:port", ""),
+        ("east.sasl.password = ${env:NONE}", "NONE is not set", ""),
+    ],
+)
+def test_a_problem_is_named_with_its_line(file: Path, line: str, what: str, hint: str):
+    error = problem(file, BOTH + line + "\n")
+    assert error.where.startswith(f"{file}: line 10: {line.partition(' ')[0]}")
+    assert what in error.what
+    assert hint in error.hint
+
+
+def test_no_clusters_and_a_cluster_without_servers(file: Path):
+    assert "'clusters' is needed" in problem(file, "a.bootstrap.servers = h:1\n").evidence
+    error = problem(file, "clusters = a\n")
+    assert (error.where, error.what) == (f"{file}: clusters.a.bootstrap_servers", "this setting is needed")
+    assert "line 1" in problem(file, "clusters = \\u00\n").evidence
+
+
+def test_the_environment_wins_over_the_file(file: Path):
+    env = {
+        "DRKIT_FLOWS__WEST__EAST__TASKS": "9",
+        "DRKIT_CLUSTERS__EAST__BOOTSTRAP_SERVERS": "z:1",
+        "DRKIT_CLUSTERS__EAST__CLIENT__SASL_PASSWORD": "top-secret",
+        "DRKIT_FAILOVER__MODE": "auto",
+    }
+    settings, _, origins, _, _ = loaded(file, BOTH + "tasks.max = 3\n", env)
+    assert [f.tasks for f in settings.flows] == [9, 3]
+    assert settings.cluster("east").bootstrap_servers == "z:1"
+    assert settings.cluster("east").client == {"sasl.password": "top-secret"}
+    assert settings.failover.mode == "auto"
+    assert origins["flows[0].tasks"] == "DRKIT_FLOWS__WEST__EAST__TASKS"
+
+
+@pytest.mark.parametrize(
+    ("variable", "what", "hint"),
+    [
+        ("DRKIT_FLOW__A", "unknown table", "'flows'"),
+        ("DRKIT_FLOWS__A__B__TASKS", "no such flow", "<SOURCE>__<TARGET>"),
+        ("DRKIT_CLUSTERS__A__CLIENT__X", "no such cluster", "<ALIAS>"),
+        ("DRKIT_FLOWS__WEST__EAST__TSKS", "unknown setting", "'tasks'"),
+        ("DRKIT_FLOWS__WEST__EAST__TASKS", "greater than 0", ""),
+    ],
+)
+def test_a_wrong_variable_is_named(file: Path, variable: str, what: str, hint: str):
+    error = problem(file, BOTH, {variable: "0"})
+    assert error.where == f"{file}: {variable}"
+    assert what in error.what
+    assert hint in error.hint
+
+
+def test_the_environment_wins_over_toml_too(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    file.write_text(
+        '[clusters.a-1]\nbootstrap_servers = "a:1"\n[clusters.b]\nbootstrap_servers = "b:1"\n'
+        '[[flows]]\nsource = "a-1"\ntarget = "b"\n'
+    )
+    assert load(file, {"DRKIT_FLOWS__A_1__B__TOPICS": "x, y"}).flows[0].topics == ("x", "y")
