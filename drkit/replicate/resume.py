@@ -24,7 +24,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.partition_map import PartitionMap
 from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
-from drkit.wire import split
+from drkit.wire import BatchHeader, split
 from drkit.wire.aborted import AbortedTransactions
 
 _PATIENCE_SECONDS = 20.0
@@ -234,24 +234,26 @@ async def scan(
             if header.next_offset <= position or header.base_offset >= end:
                 continue
             gone = aborted.hides(header)
-            out.append(
-                LogBatch(
-                    header.base_offset,
-                    header.last_offset_delta + 1,
-                    header.producer_id,
-                    header.base_sequence,
-                    header.crc & 0xFFFFFFFF,
-                    header.is_transactional,
-                    header.is_control,
-                    gone,
-                )
-            )
+            out.append(_log_batch(header, gone=gone))
             position = header.next_offset
             if first_visible and not header.is_control and not gone:
                 return out
         if position == before:
             break
     return out
+
+
+def _log_batch(header: BatchHeader, *, gone: bool) -> LogBatch:
+    return LogBatch(
+        header.base_offset,
+        header.last_offset_delta + 1,
+        header.producer_id,
+        header.base_sequence,
+        header.crc & 0xFFFFFFFF,
+        header.is_transactional,
+        header.is_control,
+        gone,
+    )
 
 
 async def _aborted(

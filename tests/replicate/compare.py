@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_CREATE_TIME, Consumer, KafkaError, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    TIMESTAMP_CREATE_TIME,
+    Consumer,
+    KafkaError,
+    Message,
+    TopicPartition,
+)
 
 from drkit.config import ClusterSettings
 from drkit.model import SourceOffset, TargetOffset
@@ -64,21 +71,8 @@ def read(
             for message in consumer.consume(5000, 0.05):
                 error = message.error()
                 if error is None:
-                    kind, timestamp = message.timestamp()
-                    partition, offset = message.partition(), message.offset()
-                    assert partition is not None
-                    assert offset is not None
-                    headers: Any = message.headers() or ()
-                    out[partition].append(
-                        Seen(
-                            offset,
-                            message.key(),
-                            message.value(),
-                            tuple(headers),
-                            timestamp,
-                            kind,
-                        )
-                    )
+                    partition, seen = _seen(message)
+                    out[partition].append(seen)
                     unread.add(partition)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unread.discard(message.partition())
@@ -87,6 +81,15 @@ def read(
         return out
     finally:
         consumer.close()
+
+
+def _seen(message: Message) -> tuple[int, Seen]:
+    kind, timestamp = message.timestamp()
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    headers: Any = message.headers() or ()
+    return partition, Seen(offset, message.key(), message.value(), tuple(headers), timestamp, kind)
 
 
 def same_records(expected: Sequence[Seen], copied: Sequence[Seen], where: str) -> None:
