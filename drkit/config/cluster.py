@@ -21,8 +21,11 @@ class ClusterSettings(Strict):
     """How to reach one cluster; ``client`` holds Kafka's own property names."""
 
     alias: Alias
+    """The name of the table."""
     bootstrap_servers: Annotated[str, BeforeValidator(_servers)]
+    """host:port of some brokers: an array, or one string with commas."""
     client: dict[str, str] = Field(default_factory=dict)
+    """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
 
     @field_validator("bootstrap_servers")
     @classmethod

@@ -27,39 +27,60 @@ class FlowSettings(Strict):
     """One direction of replication."""
 
     source: Alias
+    """Alias of the cluster to copy from."""
     target: Alias
+    """Alias of the cluster to copy to."""
     topics: Patterns = (".*",)
+    """Which topics of the source: regular expressions for the whole name; an empty list matches none."""
     topics_exclude: Patterns = DEFAULT_TOPICS_EXCLUDE
+    """Topics left out although ``topics`` accepts them."""
     groups: Patterns = (".*",)
+    """Which consumer groups. Group offsets are not carried over yet."""
     groups_exclude: Patterns = DEFAULT_GROUPS_EXCLUDE
+    """Groups left out although ``groups`` accepts them. Not acted on yet."""
     naming: Literal["identity", "prefix"] = "identity"
+    """identity: topics keep their names; prefix: they get the source's alias in front."""
     separator: Annotated[str, Field(pattern=r"^[._-]$")] = "."
     """Between alias and topic in prefixed names."""
 
     tasks: PositiveInt = 2
+    """Copy tasks that run at once."""
     buckets: PositiveInt = 16
     """Partitions of the offset map and transactional ids of bulk mode. Fixed once the flow has run."""
     epoch_seconds: PositiveFloat = 300.0
+    """How long tasks copy before the work is dealt out again."""
     refresh_topics_interval_seconds: PositiveFloat = 10.0
+    """How often new topics and partitions are looked for."""
     replication_factor: int | None = None
-    """None: as on the source; −1: the target brokers' default."""
+    """Absent: as on the source; −1: the target brokers' default."""
 
     on_source_gap: Literal["continue", "stop"] = "continue"
     """Retention removed records before they were copied."""
     on_source_recreated: Literal["stop", "new_generation"] = "stop"
+    """The source topic was deleted and created again: stop copying it, or append the new one."""
     on_target_deleted: Literal["stop", "new_generation"] = "stop"
+    """The target topic was deleted: stop copying, or create it again and start anew."""
 
     fetch_max_bytes: PositiveInt = 8 * _MIB
+    """Largest answer to one fetch request."""
     fetch_partition_max_bytes: PositiveInt = 2 * _MIB
+    """Largest part of one partition in such an answer."""
     fetch_max_wait_ms: PositiveInt = 500
+    """How long the source may wait for records before it answers."""
     produce_request_bytes: PositiveInt = _MIB
+    """About the largest produce request."""
     produce_in_flight: PositiveInt = 5
+    """Produce requests on their way at once."""
     merge_below_bytes: int = Field(16 * _KIB, ge=0)
     """Batches smaller than this are joined; 0 joins none."""
     merge_up_to_bytes: PositiveInt = 256 * _KIB
+    """How large joined batches become."""
     bulk_commit_seconds: PositiveFloat = 2.0
+    """Longest time between two transactions while catching up."""
     bulk_commit_bytes: PositiveInt = 32 * _MIB
+    """Most bytes in one transaction while catching up."""
     checkpoint_interval_seconds: PositiveFloat = 5.0
+    """How often group offsets are to be translated. Not acted on yet."""
 
     @field_validator("replication_factor")
     @classmethod

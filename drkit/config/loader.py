@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import os
 from pathlib import Path
+import re
 import tomllib
 from typing import Any, Final, NamedTuple, get_args
 
@@ -15,6 +16,7 @@ from drkit.config.document import Document
 from drkit.config.environment import override
 from drkit.config.interpolate import Problem, interpolate, place
 from drkit.config.mm2_file import translate
+from drkit.config.mm2_keys import Effect
 from drkit.config.mm2_properties import MalformedEscape, parse
 from drkit.config.settings import Settings
 from drkit.errors import ConfigError
@@ -22,6 +24,9 @@ from drkit.errors import ConfigError
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
+_IDLE: Final = re.compile(
+    r"(failover|drills)\b.*|flows\[\d+\]\.(groups|groups_exclude|checkpoint_interval_seconds)$"
+)
 
 
 class Loaded(NamedTuple):
@@ -58,7 +63,8 @@ def read(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os
         # `from None`: pydantic's own text repeats the input, and with it passwords.
         raise _problems(file, _in_the_users_words(document, _translated(error))) from None
     _refuse(file, _in_the_users_words(document, [Problem(*found) for found in settings.disagreements()]))
-    return Loaded(settings, file, document.origins, frozenset(written), tuple(document.notes))
+    notes = (*document.notes, *_idle(written, document))
+    return Loaded(settings, file, document.origins, frozenset(written), notes)
 
 
 def _document(file: Path, env: Mapping[str, str]) -> Document:
@@ -72,6 +78,13 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
             ) from error
     filled = interpolate(_parse(file), file.parent, env)
     return Document(filled.document, origins=filled.origins, problems=filled.problems)
+
+
+def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
+    """What stands in a drkit.toml and is checked, but not acted on yet."""
+    for at in sorted(written):
+        if _IDLE.match(at) and not document.labels.get(at):
+            yield Problem(at, Effect.LATER.value, "it is checked, but nothing acts on it yet")
 
 
 def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:

@@ -21,11 +21,17 @@ class RepointSettings(Strict):
     """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
 
     kind: Literal["file", "command", "webhook", "configmap", "print"]
+    """How clients are told."""
     path: str | None = None
+    """For file: which file."""
     command: tuple[str, ...] | None = None
+    """For command: the program and its arguments."""
     url: str | None = None
+    """For webhook: where to post."""
     name: str | None = None
+    """For configmap: its name."""
     namespace: str | None = None
+    """For configmap: its namespace."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -38,29 +44,38 @@ class RepointSettings(Strict):
 
 
 class FailoverSettings(Strict):
-    """Who decides, what loss is acceptable, who is told."""
+    """Who decides, what loss is acceptable, who is told. Checked, not acted on yet."""
 
     mode: Literal["approve", "auto"] = "approve"
+    """approve: a person decides; auto: drkit does."""
     rpo_seconds: PositiveFloat = 30.0
+    """How much loss is acceptable."""
     repoint: tuple[RepointSettings, ...] = ()
+    """All ways in which clients are told."""
 
 
 class DrillSettings(Strict):
-    """A rehearsal by the calendar."""
+    """A rehearsal by the calendar. Checked, not acted on yet."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The name of the drill."""
     cron: Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]
     """Five fields: minute, hour, day of month, month, day of week."""
     groups: Patterns = (".*",)
+    """The consumer groups that take part."""
 
 
 class Settings(Strict):
     """All of drkit.toml."""
 
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
+    """The clusters by their aliases."""
     flows: tuple[FlowSettings, ...] = ()
+    """The flows."""
     failover: FailoverSettings = FailoverSettings()
+    """What happens in a failover."""
     drills: tuple[DrillSettings, ...] = ()
+    """Rehearsals."""
 
     @field_validator("clusters", mode="before")
     @classmethod
