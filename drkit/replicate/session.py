@@ -115,7 +115,8 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = builder.getOrCreate()
+        with _own_stderr(folder / "spark.log"):
+            spark = builder.getOrCreate()
     # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
     except Exception as error:
         raise ConfigError(
@@ -128,6 +129,20 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
         # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
         signal.signal(signal.SIGINT, interrupt)
     return spark
+
+
+@contextmanager
+def _own_stderr(log: Path) -> Iterator[None]:
+    """Give the JVM that starts meanwhile a file as its standard error: ours is for what drkit says."""
+    ours = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(file)
 
 
 def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
