@@ -93,6 +93,11 @@ class FlowSettings(Strict):
     def _two_clusters(self) -> Self:
         if self.source == self.target:
             raise PydanticCustomError("same", "source and target are both '{alias}'", {"alias": self.source})
+        # Hops are found by splitting names: one hidden in `us-west` would let a topic circle and grow.
+        if self.naming == "prefix" and self.separator in self.source + self.target:
+            raise PydanticCustomError(
+                "separator", "the separator '{separator}' occurs in an alias", {"separator": self.separator}
+            )
         return self
 
     @property

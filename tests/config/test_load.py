@@ -74,6 +74,7 @@ def test_settings_travel_to_workers():
         (FLOW + 'naming = "other"', "flows[0].naming", "'identity' or 'prefix'", ""),
         (FLOW.replace("standby", "stanby"), "flows[0].target", "no cluster 'stanby'", "'standby'"),
         (FLOW.replace("standby", "primary"), "flows[0]", "both 'primary'", ""),
+        (FLOW.replace("standby", "a_b") + 'naming = "prefix"\nseparator = "_"', "flows[0]", "an alias", ""),
         (FLOW + FLOW, "flows[1]", "already primary->standby", "join"),
         ('[clusters.x]\nbootstrap_servers = "p1"', "clusters.x.bootstrap_servers", "host:port", ""),
         (ONE + 'bootstrap = "p:1"', "clusters.x.bootstrap", "unknown", "'bootstrap_servers'"),
