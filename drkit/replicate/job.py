@@ -29,6 +29,7 @@ from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.supervisor import is_transient
 from drkit.replicate.topic_rules import CopiedTopic, Round
 from drkit.replicate.topic_sync import TopicSync
 
@@ -127,6 +128,8 @@ class Attempt:
         self._finished = threading.Event()
         self._between_epochs = threading.Event()
         self._told_nothing = False
+        self._untold = False
+        """The plan changed and the running tasks have not been told."""
 
     def run(self, stop: threading.Event) -> None:
         """Start the query and watch it to its end."""
@@ -152,9 +155,12 @@ class Attempt:
             observe.event("nothing_to_copy", level="warning", flow=job.flow.name,
                           topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
         if self._epochs.update(placed):
+            self._untold = True
+        if self._untold:
             observe.event("plan_changed", flow=job.flow.name, plan=self._epochs.version,
                           partitions=len(placed), left_out=len(job.found.left_out))  # fmt: skip
             self._control("run")
+            self._untold = False
 
     def _bounded(self, placed: list[Placed]) -> list[Placed]:
         """With `once`: up to the last stable offsets of the start."""
@@ -192,10 +198,19 @@ class Attempt:
             if not query.isActive:
                 raise cause_of(query, self._job.flow)
             if monotonic() - last >= self._job.flow.refresh_topics_interval_seconds:
-                self._follow_events()
-                if not self._job.once:
-                    self._look()
+                self._refresh()
                 last = monotonic()
+
+    def _refresh(self) -> None:
+        """Look for news; a cluster that does not answer is no reason to end tasks that wait for it."""
+        try:
+            self._follow_events()
+            if not self._job.once:
+                self._look()
+        except DrkitError as error:
+            if not is_transient(error):
+                raise
+            observe.error(error, flow=self._job.flow.name)
 
     def _follow_events(self) -> None:
         """Tell and count what the tasks wrote; the driver's own events were told when they happened."""

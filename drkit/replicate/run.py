@@ -21,6 +21,7 @@ from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_sync import TopicSync
 
 _WATCH_SECONDS: Final = 0.2
+_STOP_SECONDS: Final = 3.0
 Tell = Callable[[str, float, int | None, int], None]
 """Told of every glance: flow, records per second, lag in records, records copied by ended epochs."""
 
@@ -93,14 +94,27 @@ def replicate(
             runs.append(_FlowRun(FlowJob(clusters, flow, workshop, run_id, once=options.once), stop, options))
         for run in runs:
             run.thread.start()
-        last = monotonic()
-        while any(r.thread.is_alive() for r in runs):
-            stop.wait(_WATCH_SECONDS) if not stop.is_set() else runs[0].thread.join(_WATCH_SECONDS)
-            if monotonic() - last >= options.progress_seconds and not stop.is_set():
-                last = monotonic()
-                for run in runs:
-                    run.glance(tell)
+        _watch(runs, options, stop, tell)
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+
+
+def _watch(runs: Sequence[_FlowRun], options: Options, stop: threading.Event, tell: Tell) -> None:
+    """Return when all flows have ended, or soon after `stop`, even when a cluster hangs."""
+
+    def glance() -> None:
+        while not stop.wait(options.progress_seconds):
+            for run in runs:
+                run.glance(tell)
+
+    threading.Thread(target=glance, name="progress", daemon=True).start()
+    while not stop.is_set() and any(r.thread.is_alive() for r in runs):
+        stop.wait(_WATCH_SECONDS)
+    deadline = monotonic() + _STOP_SECONDS
+    for run in runs:
+        run.thread.join(max(0.0, deadline - monotonic()))
+        if run.thread.is_alive():
+            # Copying is safe to cut anywhere; the lease of a process that is gone is free at once.
+            observe.event("stopped_hard", level="warning", flow=run.name, reason="a cluster does not answer")
 
 
 def _may_work(target: Cluster, flow: FlowSettings) -> None:
@@ -121,15 +135,15 @@ class _FlowRun:
         self._once = options.once
         self._error: DrkitError | None = None
         self._began = monotonic()
-        self.thread = threading.Thread(target=self._run, name=f"flow {job.flow.name}", daemon=True)
+        self.name = job.flow.name
+        self.thread = threading.Thread(target=self._run, name=f"flow {self.name}", daemon=True)
 
     def _run(self) -> None:
-        name = self._job.flow.name
         try:
-            supervise(name, lambda: self._job.run(self._stop), self._stop, once=self._once)
+            supervise(self.name, lambda: self._job.run(self._stop), self._stop, once=self._once)
         except DrkitError as error:
             self._error = error
-            observe.error(error, flow=name, gives_up=True)
+            observe.error(error, flow=self.name, gives_up=True)
 
     def glance(self, tell: Tell) -> None:
         """Look at the clusters and tell how it goes; one that does not answer is told by others."""
@@ -139,9 +153,9 @@ class _FlowRun:
         try:
             seen = progress.sample(self._job.leases())
         except DrkitError as error:
-            observe.event("no_progress_figures", level="debug", flow=self._job.flow.name, reason=error.what)
+            observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
-        tell(self._job.flow.name, seen.records_per_second, seen.lag, progress.totals.records)
+        tell(self.name, seen.records_per_second, seen.lag, progress.totals.records)
 
     @property
     def exit_code(self) -> int:
@@ -155,7 +169,7 @@ class _FlowRun:
         """The flow's line of the answer."""
         totals = self._job.progress.totals if self._job.progress is not None else None
         return {
-            "flow": self._job.flow.name,
+            "flow": self.name,
             "ended": "failed" if self._error else "stopped" if self._stop.is_set() else "complete",
             "records": totals.records if totals else 0,
             "bytes": totals.bytes if totals else 0,
