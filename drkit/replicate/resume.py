@@ -32,6 +32,8 @@ _PAUSE_SECONDS = 0.05
 _SCAN_BYTES = 8 << 20
 _ROUNDS = 4
 _LEADER_NOT_AVAILABLE = 5
+_TIMED_OUT = 7
+_OFFSET_OUT_OF_RANGE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +86,30 @@ async def settle(
     wanted = list(wanted)
     looks = await _look(cluster, topics, wanted)
     await read_map()
+    shorter: set[TopicPartition] = set()
     for _ in range(_ROUNDS):
-        # The map confirms more than the log held: it grew between, or the target lost its tail.
-        behind = [w for w in wanted if _confirmed(w) > looks[w.target].end >= 0]
+        # The map confirms more than the log held: it grew between, or the target lost its tail. Only a look
+        # after the map was read tells which: one that is still too short proves the loss.
+        behind = _behind(wanted, looks, shorter)
         if not behind:
             break
         confirmed = {w.target: _confirmed(w) for w in behind}
         again = await _look(cluster, topics, behind)
         looks.update(again)
-        if all(look.end < confirmed[tp] for tp, look in again.items()):
-            break
+        shorter |= {tp for tp, look in again.items() if 0 <= look.end < confirmed[tp]}
         await read_map()
+    for w in _behind(wanted, looks, shorter):
+        looks[w.target] = Look(_TIMED_OUT)  # others write all the time: ask again later
     out = {}
     for w in wanted:
         out[w.target] = await _settle_one(cluster, topics, w, looks[w.target])
     return out
+
+
+def _behind(
+    wanted: list[Wanted], looks: dict[TopicPartition, Look], shorter: set[TopicPartition]
+) -> list[Wanted]:
+    return [w for w in wanted if w.target not in shorter and _confirmed(w) > looks[w.target].end >= 0]
 
 
 def _confirmed(wanted: Wanted) -> int:
@@ -223,6 +234,9 @@ async def scan(
             committed=False,
             max_bytes=_SCAN_BYTES,
         )
+        if answer.error_code == _OFFSET_OUT_OF_RANGE and answer.log_start_offset > position:
+            position = answer.log_start_offset  # the target's own retention took what was there
+            continue
         if answer.error_code:
             raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
         aborted = AbortedTransactions(await _aborted(cluster, node, partition, topic_id, position))
@@ -239,7 +253,8 @@ async def scan(
             if first_visible and not header.is_control and not gone:
                 return out
         if position == before:
-            break
+            # Half of the log would be taken for all of it.
+            raise RawError(f"{partition} gave no records at {position}, before its end {end}")
     return out
 
 
