@@ -149,10 +149,12 @@ class Clusters:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         self._admins[cluster.alias].incremental_alter_configs([resource])[resource].result(30)
 
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Trim the source, as retention would."""
+    def delete_records(
+        self, topic: str, partition: int, before: int, cluster: ClusterSettings | None = None
+    ) -> None:
+        """Trim a partition, on the source by default, as retention would."""
         cut = ConsumerTopicPartition(topic, partition, before)
-        self._admins[self.source.alias].delete_records([cut])[cut].result(30)
+        self._admins[(cluster or self.source).alias].delete_records([cut])[cut].result(30)
 
     def grow(self, cluster: ClusterSettings, name: str, partitions: int) -> None:
         self._admins[cluster.alias].create_partitions([NewPartitions(name, partitions)])[name].result(30)

@@ -172,3 +172,13 @@ def test_batches_larger_than_the_target_takes_are_split(flow: Flow, topic_name: 
     fill(flow.source, topic_name, 5000, size=300, compression_type="gzip", linger_ms=200)
     flow.copy(topic_name, max_message_bytes=20_000)
     check_copy(flow, topic_name)
+
+
+def test_a_target_that_was_filled_and_trimmed_by_others(flow: Flow, topic_name: str) -> None:
+    flow.create_both(topic_name)
+    _intrude(flow, topic_name, 50)
+    flow.delete_records(topic_name, 0, 30, cluster=flow.target)
+    fill(flow.source, topic_name, 500)
+    assert flow.copy(topic_name, seconds=20).ended == "once"
+    check_copy(flow, topic_name)
+    assert flow.events("foreign_writer")
