@@ -13,6 +13,7 @@ from uuid import UUID
 from drkit.clock import boottime
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
+    EARLIEST,
     LATEST,
     ProducerState,
     TopicMetadata,
@@ -27,7 +28,7 @@ from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
 from drkit.wire import BatchHeader, split
 from drkit.wire.aborted import AbortedTransactions
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 3.0
 _PAUSE_SECONDS = 0.05
 _SCAN_BYTES = 8 << 20
 _ROUNDS = 4
@@ -127,9 +128,12 @@ async def _look(
             out[w.target] = Look(_LEADER_NOT_AVAILABLE)
         else:
             by_node.setdefault(leader.node, []).append(w)
-    futures = [cluster.loop.spawn(_look_at_node, cluster, n, ws) for n, ws in by_node.items()]
-    for future in futures:
-        out.update(await future)
+    futures = {n: cluster.loop.spawn(_look_at_node, cluster, n, ws) for n, ws in by_node.items()}
+    for node, future in futures.items():
+        try:
+            out.update(await future)
+        except RawError:  # this broker alone does not answer
+            out |= {w.target: Look(_TIMED_OUT) for w in by_node[node]}
     return out
 
 
@@ -154,8 +158,8 @@ async def _look_at_node(cluster: RawCluster, node: int, wanted: list[Wanted]) ->
             waiting.pop(tp, None)
         if not waiting:
             return out
-        if boottime() > deadline:
-            raise RawError(f"{next(iter(waiting))}: not replicated, or a transaction of drkit stays open")
+        if boottime() > deadline:  # not replicated, or a transaction of drkit stays open
+            return out | {tp: Look(_TIMED_OUT) for tp in waiting}
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
@@ -197,13 +201,16 @@ async def _settle_one(
     answer = resolve(state, end=end, next_sequence=sequence, own_ids=own)
     topic = topics[wanted.target.topic]
     node = topic.leaders[wanted.target.partition].node
-    if isinstance(answer, NeedLog):
-        log = await scan(cluster, node, wanted.target, topic.topic_id, answer.start, end)
-        answer = resolve(state, end=end, next_sequence=sequence, own_ids=own, log=log)
-    if isinstance(answer, Resolution) and answer.first_foreign:
-        # Aborted beginnings of our own are nobody else's records.
-        log = await scan(cluster, node, wanted.target, topic.topic_id, 0, end, first_visible=True)
-        answer.first_foreign = any(not (batch.control or batch.aborted) for batch in log)
+    try:
+        if isinstance(answer, NeedLog):
+            log = await scan(cluster, node, wanted.target, topic.topic_id, answer.start, end)
+            answer = resolve(state, end=end, next_sequence=sequence, own_ids=own, log=log)
+        if isinstance(answer, Resolution) and answer.first_foreign:
+            # Aborted beginnings of our own are nobody else's records.
+            log = await scan(cluster, node, wanted.target, topic.topic_id, 0, end, first_visible=True)
+            answer.first_foreign = any(not (batch.control or batch.aborted) for batch in log)
+    except RawError:
+        return Settled(None, _TIMED_OUT, look.producer_epoch)
     return Settled(answer if isinstance(answer, Resolution) else None, 0, look.producer_epoch)
 
 
@@ -234,9 +241,11 @@ async def scan(
             committed=False,
             max_bytes=_SCAN_BYTES,
         )
-        if answer.error_code == _OFFSET_OUT_OF_RANGE and answer.log_start_offset > position:
-            position = answer.log_start_offset  # the target's own retention took what was there
-            continue
+        if answer.error_code == _OFFSET_OUT_OF_RANGE:
+            earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
+            if earliest[partition].offset > position:
+                position = earliest[partition].offset  # the target's own retention took what was there
+                continue
         if answer.error_code:
             raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
         aborted = AbortedTransactions(await _aborted(cluster, node, partition, topic_id, position))
