@@ -124,7 +124,11 @@ class Flow(Clusters):
 
     def copy(self, *topics: str, lease: TaskLease | None = None, **more: Any) -> TaskReport:
         """Run a copy task here, to its end."""
-        return copier.copy_task(lease or self.lease(*topics, **more), self.source, self.target, self.settings)
+        lease = lease or self.lease(*topics, **more)
+        report = copier.copy_task(lease, self.source, self.target, self.settings)
+        if all(p.end is not None for p in lease.partitions):
+            assert report.ended == "once", report
+        return report
 
     def start(self, *topics: str, lease: TaskLease | None = None, **more: Any) -> CopyProcess:
         """Run a copy task in a process of its own."""

@@ -41,6 +41,11 @@ def producer(cluster: ClusterSettings, **more: Any) -> Producer:
     )
 
 
+def wait_for_markers(cluster: ClusterSettings, transactional_id: str) -> None:
+    """A commit is answered before its markers stand; the next InitProducerId waits for them."""
+    producer(cluster, transactional_id=transactional_id).init_transactions(60)
+
+
 def put(out: Producer, topic: str, value: bytes | None, key: bytes | None = None, **more: Any) -> None:
     """Produce one record, waiting for room."""
     while True:
@@ -109,6 +114,7 @@ def fill_transactions(
             aborted += size
         else:
             out.commit_transaction(30)
+    wait_for_markers(cluster, f"tx-{topics[0]}-{seed}")
     return aborted
 
 
@@ -165,6 +171,8 @@ class Load:
             if self._stop.wait(max(0.0, ends - time.monotonic())):
                 break
         assert plain.flush(120) == 0
+        if atomic is not None:
+            wait_for_markers(self._cluster, f"load-{self._topics[0]}")
 
     def _transactional(self) -> Producer:
         out = producer(self._cluster, transactional_id=f"load-{self._topics[0]}", compression_type="zstd")

@@ -14,7 +14,7 @@ from tests.replicate.compare import Seen, check_copy, read
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import DAY_MS, Flow
 from tests.replicate.process import eventually
-from tests.replicate.produce import aged, now_ms, producer, put
+from tests.replicate.produce import aged, now_ms, producer, put, wait_for_markers
 
 _COMPACT = {
     "cleanup.policy": "compact",
@@ -49,6 +49,7 @@ def _fill(flow: Flow, topic: str, count: int, *, keys: int, seed: int, age_ms: i
         if i % 50 == 20:
             (atomic.abort_transaction if chance.random() < 0.3 else atomic.commit_transaction)(30)
     assert plain.flush(30) == 0
+    wait_for_markers(flow.source, f"{topic}-{seed}")
 
 
 def _roll_and_compact(flow: Flow, topic: str) -> None:

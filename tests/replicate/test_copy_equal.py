@@ -9,7 +9,7 @@ import pytest
 
 from tests.replicate.compare import check_copy, read
 from tests.replicate.flow import DAY_MS, Flow, partition_states
-from tests.replicate.produce import fill, fill_transactions, now_ms, producer, put, text
+from tests.replicate.produce import fill, fill_transactions, now_ms, producer, put, text, wait_for_markers
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -63,6 +63,8 @@ def test_interleaved_transactions(flow: Flow, topic_name: str) -> None:
             (writer.abort_transaction if chance.random() < 0.3 else writer.commit_transaction)(30)
         if i % 20 == 7:
             flow.copy(topic_name)
+    for n in range(4):
+        wait_for_markers(flow.source, f"{topic_name}-{n}")
     flow.copy(topic_name)
     check_copy(flow, topic_name)
 
@@ -79,6 +81,7 @@ def test_an_open_transaction_holds_back_what_is_behind_it(flow: Flow, topic_name
     assert flow.copy(topic_name).records == 100
     check_copy(flow, topic_name)
     writer.abort_transaction(30)
+    wait_for_markers(flow.source, topic_name)
     assert flow.copy(topic_name).records == 100
     check_copy(flow, topic_name)
 
