@@ -50,7 +50,8 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
             *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # The standard error of the moment: whoever replaced it may have closed the one of before.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
     # Libraries log through the standard library; only what they warn of is worth a line here.

@@ -16,18 +16,18 @@ from drkit.demo.story import tell
 @click.option("--keep", is_flag=True, help="Leave the clusters running, as `drkit local up` does.")
 @click.option(
     "--write",
-    "config",
+    "file",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("drkit.toml"),
     show_default=True,
     help="With --keep: the configuration to write.",
 )
-def demo(config: Path, *, keep: bool) -> None:
+def demo(file: Path, *, keep: bool) -> None:
     """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, and the proof.
 
     Takes a minute, needs nothing but Java, and leaves nothing behind.
     """
     as_json = session().as_json
-    measured = tell(RichScreen(quiet=as_json), keep=config if keep else None)
+    measured = tell(RichScreen(quiet=as_json), keep=file if keep else None)
     if as_json:
         emit(measured)

@@ -70,7 +70,13 @@ def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(tmp_path: Path, place: dict[str, str], number: signal.Signals) -> None:
     with subprocess.Popen(
-        COMMAND, env=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        COMMAND,
+        env=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A test run in the background ignores SIGINT, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  no threads yet
     ) as process:
         assert process.stdout is not None
         # In the first act the brokers start, in the third Spark.
