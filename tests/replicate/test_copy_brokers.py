@@ -41,6 +41,7 @@ def test_a_broker_of_three_killed_on_either_side(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 def test_leaders_that_move_all_the_time(
     two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
 ) -> None:

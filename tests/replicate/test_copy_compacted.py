@@ -74,8 +74,16 @@ def _copied(flow: Flow, topic: str, first: int, there: list[Seen]) -> list[Seen]
     return out
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize(
+    ("codec", "age_ms"),
+    [
+        ("none", 0),
+        ("lz4", 2 * DAY_MS),
+        pytest.param("none", 2 * DAY_MS, marks=pytest.mark.soak),
+        pytest.param("lz4", 0, marks=pytest.mark.soak),
+    ],
+    ids=["none-live", "lz4-bulk", "none-bulk", "lz4-live"],
+)
 def test_source_that_compacts_between_two_tasks(
     compacting: Flow, topic_name: str, codec: str, age_ms: int
 ) -> None:

@@ -42,7 +42,7 @@ def test_foreign_writer_while_copying(flow: Flow, topic_name: str, age_ms: int) 
     chance = random.Random(8)
     flow.create_both(topic_name, 2, retention_ms="-1")
     with Load(flow.source, [topic_name], per_second=4000, timestamp=aged(age_ms)):
-        task = flow.start(topic_name, once=False, seconds=8)
+        task = flow.start(topic_name, once=False, seconds=5)
         flow.grown(topic_name, 1000)
         while task.running:
             _intrude(flow, topic_name, chance.randint(1, 5))

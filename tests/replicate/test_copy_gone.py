@@ -25,7 +25,7 @@ def test_topic_deleted_while_copying(flow: Flow, topic_name: str, side: str, rec
     fill(flow.source, topic_name, 1000)
     cluster = getattr(flow, side)
     with Load(flow.source, [other], per_second=2000):
-        task = flow.start(topic_name, other, once=False, seconds=9)
+        task = flow.start(topic_name, other, once=False, seconds=6)
         eventually(lambda: sum(flow.offsets(flow.target, topic_name).values()) == 1000)
         flow.delete(cluster, topic_name)
         if recreated:
@@ -114,7 +114,9 @@ class _Folder:
         return [self._data / name for name in self._names]
 
 
-@pytest.mark.parametrize("transactions", [False, True], ids=["plain", "transactions"])
+@pytest.mark.parametrize(
+    "transactions", [pytest.param(False, marks=pytest.mark.soak), True], ids=["plain", "transactions"]
+)
 def test_a_target_that_lost_its_tail(
     cluster_factory,
     source: LocalCluster,
@@ -180,7 +182,9 @@ def test_a_target_partition_that_lost_everything(
     assert flow.events("target_truncated")
 
 
-@pytest.mark.parametrize("refilled", [50, 600], ids=["shorter", "longer"])
+@pytest.mark.parametrize(
+    "refilled", [pytest.param(50, marks=pytest.mark.soak), 600], ids=["shorter", "longer"]
+)
 def test_a_source_that_lost_its_tail(
     cluster_factory, target: LocalCluster, flow_factory: FlowFactory, topic_name: str, refilled: int
 ) -> None:
