@@ -232,14 +232,9 @@ async def scan(
     out: list[LogBatch] = []
     position = start
     while position < end:
+        topic, number = (partition.topic, topic_id), partition.partition
         answer = await fetch_one(
-            cluster,
-            node,
-            (partition.topic, topic_id),
-            partition.partition,
-            position,
-            committed=False,
-            max_bytes=_SCAN_BYTES,
+            cluster, node, topic, number, position, committed=False, max_bytes=_SCAN_BYTES
         )
         if answer.error_code == _OFFSET_OUT_OF_RANGE:
             earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
