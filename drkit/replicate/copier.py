@@ -89,10 +89,11 @@ class CopyTask:
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
-            self._follow_leaders()
             if task.seconds_left <= 0:
                 task.finish("time")
-            elif bounded and all(p.done for p in task.partitions):
+                break
+            self._follow_leaders()
+            if bounded and all(p.done for p in task.partitions):
                 task.finish("once")
             else:
                 await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))

@@ -13,16 +13,16 @@ from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.leases_source import Plan
 from drkit.replicate.planner import Placed, Rates, assign
 
-FIRST_EPOCH_SECONDS: Final = 1.0
-"""The first epoch is short: it finds the lag, measures rates, and takes the one slow change of epochs (Spark
-still loads code then) to where nobody counts on low latency yet."""
+FIRST_EPOCH_SECONDS: Final = 0.0
+"""The first epoch copies nothing: it connects, and takes the one slow change of epochs (Spark still loads
+code then) to before the first record, where it holds up nobody."""
 
 
 class Epochs:
     """Plans epochs: the driver's thread brings partitions, Spark's thread the reports.
 
     :param frame: everything about a task but its number and its partitions
-    :param short_first: the first epoch is only there to measure
+    :param short_first: the first epoch is only there to warm up
     """
 
     def __init__(self, frame: TaskLease, tasks: int, file: Path, rates: Rates, *, short_first: bool) -> None:
