@@ -92,14 +92,6 @@ class Intent:
             down += n
         return out
 
-    def upstream_at(self, index: int) -> int:
-        """Source offset of the record `index` places behind the first; the last run is open."""
-        for up, n in self.runs[:-1]:
-            if index < n:
-                return up + index
-            index -= n
-        return self.runs[-1][0] + index
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:

@@ -35,11 +35,6 @@ class PartitionMap:
         """Forget everything: the map topic is read anew."""
         self.segments, self.tail, self.pending, self.packing = SegmentMap(), None, [], []
 
-    def take_over(self, other: PartitionMap) -> None:
-        """Become an independent copy of another state."""
-        self.segments, self.tail = other.segments.copy(), other.tail
-        self.pending, self.packing = list(other.pending), list(other.packing)
-
     def apply(self, record: MapRecord) -> None:
         """Take the next record of the map topic, in log order."""
         if isinstance(record, Mark):
