@@ -9,8 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from drkit.config.fields import Alias, Patterns, Strict
 from drkit.topology import (
+    DEFAULT_CONFIG_EXCLUDE,
     DEFAULT_GROUPS_EXCLUDE,
     DEFAULT_TOPICS_EXCLUDE,
+    ConfigRules,
     IdentityNaming,
     NameFilter,
     Naming,
@@ -53,11 +55,22 @@ class FlowSettings(Strict):
     """How often new topics and partitions are looked for."""
     replication_factor: int | None = None
     """Absent: as on the source; −1: the target brokers' default."""
+    sync_topic_configs: bool = True
+    """Settings of existing topics follow the source; false: they are copied when a topic is created."""
+    sync_topic_configs_interval_seconds: PositiveFloat = 60.0
+    """How often settings are compared, changes followed and drift on the target repaired."""
+    config_properties_exclude: Patterns = DEFAULT_CONFIG_EXCLUDE
+    """Settings of topics that are not followed: regular expressions for the whole name."""
+    use_defaults_from: Literal["target", "source"] = "target"
+    """What a source topic inherits: left to the target's brokers, or set as on the source."""
 
     on_source_gap: Literal["continue", "stop"] = "continue"
     """Retention removed records before they were copied."""
     on_source_recreated: Literal["stop", "new_generation"] = "stop"
     """The source topic was deleted and created again: stop copying it, or append the new one."""
+    on_source_deleted: Literal["keep", "mirror"] = "keep"
+    """The source topic was deleted: keep the copy, or delete it too (only one that drkit copied, never after
+    a promotion)."""
     on_target_deleted: Literal["stop", "new_generation"] = "stop"
     """The target topic was deleted: stop copying, or create it again and start anew."""
 
@@ -114,6 +127,13 @@ class FlowSettings(Strict):
     def topic_filter(self) -> NameFilter:
         """The user's choice of source topics; :meth:`copies` also knows what never travels."""
         return NameFilter(self.topics, self.topics_exclude)
+
+    @property
+    def config_rules(self) -> ConfigRules:
+        """How settings of topics travel."""
+        return ConfigRules(
+            self.config_properties_exclude, self.use_defaults_from, sync=self.sync_topic_configs
+        )
 
     @property
     def group_filter(self) -> NameFilter:
