@@ -17,6 +17,7 @@ from drkit.errors import Failed
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
 from drkit.offsets import Intent, MapKey, MapRecord
+from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
 from drkit.replicate.control import follow_control
@@ -45,6 +46,7 @@ def copy_task(
     :raises ClusterUnreachable: a cluster does not answer at the start
     :raises Failed: the offset map cannot be read or written
     """
+    keep_memory()
     links = _links.pop(lease.flow, None) or Links.open(source, target)
     try:
         report: TaskReport = links.loop.run(_copy, lease, flow, links)

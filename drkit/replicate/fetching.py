@@ -6,6 +6,7 @@ the leader epoch of the last batch is sent along, so a source that lost its tail
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
@@ -21,6 +22,7 @@ _PARTITION = FetchRequest.FetchTopic.FetchPartition
 _FORGOTTEN = FetchRequest.ForgottenTopic
 _IDLE_SECONDS = 0.2
 _PAUSE_SECONDS = 0.1
+_HELD_BACK_MS = 5
 _SESSION_ERRORS = frozenset({70, 71, 106})
 _OFFSET_OUT_OF_RANGE = 1
 _GONE = frozenset({3, 100, 103})
@@ -93,7 +95,7 @@ class Fetcher:
         for p in self._in_session:
             if p not in wanted:
                 forgotten.setdefault((p.source.topic, p.source_id), []).append(p.source.partition)
-        wait_ms = max(1, min(flow.fetch_max_wait_ms, int(self._task.seconds_left * 1000)))
+        wait_ms = max(1, min(self._patience_ms(wanted), int(self._task.seconds_left * 1000)))
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
@@ -109,6 +111,17 @@ class Fetcher:
         )
         self._in_session = dict(wanted)
         return request
+
+    def _patience_ms(self, wanted: Collection[PartitionCopy]) -> int:
+        """How long the source may wait for records of these.
+
+        A partition that is left out because enough of it is queued wants its place back within moments:
+        it must not wait for a long poll over others that have nothing to give.
+        """
+        held_back = any(
+            p.leader == self._node and p not in wanted and p.wants_more for p in self._task.partitions
+        )
+        return _HELD_BACK_MS if held_back else self._task.flow.fetch_max_wait_ms
 
     async def _take(self, answer: Any, wanted: dict[PartitionCopy, Asked]) -> None:
         if answer.error_code:

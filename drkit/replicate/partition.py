@@ -119,7 +119,12 @@ class PartitionCopy:
 
     def fetchable(self, limit: int) -> bool:
         """More may be fetched without holding more than about `limit` bytes."""
-        return self.state in {State.LIVE, State.BULK} and not self.exhausted and self.queued_bytes < limit
+        return self.wants_more and self.queued_bytes < limit
+
+    @property
+    def wants_more(self) -> bool:
+        """There may be more to fetch, whatever is queued already."""
+        return self.state in {State.LIVE, State.BULK} and not self.exhausted
 
     def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
         """Queue what a fetch brought."""
