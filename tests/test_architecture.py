@@ -47,6 +47,7 @@ FOREIGN_IN_PURE = {"drkit.wire.codecs": {"cramjam", "google_crc32c", "lz4", "zst
 # Only these may load a module late, each because loading it early would cost every command.
 LATE_IMPORTS = {
     "drkit.cli.main": "commands load when they are called, so that --help needs neither Spark nor Kafka",
+    "drkit.kafka.keystores": "cryptography is an optional package, needed for PKCS #12 only",
 }
 MAX_LINES = 300
 MAX_FUNCTION_LINES = 50

@@ -15,6 +15,8 @@ from drkit.config.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.masking import MASK, is_secret
+from drkit.replicate.topic_preview import topic_plan
+from drkit.replicate.preflight import refuse_missing
 
 
 @click.group()
@@ -23,7 +25,7 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--connect", is_flag=True, help="Also connect to the clusters and compare their ids.")
+@click.option("--connect", is_flag=True, help="Also connect: compare cluster ids, ask for permissions.")
 def check(*, connect: bool) -> None:
     """Name every problem of the configuration, or say OK."""
     loaded = read(session().config)
@@ -39,9 +41,17 @@ def check(*, connect: bool) -> None:
 
 
 @config.command()
-def show() -> None:
+@click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
+def show(*, plan: bool) -> None:
     """Show every setting, its value and where it comes from; secrets stay hidden."""
-    emit(_rows(read(session().config)))
+    loaded = read(session().config)
+    if not plan:
+        emit(_rows(loaded))
+        return
+    rows = topic_plan(loaded.settings, loaded.settings.flows)
+    emit(
+        rows if rows or session().as_json else "nothing to change: the targets' topics are as they should be"
+    )
 
 
 def _connected(settings: Settings) -> list[dict[str, Any]]:
@@ -53,6 +63,7 @@ def _connected(settings: Settings) -> list[dict[str, Any]]:
     clusters = {c.alias: c for c in tried if isinstance(c, Cluster)}
     for flow in settings.flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    refuse_missing(clusters, settings.flows)
     return [
         {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)} for c in clusters.values()
     ]

@@ -121,7 +121,13 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
 
 
 def _load_pem(context: ssl.SSLContext, text: str, password: str | None) -> None:
-    # Python reads keys only from files; mkstemp gives one that nobody else can read.
+    # Python reads keys only from files: Linux has some that are nothing but memory.
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "w", encoding="utf-8") as memory:
+            memory.write(text)
+            memory.flush()
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}", None, password)
+        return
     handle, name = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

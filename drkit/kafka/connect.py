@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 import logging
 import re
@@ -44,8 +45,6 @@ def connect(settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS)
 class _Attempt:
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         self.settings = settings
-        self.servers = settings.bootstrap_servers.split(",")
-        self.security = read_security(settings)
         self.deadline = monotonic() + timeout_seconds
         self.timeout_seconds = timeout_seconds
         self.events: dict[str, str] = {}
@@ -65,7 +64,7 @@ class _Attempt:
 
     def _hopeless(self) -> bool:
         """Look at every server; True when waiting longer would change nothing."""
-        self.findings = self._look()
+        self.findings = _look(self.settings)
         self.absences += all(f.kind in ABSENT for f in self.findings)
         return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS
 
@@ -86,39 +85,57 @@ class _Attempt:
                 return answer.result()
             except KafkaException as error:
                 self._heard(error.args[0])
-        findings = self.findings or self._look()
+        findings = self.findings or _look(self.settings)
         said = self.events.get("_AUTHENTICATION")
         if said is None or all(f.kind in SETTLED for f in findings):
-            raise self._explained(findings)
-        raise NotAuthenticated(
-            f"cluster {self.settings.alias} refused the credentials",
-            where=_address(said) or self.settings.bootstrap_servers,
-            evidence=_plain(said),
-            hint=f"check user, password and mechanism in clusters.{self.settings.alias}.client",
-        )
+            raise _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
+        raise refused_credentials(self.settings, said)
 
-    def _look(self) -> list[Finding]:
-        where = f"clusters.{self.settings.alias}.client"
-        with ThreadPoolExecutor(len(self.servers)) as pool:
-            return list(pool.map(lambda server: probe(server, self.security, where), self.servers))
 
-    def _explained(self, findings: list[Finding]) -> DrkitError:
-        alias = self.settings.alias
-        # A server that answers as Kafka and still gave us nothing is the least telling of all.
-        worst = next((f for f in findings if f.kind is not Kind.KAFKA), findings[0])
-        lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
-        if worst.kind is Kind.KAFKA:
-            lines += [_plain(text) for text in self.events.values()]
-        refused = worst.kind in _NOT_AUTHENTICATED
-        kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
-        return kind(
-            f"cannot use cluster {alias}: {worst.kind.value}"
-            if worst.kind is not Kind.KAFKA
-            else f"cluster {alias} did not answer in {self.timeout_seconds:.0f} s",
-            where=worst.server,
-            evidence="\n".join(lines),
-            hint=HINTS.get(worst.kind, "check that advertised.listeners can be reached from here"),
-        )
+def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
+    """Look at every server of a cluster that could not be connected to: the error that says why.
+
+    :param timeout_seconds: how long it was tried, for the message
+    :raises ConfigError: our own certificate files do not load
+    """
+    return _explained(settings, _look(settings), [], timeout_seconds)
+
+
+def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
+    """The error for a user, password or token that a broker did not take."""
+    return NotAuthenticated(
+        f"cluster {settings.alias} refused the credentials",
+        where=_address(said) or settings.bootstrap_servers,
+        evidence=_plain(said),
+        hint=f"check user, password and mechanism in clusters.{settings.alias}.client",
+    )
+
+
+def _look(settings: ClusterSettings) -> list[Finding]:
+    where = f"clusters.{settings.alias}.client"
+    servers, security = settings.bootstrap_servers.split(","), read_security(settings)
+    with ThreadPoolExecutor(len(servers)) as pool:
+        return list(pool.map(lambda server: probe(server, security, where), servers))
+
+
+def _explained(
+    settings: ClusterSettings, findings: list[Finding], heard: Iterable[str], timeout_seconds: float
+) -> DrkitError:
+    # A server that answers as Kafka and still gave us nothing is the least telling of all.
+    worst = next((f for f in findings if f.kind is not Kind.KAFKA), findings[0])
+    lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
+    if worst.kind is Kind.KAFKA:
+        lines += [_plain(text) for text in heard]
+    refused = worst.kind in _NOT_AUTHENTICATED
+    kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
+    return kind(
+        f"cannot use cluster {settings.alias}: {worst.kind.value}"
+        if worst.kind is not Kind.KAFKA
+        else f"cluster {settings.alias} did not answer in {timeout_seconds:.0f} s",
+        where=worst.server,
+        evidence="\n".join(lines),
+        hint=HINTS.get(worst.kind, "check that advertised.listeners can be reached from here"),
+    )
 
 
 def _unusable(alias: str, error: Any) -> ConfigError:

@@ -11,16 +11,24 @@ import logging
 import time
 from typing import Any
 
-from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, UnknownBrokerIdError
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    SaslAuthenticationFailedError,
+    UnknownBrokerIdError,
+)
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable
 from drkit.kafka.client_config import raw_config
+from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.transport import Gate, WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
+_LAST_WORD_MS = 2000
+_LAST_WORDS = 8
 RawError = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
@@ -59,6 +67,7 @@ class RawCluster:
     def __init__(self, loop: EventLoop, settings: ClusterSettings, purpose: str) -> None:
         self.loop = loop
         self.alias = settings.alias
+        self._settings = settings
         self._manager = WideManager(
             loop.net,
             **{
@@ -75,17 +84,29 @@ class RawCluster:
     async def connect(self, timeout_ms: int = 15_000) -> None:
         """Find the brokers.
 
+        :raises NotAuthenticated: wrong credentials, or TLS that does not fit
         :raises ClusterUnreachable: none answered in time
         """
         try:
             await self._manager.bootstrap_async(timeout_ms)
         except KafkaError as error:
-            raise ClusterUnreachable(
-                f"cannot reach cluster {self.alias}",
-                where=self.alias,
-                evidence=repr(error),
-                hint="check bootstrap_servers and client settings with: drkit config check --connect",
-            ) from error
+            await self._last_word()
+            raise why_not(self._settings, timeout_ms / 1000) from error
+
+    async def _last_word(self) -> None:
+        """The library forgets why it could not connect: try once more, and raise what says it best."""
+        server = self._manager.cluster.bootstrap_brokers()[0].node_id
+        # It also loses an answer behind which the broker closes at once, as one does after a wrong password.
+        for _ in range(_LAST_WORDS):
+            self._manager.reset_backoff(server)
+            try:
+                await self._manager.get_connection(server, timeout_ms=_LAST_WORD_MS)
+            except SaslAuthenticationFailedError as error:
+                raise refused_credentials(self._settings, str(error.args[0])) from error
+            except KafkaTimeoutError:
+                return
+            except KafkaError:
+                await self.loop.sleep(_PAUSE_SECONDS)
 
     async def connected(self) -> None:
         """Connect unless that was done before."""

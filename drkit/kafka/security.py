@@ -9,13 +9,14 @@ from typing import Final, Literal, NoReturn, cast
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError
 from drkit.kafka.jaas import LoginModule, parse_jaas
+from drkit.kafka.keystores import Store, StoreError, is_pem, read_store
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _PEM_HINT: Final = (
-    "drkit reads PEM: export it with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
+    "check path and password; or export it as PEM with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
     " then set the .type to PEM and the .location to that file"
 )
 
@@ -86,28 +87,48 @@ def read_security(settings: ClusterSettings) -> Security:
 
 
 def _tls(client: Mapping[str, str], where: str) -> Tls:
-    for store in ("truststore", "keystore"):
-        kind = client.get(f"ssl.{store}.type", "PEM" if _pem_text(client, store) else "JKS").upper()
-        if f"ssl.{store}.location" in client and kind != "PEM":
-            _refuse(where, f"ssl.{store}.location", f"a Java {store} ({kind}) cannot be read here", _PEM_HINT)
-    keystore = client.get("ssl.keystore.location")
+    trust = _store(client, "truststore", where)
+    own = _store(client, "keystore", where)
+    keystore = None if own else client.get("ssl.keystore.location")
+    truststore = None if trust else client.get("ssl.truststore.location", client.get("ssl.ca.location"))
     return Tls(
-        ca_file=client.get("ssl.truststore.location", client.get("ssl.ca.location")),
-        ca_pem=client.get("ssl.truststore.certificates", client.get("ssl.ca.pem")),
+        ca_file=truststore,
+        ca_pem=trust.authorities
+        if trust
+        else client.get("ssl.truststore.certificates", client.get("ssl.ca.pem")),
         # Kafka's PEM keystore is one file with the key and the chain (KIP-651).
         certificate_file=keystore or client.get("ssl.certificate.location"),
-        certificate_pem=client.get("ssl.keystore.certificate.chain", client.get("ssl.certificate.pem")),
+        certificate_pem=own.chain
+        if own
+        else client.get("ssl.keystore.certificate.chain", client.get("ssl.certificate.pem")),
         key_file=keystore or client.get("ssl.key.location"),
-        key_pem=client.get("ssl.keystore.key", client.get("ssl.key.pem")),
-        key_password=client.get("ssl.key.password"),
+        key_pem=own.key if own else client.get("ssl.keystore.key", client.get("ssl.key.pem")),
+        key_password=None if own else client.get("ssl.key.password"),
         verify=client.get("enable.ssl.certificate.verification", "true").lower() != "false",
         # Java switches it off with an empty text, librdkafka with "none".
         check_hostname=client.get("ssl.endpoint.identification.algorithm", "https").lower() == "https",
     )
 
 
-def _pem_text(client: Mapping[str, str], store: str) -> bool:
-    return any(k in client for k in (f"ssl.{store}.certificates", f"ssl.{store}.certificate.chain"))
+def _store(client: Mapping[str, str], which: str, where: str) -> Store | None:
+    """The content of a Java store; None when the setting is absent, or names PEM."""
+    key = f"ssl.{which}.location"
+    path = client.get(key)
+    kind = client.get(f"ssl.{which}.type", "").upper()
+    if path is None or kind == "PEM" or (not kind and is_pem(path)):
+        return None
+    if kind not in {"", "JKS", "PKCS12"}:
+        _refuse(where, f"ssl.{which}.type", f"'{kind}' is not one of JKS, PKCS12, PEM", _PEM_HINT)
+    try:
+        found = read_store(path, client.get(f"ssl.{which}.password"), client.get("ssl.key.password"))
+    except (OSError, StoreError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        _refuse(where, key, f"the Java {which} {path} cannot be read: {said}", _PEM_HINT)
+    if which == "keystore" and not found.key:
+        _refuse(where, key, f"the Java keystore {path} holds no private key")
+    if which == "truststore" and not found.authorities:
+        _refuse(where, key, f"the Java truststore {path} holds no certificate")
+    return found
 
 
 def _sasl(client: Mapping[str, str], where: str) -> Sasl:

@@ -13,14 +13,14 @@ from typing import Self
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, Failed
 from drkit.local.broker import LocalBroker, PortTaken
 from drkit.local.jars import Progress, default_cache
 from drkit.local.link import Link
 from drkit.local.node import PROPERTIES_FILE, Runtime, prepare_broker
 from drkit.local.ports import PortReservation
 from drkit.local.runtime import find_runtime
-from drkit.local.security import Certificate, make_certificate
+from drkit.local.security import Certificate, make_certificate, make_client_certificate
 from drkit.local.spec import ADMIN, ClusterSpec, NodeAddresses, reserve_addresses
 from drkit.local.storage import format_storage, random_kafka_uuid
 
@@ -55,6 +55,7 @@ class LocalCluster:
         self._links: dict[str, Link] = {}
         self._nodes: list[NodeAddresses] = []
         self._certificate: Certificate | None = None
+        self._java = Path("java")
 
     def start(self) -> Self:
         """Start all brokers at once; returns when every one of them answers and sees all others.
@@ -79,6 +80,7 @@ class LocalCluster:
             shutil.rmtree(old)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._reserve_addresses()
+        self._java = runtime.java
         self._certificate = make_certificate(runtime.java, self.folder) if self.spec.tls else None
         java = runtime.command(self.spec)
         write = partial(prepare_broker, certificate=self._certificate)
@@ -91,6 +93,7 @@ class LocalCluster:
             self.cluster_id,
             [broker.folder / "data" for broker in self.brokers],
             self.spec.users if self.spec.sasl else {},
+            self.spec.mechanisms,
         )
         for broker, node in zip(self.brokers, self._nodes, strict=True):
             self._ports.before_listen(node.listen.values())
@@ -199,7 +202,28 @@ class LocalCluster:
                 "ssl.truststore.type": "PEM",
                 "ssl.truststore.location": str(self._certificate.authority),
             }
+        if self.spec.client_auth:
+            found |= self.certificate_properties(user)
         return found
+
+    def certificate_properties(
+        self, user: str, *, kind: str = "JKS", valid_days: tuple[int, int] = (-1, 30)
+    ) -> dict[str, str]:
+        """Client properties that name a key store with a certificate of ``user``, made on the first call.
+
+        :param kind: of the store, JKS or PKCS12
+        :param valid_days: first and last day of the certificate, counted from today
+        :raises Failed: keytool refuses, or the cluster has no TLS
+        """
+        if self._certificate is None:
+            raise Failed("a cluster without TLS has no certificates", where=f"cluster {self.spec.name}")
+        made = make_client_certificate(self._java, self._certificate, user, kind, valid_days)
+        return {
+            "ssl.keystore.type": kind,
+            "ssl.keystore.location": str(made),
+            "ssl.keystore.password": self._certificate.password,
+            "ssl.key.password": self._certificate.password,
+        }
 
     def __enter__(self) -> Self:
         return self.start()

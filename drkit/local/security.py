@@ -1,4 +1,4 @@
-"""A certificate for the brokers of one local cluster, made with the keytool of the Java that runs them."""
+"""Certificates for the brokers and clients of one local cluster, made with the keytool of their Java."""
 
 from __future__ import annotations
 
@@ -52,6 +52,30 @@ def make_certificate(java: Path, folder: Path) -> Certificate:
     extensions = ("-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c=ca:true")
     _keytool(java, *key, *extensions, *store)
     _keytool(java, "-exportcert", "-rfc", "-file", str(made.authority), *store)
+    return made
+
+
+def make_client_certificate(
+    java: Path, certificate: Certificate, name: str, kind: str, valid_days: tuple[int, int]
+) -> Path:
+    """A key store with a certificate for ``CN=name`` that the cluster's authority signed.
+
+    :param kind: JKS or PKCS12
+    :param valid_days: its first and its last day, counted from today
+    :raises Failed: keytool is missing or refuses
+    """
+    first, last = valid_days
+    alias = f"{name}-{first}-{last}-{kind}".lower()
+    made = certificate.keystore.with_name(f"{alias}.{kind.lower()}")
+    if made.exists():
+        return made
+    store = ("-keystore", str(certificate.keystore), "-storepass", _PASSWORD)
+    key = ("-alias", alias, "-keyalg", "EC", "-groupname", "secp256r1", "-dname", f"CN={name}")
+    days = ("-startdate", f"{first:+d}d", "-validity", str(last - first))
+    _keytool(java, "-genkeypair", *key, *days, "-signer", _ALIAS, *store)
+    source = ("-srckeystore", str(certificate.keystore), "-srcstorepass", _PASSWORD, "-srcalias", alias)
+    target = ("-destkeystore", str(made), "-deststorepass", _PASSWORD, "-deststoretype", kind)
+    _keytool(java, "-importkeystore", *source, *target)
     return made
 
 

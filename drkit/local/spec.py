@@ -25,10 +25,12 @@ class ClusterSpec:
 
     :param listeners: one listener with its own port per role
     :param linked: the roles whose advertised addresses go through a :class:`drkit.local.link.Link`
-    :param sasl: PLAIN and SCRAM-SHA-512 on every role's listener, for the ``users`` (name to password)
+    :param sasl: the ``mechanisms`` on every role's listener, for the ``users`` (name to password)
+    :param mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER with unsigned tokens
     :param tls: TLS on every role's listener, certificates of an authority made for this cluster
-    :param authorizer: ACLs are enforced. With SASL ``admin`` is the super user and the rest is locked;
-        without, everybody is ANONYMOUS and everything without an ACL is open
+    :param client_auth: with TLS, clients show a certificate of that authority; its CN is their name
+    :param authorizer: ACLs are enforced. With SASL or client certificates ``admin`` is the super user and the
+        rest is locked; without, everybody is ANONYMOUS and everything without an ACL is open
     :param properties: broker properties that win over ours
     :param heap: the largest heap of a broker, as for ``-Xmx``
     :param jvm: more flags for the JVM; ``-XX:TieredStopAtLevel=4`` trades a slower start for a faster broker
@@ -39,7 +41,9 @@ class ClusterSpec:
     listeners: tuple[str, ...] = ("CLIENT", "REPLICATION", "PROBE")
     linked: tuple[str, ...] = ()
     sasl: bool = False
+    mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-512")
     tls: bool = False
+    client_auth: bool = False
     authorizer: bool = False
     users: Mapping[str, str] = field(
         default_factory=lambda: {ADMIN: "admin-password", "drkit": "drkit-password", "app": "app-password"}
@@ -143,16 +147,20 @@ def _small_and_quick(brokers: int) -> dict[str, str]:
 
 def _sasl(spec: ClusterSpec) -> dict[str, str]:
     plain = " ".join(f'user_{user}="{password}"' for user, password in spec.users.items())
+    modules = {
+        "PLAIN": f"plain.PlainLoginModule required {plain};",
+        "SCRAM-SHA-256": "scram.ScramLoginModule required;",
+        "SCRAM-SHA-512": "scram.ScramLoginModule required;",
+        # The broker logs in to itself too; Kafka's own default is to take tokens without a signature.
+        "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+    }
     found = {}
     for name in spec.listeners:
         prefix = f"listener.name.{name.lower()}."
-        found[prefix + "sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-512"
-        found[prefix + "plain.sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.plain.PlainLoginModule required {plain};"
-        )
-        found[prefix + "scram-sha-512.sasl.jaas.config"] = (
-            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        )
+        found[prefix + "sasl.enabled.mechanisms"] = ",".join(spec.mechanisms)
+        for each in spec.mechanisms:
+            module = f"org.apache.kafka.common.security.{modules[each]}"
+            found[f"{prefix}{each.lower()}.sasl.jaas.config"] = module
     return found
 
 
@@ -164,12 +172,18 @@ def _tls(spec: ClusterSpec, certificate: Certificate) -> dict[str, str]:
         found[prefix + "keystore.location"] = str(certificate.keystore)
         found[prefix + "keystore.password"] = certificate.password
         found[prefix + "key.password"] = certificate.password
+        if spec.client_auth:
+            found[prefix + "client.auth"] = "required"
+            found[prefix + "truststore.type"] = "PEM"
+            found[prefix + "truststore.location"] = str(certificate.authority)
+    if spec.client_auth:
+        found["ssl.principal.mapping.rules"] = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
     return found
 
 
 def _authorizer(spec: ClusterSpec) -> dict[str, str]:
     found = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    if spec.sasl:
+    if spec.sasl or spec.client_auth:
         # ANONYMOUS is who comes in through INTERNAL and CONTROLLER: the brokers themselves.
         return found | {"super.users": f"User:ANONYMOUS;User:{ADMIN}"}
     return found | {"allow.everyone.if.no.acl.found": "true"}

@@ -29,6 +29,7 @@ def format_storage(
     cluster_id: str,
     folders: Sequence[Path],
     scram_users: Mapping[str, str],
+    mechanisms: Sequence[str] = ("SCRAM-SHA-512",),
 ) -> None:
     """Format ``folders``, the data folder of node 0, 1, ...; ``properties`` are those of node 0.
 
@@ -38,8 +39,9 @@ def format_storage(
     :raises Failed: the tool refused; its words are the evidence
     """
     command = [*java, _TOOL, "format", "--cluster-id", cluster_id, "--config", str(properties)]
-    for user, password in scram_users.items():
-        command += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={password}]"]
+    for mechanism in (m for m in mechanisms if m.startswith("SCRAM-")):
+        for user, password in scram_users.items():
+            command += ["--add-scram", f"{mechanism}=[name={user},password={password}]"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:

@@ -112,7 +112,7 @@ def test_jaas_for_kerberos():
         ({"security_protocol": "SSL", "ssl_truststore_location": "/a.jks"}, "Java truststore"),
         (
             {"security_protocol": "SSL", "ssl_keystore_location": "/a", "ssl_keystore_type": "PKCS12"},
-            "PKCS12",
+            "Java keystore /a cannot be read: No such file",
         ),
         ({"request_timeout_ms": "soon"}, "not a whole number"),
         (
