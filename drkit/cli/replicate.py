@@ -14,8 +14,9 @@ from drkit import observe
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.config import load
-from drkit.replicate.run import Options, dry_run
+from drkit.replicate.run import Options
 from drkit.replicate.run import replicate as run_flows
+from drkit.replicate.topic_preview import dry_run
 
 _HARD = 130
 

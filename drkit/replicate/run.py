@@ -11,14 +11,13 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import broker_config, describe_topics
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import choose_master, spark_session
-from drkit.replicate.state_topic import StateTopic, topic_name
 from drkit.replicate.supervisor import supervise
-from drkit.replicate.topic_sync import TopicSync
+from drkit.replicate.topic_preview import check
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -39,35 +38,6 @@ class Answer(NamedTuple):
 
     flows: list[dict[str, Any]]
     exit_code: int
-
-
-def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
-    """Connect to every cluster of the flows before anything is started.
-
-    :raises DrkitError: unreachable, not authenticated, or two aliases that are one cluster
-    """
-    aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
-    clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
-    for flow in flows:
-        refuse_same_cluster(clusters[flow.source], clusters[flow.target])
-    return clusters
-
-
-def dry_run(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
-    """What would be done with each topic, without doing it."""
-    clusters = check(settings, flows)
-    rows = []
-    for flow in flows:
-        source, target = clusters[flow.source], clusters[flow.target]
-        with StateTopic(target.settings, flow.source) as state:
-            if describe_topics(target, [topic_name(flow.source)]):
-                state.load()
-            found = TopicSync(source, target, flow, state, effects=False).look()
-        for topic in sorted(set(found.actions) | set(found.left_out)):
-            action = "leave out" if topic in found.left_out else found.actions[topic]
-            reason = found.left_out.get(topic, "")
-            rows.append({"flow": flow.name, "topic": topic, "action": action, "reason": reason})
-    return rows
 
 
 def replicate(

@@ -1,38 +1,27 @@
-"""What becomes of a topic: copy, create first, or leave out; and the settings of a passive topic. Pure."""
+"""What becomes of a topic: copy, create first, or leave out; and what is kept about it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
+from drkit.topology.topic_configs import PASSIVE
+from drkit.topology.topic_plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteConfig,
+    DeleteTopic,
+    SetConfig,
+)
 
-WIDEST: Final = str((1 << 63) - 1)
-MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-# The broker would overwrite the times of records with its own, or refuse old ones.
-_PASSIVE: Final = {
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": WIDEST,
-    "message.timestamp.after.max.ms": WIDEST,
-}
-# They describe brokers or storage of one cluster, not the topic's content.
-_NOT_CARRIED: Final = frozenset({
-    "follower.replication.throttled.replicas",
-    "leader.replication.throttled.replicas",
-    "local.retention.bytes",
-    "local.retention.ms",
-    "message.timestamp.difference.max.ms",
-    "remote.log.copy.disable",
-    "remote.log.delete.on.disable",
-    "remote.storage.enable",
-    "unclean.leader.election.enable",
-})  # fmt: skip
+Configs = dict[str, ConfigValue]
 
 
 class Action(Enum):
@@ -58,6 +47,15 @@ class Decision(NamedTuple):
         return f"{self.old_id}>{self.new_id}"
 
 
+class Pair(NamedTuple):
+    """A source topic, its settings, and its copy if there is one."""
+
+    source: Topic
+    configs: Configs
+    target_name: str
+    target: Topic | None
+
+
 class CopiedTopic(NamedTuple):
     """A topic with everything a lease says about it."""
 
@@ -76,7 +74,9 @@ class Round:
     left_out: dict[str, str] = field(default_factory=dict)
     """Source topic → why it is not copied."""
     actions: dict[str, str] = field(default_factory=dict)
-    """Source topic → what was done (or, in a dry run, would be done) besides copying."""
+    """Source topic → what was done (or, in a dry run, would be done) besides copying, in one line."""
+    changes: list[Change] = field(default_factory=list)
+    """The changes that were made on the target (or, in a dry run, would be), in their order."""
 
 
 def decide(
@@ -118,40 +118,53 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
     return wanted
 
 
-def passive_configs(source: Mapping[str, ConfigValue], replicas: int) -> dict[str, str]:
-    """Settings of a topic to create: those set explicitly on the source, made fit to receive copies.
+def role_key(topic: str) -> str:
+    """Key in the flow's state of what a failover made of a topic's copy; absent: it is passive."""
+    return f"role/{topic}"
 
-    :param replicas: of the new topic; never are more demanded in sync than exist
+
+def is_promoted(role: Mapping[str, Any] | None) -> bool:
+    """Whether producers own the copy: then nothing here may change it any more."""
+    return role is not None and role.get("role") == "promoted"
+
+
+def configs_key(topic: str) -> str:
+    """Key in the flow's state of the settings that the source had when they were last compared.
+
+    The source may be gone when its settings are to return to a promoted topic.
     """
-    found = {
-        name: setting.value
-        for name, setting in source.items()
-        if setting.is_set_on_topic and setting.value is not None and name not in _NOT_CARRIED
-    }
-    if MIN_INSYNC_REPLICAS in found and replicas != BROKER_DEFAULT:
-        found[MIN_INSYNC_REPLICAS] = str(min(int(found[MIN_INSYNC_REPLICAS]), replicas))
-    return {**found, **_PASSIVE, MAX_MESSAGE_BYTES: str(max_message_bytes(source))}
+    return f"configs/{topic}"
 
 
-def needed_changes(
-    source: Mapping[str, ConfigValue], target: Mapping[str, ConfigValue]
-) -> dict[str, str | None]:
-    """What must change on an existing target topic before records can be appended unchanged."""
-    changes: dict[str, str | None] = {
-        name: value for name, value in _PASSIVE.items() if name in target and target[name].value != value
-    }
-    if max_message_bytes(target) < max_message_bytes(source):
-        changes[MAX_MESSAGE_BYTES] = str(max_message_bytes(source))
-    return changes
+def drifted(
+    changes: Iterable[Change], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
+) -> list[str]:
+    """The settings among these changes that somebody changed on the target: the source's are as before.
+
+    :param followed: the source's settings now
+    :param recorded: those of the last comparison; None when there was none
+    """
+    if recorded is None:
+        return []
+    settings = [c.setting for c in changes if isinstance(c, SetConfig | DeleteConfig)]
+    return [s for s in settings if s in PASSIVE or followed.get(s) == recorded.get(s)]
 
 
-def max_message_bytes(configs: Mapping[str, ConfigValue]) -> int:
-    """The largest batch in bytes, set or inherited."""
-    setting = configs.get(MAX_MESSAGE_BYTES)
-    return int(setting.value) if setting is not None and setting.value is not None else 1_048_588
-
-
-def is_compacted(configs: Mapping[str, ConfigValue]) -> bool:
-    """Whether the topic is compacted (perhaps besides being trimmed)."""
-    setting = configs.get("cleanup.policy")
-    return setting is not None and "compact" in (setting.value or "")
+def in_short(changes: Iterable[Change]) -> str:
+    """The changes of one topic in one line."""
+    found, written, deleted = [], [], []
+    for change in changes:
+        match change:
+            case CreateTopic(partitions=partitions, replicas=replicas):
+                found.append(f"create with {partitions} partitions, {replicas} replicas")
+            case AddPartitions(before=before, after=after):
+                found.append(f"grow from {before} to {after} partitions")
+            case SetConfig(setting=name):
+                written.append(name)
+            case DeleteConfig(setting=name):
+                deleted.append(name)
+            case DeleteTopic(topic=topic):
+                found.append(f"delete {topic}")
+    found += ["set " + ", ".join(sorted(written))] if written else []
+    found += ["set to default " + ", ".join(sorted(deleted))] if deleted else []
+    return "; ".join(found)

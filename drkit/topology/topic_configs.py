@@ -114,8 +114,8 @@ class ConfigRules:
     def followed(self, source: Mapping[str, Setting]) -> dict[str, str | None]:
         """The settings that follow the source: to a value, or with None back to the target's default.
 
-        MM2 does the same (KIP-545, KIP-894), but leaves alone what the source has from its server.properties:
-        a retention taken back there would stay on the target. With ``use.defaults.from=source`` so does drkit.
+        MM2 does the same (KIP-894), but leaves alone what the source has from its server.properties, as drkit
+        does with ``use.defaults.from=source``: a retention taken back there would stay on the target.
         """
         found: dict[str, str | None] = {}
         for name, setting in source.items():

@@ -1,0 +1,105 @@
+"""Applies a topic plan to the target, step by step, and tells every change that was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_partitions, create_topics, delete_topics
+from drkit.replicate.topic_events import TopicEvents
+from drkit.topology.topic_plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteConfig,
+    DeleteTopic,
+    SetConfig,
+    Step,
+)
+
+_CONFIG_STEPS: Final = frozenset({Step.WIDEN, Step.REST})
+
+
+class Applied(NamedTuple):
+    """What was done, and target topic → why it cannot be copied to."""
+
+    done: list[Change]
+    failed: dict[str, DrkitError]
+
+
+class TopicApply:
+    """Makes the changes of a plan; one that fails stops only its own topic."""
+
+    def __init__(self, target: Cluster, events: TopicEvents) -> None:
+        self._target = target
+        self._events = events
+
+    def apply(self, changes: Sequence[Change], sources: Mapping[str, str]) -> Applied:
+        """Make the changes in their order.
+
+        :param sources: target topic → source topic, by which events are told
+        """
+        applied = Applied([], {})
+        for step in Step:
+            these = [c for c in changes if c.step is step and c.topic not in applied.failed]
+            refused = self._make(these) if these else {}
+            for change in these:
+                if change.topic not in refused:
+                    applied.done.append(change)
+                    self._tell(change, sources[change.topic])
+            if step in _CONFIG_STEPS:
+                # Records arrive unchanged without these: a target that refuses one is named and used.
+                self._name_refused(these, refused, sources)
+            else:
+                applied.failed.update(refused)
+        return applied
+
+    def _make(self, changes: Sequence[Change]) -> dict[str, DrkitError]:
+        plans = [
+            TopicPlan(c.topic, c.partitions, c.replicas, {n: w.value or "" for n, w in c.configs.items()})
+            for c in changes
+            if isinstance(c, CreateTopic)
+        ]
+        totals = {c.topic: c.after for c in changes if isinstance(c, AddPartitions)}
+        settings: dict[str, dict[str, str | None]] = {}
+        for change in changes:
+            if isinstance(change, SetConfig):
+                settings.setdefault(change.topic, {})[change.setting] = change.after
+            elif isinstance(change, DeleteConfig):
+                settings.setdefault(change.topic, {})[change.setting] = None
+        return {
+            **create_topics(self._target, plans),
+            **create_partitions(self._target, totals),
+            **alter_topic_configs(self._target, settings),
+            **delete_topics(self._target, [c.topic for c in changes if isinstance(c, DeleteTopic)]),
+        }
+
+    def _tell(self, change: Change, source: str) -> None:
+        tell = self._events
+        if isinstance(change, CreateTopic):
+            tell.done("topic_created", change.topic, partitions=change.partitions, replicas=change.replicas,
+                      configs={n: w.value for n, w in change.configs.items()})  # fmt: skip
+        elif isinstance(change, AddPartitions):
+            tell.once("target_grown", source, str(change.after),
+                      from_partitions=change.before, to_partitions=change.after)  # fmt: skip
+        elif isinstance(change, (SetConfig, DeleteConfig)):
+            row = next(change.rows())
+            tell.done("config_changed", source, target=change.topic, setting=change.setting,
+                      before=row.before, after=row.after, why=change.why)  # fmt: skip
+        elif isinstance(change, DeleteTopic):
+            tell.written("topic_deleted", source, level="warning", target=change.topic,
+                         target_id=change.topic_id, why=change.why)  # fmt: skip
+
+    def _name_refused(
+        self, changes: Sequence[Change], refused: Mapping[str, DrkitError], sources: Mapping[str, str]
+    ) -> None:
+        for topic, error in refused.items():
+            settings = [
+                c.setting for c in changes if c.topic == topic and isinstance(c, SetConfig | DeleteConfig)
+            ]
+            self._events.once("config_refused", sources[topic], f"{settings} {error.evidence}", level="error",
+                              target=topic, settings=settings, evidence=error.evidence,
+                              hint=error.hint or "name settings to leave alone in config_properties_exclude",
+                              )  # fmt: skip

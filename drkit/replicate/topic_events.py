@@ -1,0 +1,53 @@
+"""What happens to topics, told to the log and written where `drkit status` finds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drkit import observe
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError
+from drkit.observe import Level
+from drkit.replicate.state_topic import StateTopic
+
+
+class TopicEvents:
+    """The events of one flow's topics.
+
+    :param effects: False: nothing is written
+    """
+
+    def __init__(self, flow: FlowSettings, state: StateTopic, *, effects: bool) -> None:
+        self._flow = flow
+        self._state = state
+        self._effects = effects
+        self._told: set[tuple[str, str, str]] = set()
+
+    def once(self, kind: str, topic: str, identity: str, *, level: Level = "info", **fields: Any) -> None:
+        """Say a finding once per run, and write it once.
+
+        :param identity: tells this finding from a later one of the same kind
+        """
+        if (kind, topic, identity) in self._told:
+            return
+        self._told.add((kind, topic, identity))
+        observe.event(kind, level=level, flow=self._flow.name, topic=topic, **fields)
+        written = self._state.values.get(f"event/{kind}/{topic}/-1")
+        if self._effects and (written is None or written.get("identity") != identity):
+            self._state.emit(kind, topic, flow=self._flow.name, identity=identity, **fields)
+
+    def done(self, kind: str, topic: str, **fields: Any) -> None:
+        """Log something that was done."""
+        observe.event(kind, flow=self._flow.name, topic=topic, **fields)
+
+    def written(self, kind: str, topic: str, *, level: Level, **fields: Any) -> None:
+        """Log and write something every time it happens."""
+        observe.event(kind, level=level, flow=self._flow.name, topic=topic, **fields)
+        self._state.emit(kind, topic, flow=self._flow.name, **fields)
+
+    def left_out(self, topic: str, error: DrkitError) -> str:
+        """A topic is not copied; returns the reason in one line."""
+        reason = f"{error.what} ({error.evidence})" if error.evidence else error.what
+        self.once("topic_left_out", topic, reason, level="error",
+                  reason=error.what, evidence=error.evidence, hint=error.hint)  # fmt: skip
+        return reason

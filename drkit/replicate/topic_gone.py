@@ -1,0 +1,93 @@
+"""Topics that were copied and are no longer on the source: named, and with ``mirror`` deleted too.
+
+A source that does not answer, or no longer shows a topic to us, must never look like a deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from drkit.config import FlowSettings
+from drkit.kafka.admin import CALL_SECONDS, Cluster
+from drkit.kafka.topics import describe_topics
+from drkit.replicate.state_topic import StateTopic, topic_key
+from drkit.replicate.topic_ask import one_by_one
+from drkit.replicate.topic_events import TopicEvents
+from drkit.replicate.topic_rules import Round, role_key
+from drkit.topology.topic_plan import DeleteTopic
+
+GONE_ROUNDS: Final = 2
+"""So many looks in a row must find a topic deleted before its copy is."""
+
+
+class SourceGone:
+    """Watches for topics that disappear from the source."""
+
+    def __init__(
+        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
+        self._rounds: dict[str, int] = {}
+
+    def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
+        """Name what is missing; returns what is to be deleted on the target, by source topic.
+
+        :param listed: the topics that the source shows
+        :param rounds: so many looks in a row must agree
+        """
+        missing = self._missing(done, listed)
+        for name, entry in missing.items():
+            done.left_out[name] = "source_deleted: no longer listed on the source"
+            old_id = entry["source_id"]
+            self._events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
+                              policy=self._flow.on_source_deleted,
+                              reason="deleted, or no permission to see it")  # fmt: skip
+        if self._flow.on_source_deleted != "mirror":
+            return {}
+        deleted = self._surely_deleted(missing)
+        self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
+        return self._ours({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+
+    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, Mapping[str, Any]]:
+        prefix = topic_key("")
+        found: dict[str, Mapping[str, Any]] = {}
+        for key, entry in list(self._state.values.items()):
+            name = key.removeprefix(prefix)
+            seen = name in listed or name in done.left_out
+            if key.startswith(prefix) and not seen and self._flow.copies(name):
+                found[name] = entry
+        return found
+
+    def _surely_deleted(self, missing: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Those of which the source itself says that there is no such topic.
+
+        Asked by name, a broker answers UNKNOWN_TOPIC_OR_PARTITION only to who may see the topic; all others
+        hear TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
+        """
+        if not missing:
+            return []
+        asked = self._source.call(
+            "describe the cluster", self._source.admin.describe_cluster, request_timeout=CALL_SECONDS
+        )
+        cluster_id = self._source.wait(asked, "describe the cluster").cluster_id
+        found, refused = one_by_one(describe_topics, self._source, missing)
+        return [
+            name
+            for name, entry in missing.items()
+            if name not in found and name not in refused and entry.get("source_cluster") == cluster_id
+        ]
+
+    def _ours(self, deleted: Mapping[str, Mapping[str, Any]]) -> dict[str, DeleteTopic]:
+        """Those whose copy is the very topic that we wrote, and that nobody promoted."""
+        passive = {n: e for n, e in deleted.items() if role_key(n) not in self._state.values}
+        here, _ = one_by_one(describe_topics, self._target, (e["target"] for e in passive.values()))
+        return {
+            name: DeleteTopic(entry["target"], "deleted on the source", entry["target_id"])
+            for name, entry in passive.items()
+            if entry["target"] in here and str(here[entry["target"]].topic_id) == entry["target_id"]
+        }

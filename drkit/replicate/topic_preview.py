@@ -1,0 +1,61 @@
+"""What would be done with the topics of some flows, without doing it. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from drkit.config import FlowSettings, Settings
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.kafka.topics import describe_topics
+from drkit.replicate.state_topic import StateTopic, topic_name
+from drkit.replicate.topic_rules import Round
+from drkit.replicate.topic_sync import TopicSync
+from drkit.topology.topic_plan import Row
+
+
+def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
+    """Connect to every cluster of the flows before anything is started.
+
+    :raises DrkitError: unreachable, not authenticated, or two aliases that are one cluster
+    """
+    aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
+    clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
+    for flow in flows:
+        refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    return clusters
+
+
+def dry_run(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
+    """One row for each topic: what would be done with it, and why not."""
+    rows = []
+    for flow, found in _looks(settings, flows):
+        for topic in sorted(set(found.actions) | set(found.left_out)):
+            action = found.actions.get(topic, "leave out")
+            reason = found.left_out.get(topic, "")
+            rows.append({"flow": flow.name, "topic": topic, "action": action, "reason": reason})
+    return rows
+
+
+def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
+    """One row for each change of a target topic, in the order of the changes; then the topics left out."""
+    rows: list[dict[str, Any]] = []
+    for flow, found in _looks(settings, flows):
+        told = [row for change in found.changes for row in change.rows()]
+        told += [Row(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
+        for topic, what, setting, before, after, why in told:
+            rows.append({
+                "flow": flow.name, "topic": topic, "what": what, "setting": setting,
+                "from": before, "to": after, "why": why,
+            })  # fmt: skip
+    return rows
+
+
+def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[FlowSettings, Round]]:
+    clusters = check(settings, flows)
+    for flow in flows:
+        source, target = clusters[flow.source], clusters[flow.target]
+        with StateTopic(target.settings, flow.source) as state:
+            if describe_topics(target, [topic_name(flow.source)]):
+                state.load()
+            yield flow, TopicSync(source, target, flow, state, effects=False).look()

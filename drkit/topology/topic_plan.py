@@ -1,0 +1,222 @@
+"""From wanted and actual topics of a target to the ordered changes between them. Pure.
+
+The order: room before data, data's protection before what could remove it, removal last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from drkit.topology.topic_configs import Setting, Want
+
+_UNLIMITED: Final = -1
+# Where more keeps more records: such growth comes before everything that could remove some.
+_KEEPS_RECORDS: Final = frozenset({"delete.retention.ms", "retention.bytes", "retention.ms"})
+DEFAULT: Final = "default"
+"""How a plan calls a value that the target's brokers decide."""
+
+
+class Step(IntEnum):
+    """When a change is made: all of one step before any of the next."""
+
+    CREATE = 0
+    GROW = 1
+    NEEDED = 2
+    WIDEN = 3
+    REST = 4
+    DELETE = 5
+
+
+class Row(NamedTuple):
+    """A change in words: for tables and JSON."""
+
+    topic: str
+    what: str
+    setting: str
+    before: str | None
+    after: str | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of one target topic."""
+
+    topic: str
+    why: str
+
+    @property
+    def step(self) -> Step:
+        """When."""
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[Row]:
+        """The change in words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CreateTopic(Change):
+    """Create a topic; the settings of ``configs`` stand on it from the start."""
+
+    partitions: int
+    replicas: int
+    configs: Mapping[str, Want]
+
+    @property
+    def step(self) -> Step:
+        """First."""
+        return Step.CREATE
+
+    def rows(self) -> Iterator[Row]:
+        """The topic, then each of its settings."""
+        replicas = "default" if self.replicas < 0 else str(self.replicas)
+        size = f"{self.partitions} partitions, {replicas} replicas"
+        yield Row(self.topic, "create topic", "", None, size, self.why)
+        for name, want in sorted(self.configs.items()):
+            yield Row(self.topic, "with config", name, None, want.value, want.why)
+
+
+@dataclass(frozen=True)
+class AddPartitions(Change):
+    """Give a topic more partitions."""
+
+    before: int
+    after: int
+
+    @property
+    def step(self) -> Step:
+        """Behind new topics."""
+        return Step.GROW
+
+    def rows(self) -> Iterator[Row]:
+        """One row."""
+        yield Row(self.topic, "add partitions", "", str(self.before), str(self.after), self.why)
+
+
+@dataclass(frozen=True)
+class SetConfig(Change):
+    """Set one setting on the topic."""
+
+    setting: str
+    before: str | None
+    after: str
+    needed: bool = False
+
+    @property
+    def step(self) -> Step:
+        """Needed ones first, then what keeps more records, then the rest."""
+        if self.needed:
+            return Step.NEEDED
+        return Step.WIDEN if _keeps_more(self.setting, self.before, self.after) else Step.REST
+
+    def rows(self) -> Iterator[Row]:
+        """One row."""
+        yield Row(self.topic, "set config", self.setting, self.before, self.after, self.why)
+
+
+@dataclass(frozen=True)
+class DeleteConfig(Change):
+    """Take one setting off the topic, so that the target's brokers decide."""
+
+    setting: str
+    before: str | None
+
+    @property
+    def step(self) -> Step:
+        """What the brokers' value is nobody knows here: it may remove records."""
+        return Step.REST
+
+    def rows(self) -> Iterator[Row]:
+        """One row."""
+        yield Row(self.topic, "delete config", self.setting, self.before, DEFAULT, self.why)
+
+
+@dataclass(frozen=True)
+class DeleteTopic(Change):
+    """Delete a topic whose source is gone."""
+
+    topic_id: str
+
+    @property
+    def step(self) -> Step:
+        """Last."""
+        return Step.DELETE
+
+    def rows(self) -> Iterator[Row]:
+        """One row."""
+        yield Row(self.topic, "delete topic", "", self.topic_id, None, self.why)
+
+
+class WantedTopic(NamedTuple):
+    """A target topic as it is to be; settings not named stay as they are."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, Want]
+    why: str = "not on the target yet"
+
+
+class ActualTopic(NamedTuple):
+    """A target topic as it is: its number of partitions and all of its settings, set or inherited."""
+
+    partitions: int
+    configs: Mapping[str, Setting]
+
+
+def plan(
+    wanted: Iterable[WantedTopic], actual: Mapping[str, ActualTopic], gone: Iterable[DeleteTopic] = ()
+) -> tuple[Change, ...]:
+    """The changes that make the actual topics as wanted, in the order in which they are to be made.
+
+    Partitions are never removed: Kafka cannot.
+
+    :param gone: topics to delete
+    """
+    changes: list[Change] = [*gone]
+    for topic in wanted:
+        here = actual.get(topic.topic)
+        if here is None:
+            explicit = {n: w for n, w in topic.configs.items() if w.value is not None and w.explicit}
+            changes.append(CreateTopic(topic.topic, topic.why, topic.partitions, topic.replicas, explicit))
+            continue
+        if here.partitions < topic.partitions:
+            why = "the source has more"
+            changes.append(AddPartitions(topic.topic, why, here.partitions, topic.partitions))
+        changes += _config_changes(topic, here.configs)
+    return tuple(sorted(changes, key=_order))
+
+
+def _order(change: Change) -> tuple[int, str, str]:
+    return change.step, change.topic, getattr(change, "setting", "")
+
+
+def _config_changes(topic: WantedTopic, here: Mapping[str, Setting]) -> Iterator[Change]:
+    for name, want in topic.configs.items():
+        setting = here.get(name)
+        if setting is None:
+            continue  # the target's Kafka does not know it
+        if want.value is None:
+            if setting.is_set_on_topic:
+                yield DeleteConfig(topic.topic, want.why, name, setting.value)
+        elif not is_met(want, setting):
+            yield SetConfig(topic.topic, want.why, name, setting.value, want.value, want.needed)
+
+
+def is_met(want: Want, setting: Setting) -> bool:
+    """Whether nothing needs to change."""
+    if want.value is None:
+        return not setting.is_set_on_topic
+    if want.at_least and setting.value is not None and int(setting.value) > int(want.value):
+        return True
+    return setting.value == want.value and (setting.is_set_on_topic or not want.explicit)
+
+
+def _keeps_more(name: str, before: str | None, after: str) -> bool:
+    if name not in _KEEPS_RECORDS or before is None:
+        return False
+    return before != str(_UNLIMITED) and (after == str(_UNLIMITED) or int(after) > int(before))
