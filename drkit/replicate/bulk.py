@@ -7,6 +7,7 @@ with the data: a crash leaves an aborted range, a hole on the target, and nothin
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kafka.future import Future
@@ -23,6 +24,7 @@ from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.mapstore import encode_batch
 from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.producer_ids import bulk_record
 from drkit.wire import Chunk, stamp
 
 _IDLE_SECONDS = 0.5
@@ -55,12 +57,16 @@ class BulkAppender:
         self._sent: list[Sent] = []
         self._requests: list[Any] = []
         self._broken = False
+        self._recorded: set[int] = set()
         self.busy = False
 
     async def run(self) -> None:
         """Copy in transactions until the epoch ends."""
         task = self._task
         while not task.ending:
+            if not self._broken and not await self._known():
+                await task.changed.wait(_IDLE_SECONDS)
+                continue
             self._admit()
             if not self._broken and not any(self._ready(p) for p in self._partitions):
                 self._leave()
@@ -85,6 +91,24 @@ class BulkAppender:
             finally:
                 self.busy = False
                 task.changed.set()
+
+    async def _known(self) -> bool:
+        """Whether we may write with the id that the bucket has now.
+
+        After some 32,000 takings of a bucket, or a week without one, its transactional id gets another
+        producer id. A flow in the other direction must know it first: the driver sees to that.
+        """
+        identity, allowed = self._transactions.identity, self._task.lease.bulk_producer_ids
+        if allowed is None or identity.id in allowed:
+            return True
+        if identity.id not in self._recorded:
+            key, value = bulk_record(identity.id, self._bucket)
+            try:
+                await self._task.write_state(key, json.dumps(value))
+            except Failed:
+                return False
+            self._recorded.add(identity.id)
+        return False
 
     def _admit(self) -> None:
         """Move partitions whose next chunk is old, once their live pipeline is empty."""

@@ -206,9 +206,10 @@ class TaskContext:
             **fields,
         }
         key = f"event/{kind}/{p.source.topic}/{p.source.partition}"
-        self.loop.spawn(self._write_state, key, json.dumps(body))
+        self.loop.spawn(self.write_state, key, json.dumps(body))
 
-    async def _write_state(self, key: str, value: str) -> None:
+    async def write_state(self, key: str, value: str) -> None:
+        """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
         record = Record(0, wall_ms(), key.encode(), value.encode(), ())
         await self.append_internal(self.lease.state_topic, 0, encode([record], 0))
 

@@ -35,6 +35,9 @@ class Epochs:
             self._seconds = min(FIRST_EPOCH_SECONDS, frame.epoch_seconds)
         self._placed: dict[PartitionLease, int] = {}
         self._plan = Plan(0, hold=False)
+        self._skips = frame.skip_producer_ids
+        self._busy = False
+        """Tasks of an older plan may be at work."""
         self._lock = threading.Lock()
         self._plan.write(file)
 
@@ -52,6 +55,23 @@ class Epochs:
     def leases(self) -> list[PartitionLease]:
         """What is being copied."""
         return [p for lease in self._plan.leases for p in lease.partitions]
+
+    @property
+    def skips(self) -> tuple[int, ...]:
+        """Producers that every running task leaves out."""
+        return self._skips
+
+    def reframe(self, *, skip: tuple[int, ...], bulk: tuple[int, ...]) -> bool:
+        """Take whom tasks leave out and with which bulk ids they write; True when running ones must end."""
+        with self._lock:
+            if (skip, bulk) == (self._frame.skip_producer_ids, self._frame.bulk_producer_ids):
+                return False
+            self._frame = replace(self._frame, skip_producer_ids=skip, bulk_producer_ids=bulk)
+            if not self._busy:
+                self._skips = skip
+                return False
+            self._write()
+            return True
 
     def update(self, placed: Iterable[Placed]) -> bool:
         """Take what is to be copied from now on; True when running tasks must end for it.
@@ -78,6 +98,9 @@ class Epochs:
                         seconds=report["seconds"],
                     )
             self._seconds = self._frame.epoch_seconds
+            # The plan that the next tasks get is written together with the frame.
+            self._skips = self._frame.skip_producer_ids
+            self._busy = bool(self._plan.leases)
             if last:
                 self._hold()
             elif not self._plan.hold:
@@ -102,9 +125,10 @@ class Epochs:
         )
         if _work(leases) != _work(self._plan.leases):
             self._plan = Plan(version, hold=self._plan.hold, leases=leases)
+            self._busy = self._busy or bool(leases)
             self._plan.write(self._file)
 
 
 def _work(leases: Iterable[TaskLease]) -> list[Any]:
     """What tasks do, whatever the plan's number."""
-    return [(x.task, x.epoch_seconds, x.partitions) for x in leases]
+    return [(x.task, x.epoch_seconds, x.partitions, x.skip_producer_ids, x.bulk_producer_ids) for x in leases]

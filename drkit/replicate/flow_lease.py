@@ -108,7 +108,7 @@ class FlowLease:
 
     def _outlive(self, holder: Value, cancelled: Callable[[], bool]) -> None:
         """Return when the holder is gone; refuse when it lives."""
-        alive = _lives_here(holder)
+        alive = lives_here(holder)
         if alive is False:
             return
         if alive:
@@ -216,7 +216,7 @@ def _this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": pid, "space": _pid_space(), "born": _birth(pid)}
 
 
-def _lives_here(holder: Value) -> bool | None:
+def lives_here(holder: Value) -> bool | None:
     """Whether the holder is a living process of this machine; None when it is not for us to see."""
     if holder.get("host") != socket.gethostname() or holder.get("space") != _pid_space():
         return None

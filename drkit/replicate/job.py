@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 import shutil
@@ -17,29 +17,29 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ConfigError, DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import broker_config, list_offsets
+from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore, state_topic
+from drkit.replicate import state_topic
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.flow_lease import FlowLease
-from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.planner import Placed, Rates, bucket_of
-from drkit.replicate.producer_ids import own_ids, reverse_ids
+from drkit.replicate.frame import GRACE_SECONDS, task_frame
+from drkit.replicate.lease import PartitionLease
+from drkit.replicate.opposite import OppositeFlows
+from drkit.replicate.planner import Placed, Rates, placed_of
+from drkit.replicate.producer_ids import on_record, own_ids
 from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import is_transient
-from drkit.replicate.topic_rules import CopiedTopic, Round
+from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
 
-GRACE_SECONDS: Final = 15.0
 _WATCH_SECONDS: Final = 0.1
+_OPPOSITE_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 1.5
 _GOODBYE_SECONDS: Final = 0.5
-_EXPIRATION: Final = "producer.id.expiration.ms"
-_LEASE_SHARE: Final = 4
-"""Live mode ends at this fraction of the time after which a broker forgets a producer."""
 
 
 class FlowJob:
@@ -81,12 +81,17 @@ class FlowJob:
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
         try:
             with StateTopic(target.settings, self.flow.source) as state:
+                state.load()
+                writes_for = self.flow.epoch_seconds + GRACE_SECONDS
+                opposite = OppositeFlows(source, target, self.flow, state, writes_for)
+                opposite.introduce()
                 lease = FlowLease(target.settings, self.flow, state, self.run_id)
                 lease.acquire(stop.is_set)
                 try:
-                    Attempt(self, source, target, state, lease, folder).run(stop)
+                    Attempt(self, source, target, state, lease, opposite, folder).run(stop)
                 finally:
                     within(_GOODBYE_SECONDS, lease.release)
+                    within(_GOODBYE_SECONDS, opposite.close)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -110,6 +115,7 @@ class Attempt:
         target: Cluster,
         state: StateTopic,
         lease: FlowLease,
+        opposite: OppositeFlows,
         folder: Path,
     ) -> None:
         state.load()
@@ -118,9 +124,11 @@ class Attempt:
         self._source = source
         self._state = state
         self._lease = lease
+        self._opposite = opposite
         self._plan_file = folder / "plan.json"
         self._sync = TopicSync(source, target, job.flow, state)
-        frame = task_frame(job, source, target, state)
+        self._ids = own_ids(target.settings, job.flow, state)
+        frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         once = job.once
         self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not once)
         job.leases = lambda: self._epochs.leases
@@ -133,6 +141,15 @@ class Attempt:
 
     def run(self, stop: threading.Event) -> None:
         """Start the query and watch it to its end."""
+
+        def pause(seconds: float) -> bool:
+            self._lease.check()
+            return stop.wait(seconds)
+
+        self._opposite.wait_until_allowed(self._ids.all, pause)
+        if stop.is_set():
+            return
+        self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk)
         self._look()
         if self._job.once and self._job.all_copied():
             return
@@ -147,7 +164,7 @@ class Attempt:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
         job.found = self._sync.look()
-        placed = list(_placed(job.found, job.flow.buckets))
+        placed = list(placed_of(job.found, job.flow.buckets))
         if job.once:
             placed = self._bounded(placed)
         if not placed and not self._told_nothing:
@@ -191,26 +208,50 @@ class Attempt:
         self._between_epochs.set()
 
     def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
-        last = monotonic()
+        last = opposite = monotonic()
         while not stop.is_set() and not self._finished.is_set():
             stop.wait(_WATCH_SECONDS)
             self._lease.check()
             if not query.isActive:
                 raise cause_of(query, self._job.flow)
             if monotonic() - last >= self._job.flow.refresh_topics_interval_seconds:
-                self._refresh()
+                self._survive(self._refresh)
                 last = monotonic()
+            if monotonic() >= opposite:
+                known = self._survive(self._follow_opposite)
+                opposite = monotonic() + (_OPPOSITE_SECONDS if known else _RETRY_SECONDS)
 
-    def _refresh(self) -> None:
+    def _survive(self, look: Callable[[], None]) -> bool:
         """Look for news; a cluster that does not answer is no reason to end tasks that wait for it."""
         try:
-            self._follow_events()
-            if not self._job.once:
-                self._look()
+            look()
         except DrkitError as error:
             if not is_transient(error):
                 raise
             observe.error(error, flow=self._job.flow.name)
+            return False
+        return True
+
+    def _refresh(self) -> None:
+        self._follow_events()
+        self._opposite.find()
+        if not self._job.once:
+            self._look()
+
+    def _follow_opposite(self) -> None:
+        """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
+        self._follow_events()
+        self._opposite.follow()
+        ids = on_record(self._state.values)
+        if set(ids) != set(self._ids.all):
+            self._opposite.find()
+            if self._opposite.allow(ids):
+                self._ids = self._ids.with_bulk(self._state.values)
+        if self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk):
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
+                          skipped_producers=len(self._opposite.ids))  # fmt: skip
+            self._control("run")
+        self._opposite.declare(self._epochs.skips)
 
     def _follow_events(self) -> None:
         """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
@@ -230,54 +271,6 @@ class Attempt:
 
     def _control(self, action: str) -> None:
         self._state.control(self._epochs.run_id, self._epochs.version, action)
-
-
-def task_frame(job: FlowJob, source: Cluster, target: Cluster, state: StateTopic) -> TaskLease:
-    """Everything about a task of this run but its number and its partitions.
-
-    :raises DrkitError: the target does not tell its settings, or gives no producer id
-    """
-    expiration_ms = min(
-        int(broker_config(target, broker.id)[_EXPIRATION].value or 0) for broker in target.brokers
-    )
-    ids = own_ids(target.settings, state)
-    return TaskLease(
-        flow=job.flow.name,
-        run_id=f"{job.run_id}.{monotonic():.3f}",
-        epoch=0,
-        task=0,
-        plan=0,
-        producer_id=ids.current.id,
-        producer_epoch=ids.current.epoch,
-        own_producer_ids=ids.all,
-        skip_producer_ids=reverse_ids(source, job.flow),
-        map_topic=mapstore.topic_name(job.flow.source),
-        state_topic=state.name,
-        # The deadline of every writer stays far below the expiration.
-        epoch_seconds=min(job.flow.epoch_seconds, expiration_ms / 1000 / _LEASE_SHARE),
-        grace_seconds=GRACE_SECONDS,
-        live_max_age_ms=expiration_ms // _LEASE_SHARE,
-        partitions=(),
-    )
-
-
-def _placed(found: Round, buckets: int) -> Iterable[Placed]:
-    for topic in found.copied.values():
-        for partition, at in topic.source.partitions.items():
-            yield Placed(_lease(topic, partition, buckets), at.leader if at.leader is not None else -1)
-
-
-def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionLease:
-    return PartitionLease(
-        topic.source.name,
-        str(topic.source.topic_id),
-        topic.target_name,
-        topic.target_id,
-        partition,
-        bucket_of(topic.source.name, partition, buckets),
-        compacted=topic.compacted,
-        max_message_bytes=topic.max_message_bytes,
-    )
 
 
 def within(seconds: float, function: Callable[[], object]) -> bool:

@@ -68,6 +68,9 @@ class TaskLease:
     live_max_age_ms: int
     """Batches older than this go through bulk mode (a quarter of the target's producer id expiration)."""
     partitions: tuple[PartitionLease, ...]
+    bulk_producer_ids: tuple[int, ...] | None = None
+    """Ids with which bulk mode may write; an id that is not among them is put on record and waits for a
+    lease that has it. None: any, where no flow runs the other way."""
 
     def to_json(self) -> str:
         """The lease as JSON."""
@@ -80,4 +83,6 @@ class TaskLease:
         raw["partitions"] = tuple(PartitionLease(**p) for p in raw["partitions"])
         raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
         raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
+        if raw["bulk_producer_ids"] is not None:
+            raw["bulk_producer_ids"] = tuple(raw["bulk_producer_ids"])
         return cls(**raw)

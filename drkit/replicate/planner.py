@@ -6,13 +6,14 @@ belongs to exactly one task of an epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 import zlib
 
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.topic_rules import CopiedTopic, Round
 
 IDLE_BYTES_PER_SECOND: Final = 4096.0
 """What a partition weighs at the least: an idle one still costs a place in every fetch."""
@@ -32,6 +33,27 @@ class Placed(NamedTuple):
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
     """The bucket of a source partition: the same on every machine and in every run."""
     return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
+
+
+def placed_of(found: Round, buckets: int) -> Iterator[Placed]:
+    """All partitions of the topics that can be copied."""
+    for topic in found.copied.values():
+        for partition, at in topic.source.partitions.items():
+            leader = at.leader if at.leader is not None else -1
+            yield Placed(_lease(topic, partition, buckets), leader)
+
+
+def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionLease:
+    return PartitionLease(
+        topic.source.name,
+        str(topic.source.topic_id),
+        topic.target_name,
+        topic.target_id,
+        partition,
+        bucket_of(topic.source.name, partition, buckets),
+        compacted=topic.compacted,
+        max_message_bytes=topic.max_message_bytes,
+    )
 
 
 @dataclass(slots=True)

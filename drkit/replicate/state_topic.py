@@ -27,7 +27,12 @@ from drkit.replicate import mapstore
 CONTROL: Final = "control"
 LEASE: Final = "lease"
 PRODUCER_IDS: Final = "producer-ids"
+BULK_PRODUCER_ID: Final = "producer-ids/bulk/"
 OFFSET_MAP: Final = "offset-map"
+FLOW: Final = "flow"
+"""Ids of the clusters between which the flow runs: aliases may be called otherwise elsewhere."""
+SKIPS: Final = "skips"
+"""Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _REPLICAS: Final = 3
@@ -47,6 +52,12 @@ QUIET.propagate = False
 def topic_name(source: str) -> str:
     """Name of the state topic on the target for a source alias."""
     return f"drkit-state.{source}.internal"
+
+
+def source_of(name: str) -> str | None:
+    """The source alias in the name of a state topic; None for any other topic."""
+    middle = name.removeprefix("drkit-state.").removesuffix(".internal")
+    return middle if middle and name == topic_name(middle) else None
 
 
 def topic_key(topic: str) -> str:
@@ -171,6 +182,11 @@ class StateTopic:
                 elif monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}")
             return fresh
+
+    @property
+    def position(self) -> int:
+        """The first offset of the topic not read yet."""
+        return self._position
 
     def _end(self) -> int:
         """The topic's end now; a topic just made, or one that moves, is asked again."""

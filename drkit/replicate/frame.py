@@ -1,0 +1,50 @@
+"""What every task of one run has in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.clock import monotonic
+from drkit.config import FlowSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import broker_config
+from drkit.replicate import mapstore
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.producer_ids import ProducerIds
+from drkit.replicate.state_topic import StateTopic
+
+GRACE_SECONDS: Final = 15.0
+_EXPIRATION: Final = "producer.id.expiration.ms"
+_LEASE_SHARE: Final = 4
+"""Live mode ends at this fraction of the time after which a broker forgets a producer."""
+
+
+def task_frame(
+    flow: FlowSettings, run_id: str, target: Cluster, state: StateTopic, ids: ProducerIds
+) -> TaskLease:
+    """Everything about a task of this run but its number, its partitions, and whom it leaves out.
+
+    :raises DrkitError: the target does not tell its settings
+    """
+    expiration_ms = min(
+        int(broker_config(target, broker.id)[_EXPIRATION].value or 0) for broker in target.brokers
+    )
+    return TaskLease(
+        flow=flow.name,
+        run_id=f"{run_id}.{monotonic():.3f}",
+        epoch=0,
+        task=0,
+        plan=0,
+        producer_id=ids.current.id,
+        producer_epoch=ids.current.epoch,
+        own_producer_ids=ids.live,
+        skip_producer_ids=(),
+        map_topic=mapstore.topic_name(flow.source),
+        state_topic=state.name,
+        # The deadline of every writer stays far below the expiration.
+        epoch_seconds=min(flow.epoch_seconds, expiration_ms / 1000 / _LEASE_SHARE),
+        grace_seconds=GRACE_SECONDS,
+        live_max_age_ms=expiration_ms // _LEASE_SHARE,
+        partitions=(),
+        bulk_producer_ids=ids.bulk,
+    )

@@ -1,0 +1,226 @@
+"""The flow in the other direction: what it wrote is not copied back, and it must know what we write with.
+
+Two flows with the same topic names, X→Y and Y→X, copy a record for ever unless each leaves out the batches
+of the other, known by their producer ids. Ids are on record before they are used, but the other flow may be
+running already and may have read the record before. So each side first says something and then looks
+(Dekker's algorithm):
+
+- before it uses a new id, a flow records it, and then looks whether the opposite flow holds its lease;
+- a starting flow takes its lease, and then reads the opposite flow's ids.
+
+One of the two sees the other. A flow that finds the other running waits until that one has written that its
+tasks leave the id out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from drkit import observe
+from drkit.clock import boottime, monotonic
+from drkit.config import FlowSettings
+from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import describe_topics, list_offsets, topic_names
+from drkit.model import TopicPartition
+from drkit.replicate.flow_lease import lives_here
+from drkit.replicate.producer_ids import on_record
+from drkit.replicate.state_topic import FLOW, LEASE, SKIPS, StateTopic, source_of, topic_name
+
+_PAUSE_SECONDS: Final = 0.1
+_DECIDED_SECONDS: Final = 20.0
+_SAY_AFTER_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 60.0
+"""How long a starting flow waits for a running opposite one before it gives this attempt up."""
+
+
+class NotAcknowledged(Failed):
+    """A flow in the other direction runs and does not leave out what we would write."""
+
+
+class OppositeFlows:
+    """All flows from our target to our source, whatever their aliases are called there.
+
+    :param state: of our own flow; what we leave out is written there
+    :param writes_for_seconds: how long a task of ours may write after it was last heard of
+    """
+
+    def __init__(
+        self,
+        source: Cluster,
+        target: Cluster,
+        flow: FlowSettings,
+        state: StateTopic,
+        writes_for_seconds: float,
+    ) -> None:
+        self._source = source
+        self._flow = flow
+        self._state = state
+        self._writes_for = writes_for_seconds
+        self._ours = {"source": source.cluster_id, "target": target.cluster_id}
+        self._others: dict[str, _Opposite] = {}
+        self._strangers: set[str] = set()
+        self._unanswered_since: float | None = None
+        self._told = False
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Producer ids that opposite flows ever used on our source, as far as we know."""
+        return tuple(sorted({i for other in self._others.values() for i in other.ids}))
+
+    def introduce(self) -> None:
+        """Say between which clusters our flow runs; to be called before its lease is taken."""
+        if self._state.values.get(FLOW) != self._ours:
+            self._state.put(FLOW, self._ours)
+
+    def read_all(self) -> None:
+        """Find the opposite flows and read what they have decided; our lease must be held.
+
+        :raises DrkitError: the source does not answer, or a transaction on a state topic stays open
+        """
+        self.find()
+        for other in self._others.values():
+            deadline = monotonic() + _DECIDED_SECONDS
+            while not other.read():
+                if monotonic() > deadline:
+                    raise other.undecided()
+
+    def find(self) -> None:
+        """Look for flows that were not there before."""
+        for name in topic_names(self._source):
+            if source_of(name) is not None:
+                self._consider(name)
+
+    def follow(self) -> None:
+        """Read on what the known ones, and the one of our own two aliases, have written since."""
+        name = topic_name(self._flow.target)
+        if name not in self._others and describe_topics(self._source, [name]):
+            self._consider(name)
+        for other in self._others.values():
+            other.read()
+
+    def _consider(self, name: str) -> None:
+        if name in self._others or name in self._strangers:
+            return
+        other = _Opposite(self._source, name)
+        other.read()
+        found = other.state.values.get(FLOW)
+        if found == {"source": self._ours["target"], "target": self._ours["source"]}:
+            self._others[name] = other
+            return
+        if found is not None:  # one that has not introduced itself yet is asked again
+            self._strangers.add(name)
+        other.close()
+
+    def declare(self, ids: tuple[int, ...]) -> None:
+        """Write down that every task of ours, from now on, leaves out these producers."""
+        body = {"ids": sorted(ids), "writes_for_ms": int(self._writes_for * 1000)}
+        if self._state.values.get(SKIPS) != body:
+            self._state.put(SKIPS, body)
+
+    def allow(self, ids: tuple[int, ...]) -> bool:
+        """Whether we may write with these producers, which are on record: nobody will copy it back.
+
+        With prefixed names nobody could, so nobody is asked.
+        """
+        if self._flow.naming == "prefix":
+            return True
+        waiting = [other for other in self._others.values() if not other.allows(ids)]
+        if not waiting:
+            self._unanswered_since, self._told = None, False
+            return True
+        now = monotonic()
+        self._unanswered_since = since = self._unanswered_since or now
+        if now - since > _SAY_AFTER_SECONDS and not self._told:
+            self._told = True
+            observe.event("waiting_for_opposite_flow", level="warning", flow=self._flow.name,
+                          opposite=waiting[0].state.name, hint=_HINT)  # fmt: skip
+        return False
+
+    def wait_until_allowed(
+        self,
+        ids: tuple[int, ...],
+        pause: Callable[[float], bool],
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Wait, while nothing of ours runs yet, until we may write with these producers.
+
+        :param pause: waits some seconds; True gives up, and the caller is to look why
+        :raises NotAcknowledged: a running opposite flow does not answer in time
+        """
+        deadline = monotonic() + patience_seconds
+        while True:
+            self.read_all()
+            self.declare(self.ids)  # both sides may be waiting for each other
+            if self.allow(ids) or pause(_PAUSE_SECONDS):
+                return
+            if monotonic() > deadline:
+                names = [other.state.name for other in self._others.values()]
+                raise NotAcknowledged(
+                    "a running flow in the other direction does not leave out what this one would write",
+                    where=f"{self._flow.name}: {', '.join(names)} on {self._source.alias}",
+                    evidence=f"no acknowledgement in {patience_seconds:.0f} s for producer ids {list(ids)}",
+                    hint=_HINT,
+                )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for other in self._others.values():
+            other.close()
+
+
+_HINT: Final = 'see what that run does, stop it (SIGTERM), or set naming = "prefix" in one of the two flows'
+
+
+class _Opposite:
+    """One flow that writes to our source, as its state topic there tells."""
+
+    def __init__(self, source: Cluster, name: str) -> None:
+        self._source = source
+        self.state = StateTopic(source.settings, source_of(name) or "")
+        self._seen: Any = None
+        self._seen_at = 0.0
+        self._whole = False
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All producer ids it ever used."""
+        return on_record(self.state.values)
+
+    def read(self) -> bool:
+        """Read on; False when a transaction hides what was written before this call."""
+        at = TopicPartition(self.state.name, 0)
+        end = list_offsets(self._source, [at], "latest", committed=False)[at]
+        self.state.load()
+        self._whole = self.state.position >= end
+        lease = self.state.values.get(LEASE)
+        if lease != self._seen:
+            self._seen, self._seen_at = lease, boottime()
+        return self._whole
+
+    def allows(self, ids: tuple[int, ...]) -> bool:
+        """It leaves out these producers, or it does not run."""
+        said = self.state.values.get(SKIPS, {})
+        if set(ids) <= set(said.get("ids", ())):
+            return True
+        if not self._whole:
+            return False
+        if self._seen is None or lives_here(self._seen) is False:
+            return True
+        # A holder that fell silent may still have tasks that write, until their own deadline.
+        silence_ms = max(int(self._seen.get("ttl_ms", 0)), int(said.get("writes_for_ms", 0)))
+        return boottime() - self._seen_at > silence_ms / 1000
+
+    def undecided(self) -> Failed:
+        """Why its state cannot be read to the end."""
+        return Failed(
+            "the state of the flow in the other direction cannot be read to its end",
+            where=f"{self.state.name} on {self._source.alias}",
+            evidence=f"stuck at offset {self.state.position}: an open transaction",
+            hint="list and abort hanging transactions on the source",
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.state.close()

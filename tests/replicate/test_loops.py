@@ -1,0 +1,182 @@
+"""Two flows with the same topic names in both directions: every record once on each side, for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import threading
+import uuid
+
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_names
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from drkit.replicate.job import FlowJob
+from drkit.replicate.session import Workshop, spark_session
+from tests.replicate.compare import read
+from tests.replicate.flow import DAY_MS
+from tests.replicate.process import eventually
+from tests.replicate.produce import aged, producer, put
+
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Iterator[Workshop]:
+    """One Spark session with room for two flows."""
+    with spark_session("drkit loops", 2) as made:
+        yield made
+
+
+class Direction:
+    """One of the two flows, started and stopped at will."""
+
+    def __init__(
+        self, clusters: tuple[ClusterSettings, ClusterSettings], topics: str, workshop: Workshop
+    ) -> None:
+        self._clusters = clusters
+        self._workshop = workshop
+        self._flow = FlowSettings(
+            source=clusters[0].alias,
+            target=clusters[1].alias,
+            topics=(topics,),
+            buckets=2,
+            tasks=1,
+            epoch_seconds=1.5,
+            refresh_topics_interval_seconds=0.5,
+        )
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.job: FlowJob | None = None
+        self.failure: list[BaseException] = []
+
+    def start(self) -> None:
+        self._stop = threading.Event()
+        self.job = FlowJob(self._clusters, self._flow, self._workshop, uuid.uuid4().hex[:8])
+        self._thread = threading.Thread(target=self._run, args=(self.job, self._stop), daemon=True)
+        self._thread.start()
+
+    def _run(self, job: FlowJob, stop: threading.Event) -> None:
+        try:
+            job.run(stop)
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            self.failure.append(error)
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(30)
+
+    @property
+    def epochs(self) -> int:
+        return self.job.progress.totals.epochs if self.job is not None and self.job.progress else 0
+
+
+class Pair:
+    """Two clusters, a topic on both, and a flow in each direction."""
+
+    def __init__(self, a: LocalCluster, b: LocalCluster, workshop: Workshop) -> None:
+        tag = uuid.uuid4().hex[:8]
+        self.sides = tuple(
+            ClusterSettings(alias=f"{name}{tag}", bootstrap_servers=cluster.bootstrap())
+            for name, cluster in (("a", a), ("b", b))
+        )
+        self.clusters = tuple(Cluster.connect(s) for s in self.sides)
+        self.topic = f"{tag}-orders"
+        assert not create_topics(self.clusters[0], [TopicPlan(self.topic, PARTITIONS, 1)])
+        self.forward = Direction((self.sides[0], self.sides[1]), f"{tag}-.*", workshop)
+        self.backward = Direction((self.sides[1], self.sides[0]), f"{tag}-.*", workshop)
+        self.written: set[bytes] = set()
+
+    def write(self, side: int, fresh: int, old: int) -> None:
+        """Records of now, and some of two days ago, which travel in transactions."""
+        out = producer(self.sides[side])
+        for i in range(fresh + old):
+            value = b"%d-%s" % (i, uuid.uuid4().hex.encode())
+            extra = {"timestamp": aged(2 * DAY_MS)(i)} if i >= fresh else {}
+            put(out, self.topic, value, partition=i % PARTITIONS, **extra)
+            self.written.add(value)
+        assert out.flush(30) == 0
+
+    def values(self, side: int) -> list[bytes]:
+        if self.topic not in topic_names(self.clusters[side]):
+            return []
+        return [s.value or b"" for seen in read(self.sides[side], self.topic).values() for s in seen]
+
+    def both_hold_all_once(self) -> None:
+        for side in (0, 1):
+            eventually(
+                lambda side=side: self._broken() or len(self.values(side)) >= len(self.written),
+                what=f"{len(self.written)} records on side {side}",
+            )
+            assert not self._broken()
+            assert sorted(self.values(side)) == sorted(self.written), f"side {side}"
+
+    def _broken(self) -> list[BaseException]:
+        return [*self.forward.failure, *self.backward.failure]
+
+    def ends(self) -> list[dict[TopicPartition, int]]:
+        at = [TopicPartition(self.topic, p) for p in range(PARTITIONS)]
+        return [list_offsets(c, at, "latest") for c in self.clusters]
+
+    def after_epochs(self, count: int) -> None:
+        wanted = [d.epochs + count for d in (self.forward, self.backward)]
+        eventually(
+            lambda: (
+                self._broken() or (self.forward.epochs >= wanted[0] and self.backward.epochs >= wanted[1])
+            ),
+            what=f"{count} more epochs in both directions",
+        )
+        assert not self._broken()
+
+
+@pytest.fixture
+def pair(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Iterator[Pair]:
+    made = Pair(source, target, workshop)
+    yield made
+    made.forward.stop()
+    made.backward.stop()
+
+
+def test_both_directions_with_the_same_names_never_circle(pair: Pair):
+    pair.forward.start()
+    pair.write(0, 200, 200)
+    eventually(lambda: len(pair.values(1)) == 400, what="the first copies")
+    pair.write(1, 150, 150)
+    pair.backward.start()
+    pair.both_hold_all_once()
+
+    for turn in range(3):
+        pair.write(turn % 2, 40, 20)
+        pair.write((turn + 1) % 2, 20, 40)
+        pair.both_hold_all_once()
+
+    pair.backward.stop()
+    pair.write(0, 60, 60)
+    pair.write(1, 60, 60)
+    pair.backward.start()
+    pair.both_hold_all_once()
+
+    ends = pair.ends()
+    pair.after_epochs(4)
+    assert pair.ends() == ends
+    pair.both_hold_all_once()
+
+
+@pytest.mark.soak
+def test_both_directions_for_a_long_time(pair: Pair):
+    pair.backward.start()
+    pair.forward.start()
+    for turn in range(40):
+        pair.write(turn % 2, 50, 20)
+        if turn % 5 == 0:
+            restarted = (pair.forward, pair.backward)[turn // 5 % 2]
+            restarted.stop()
+            pair.write(turn % 2, 10, 30)
+            restarted.start()
+        pair.both_hold_all_once()
+        ends = pair.ends()
+        pair.after_epochs(2)
+        assert pair.ends() == ends

@@ -1,0 +1,180 @@
+"""What a flow does before it writes with a new producer id: the flow in the other direction must know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import dataclasses
+from pathlib import Path
+import threading
+import uuid
+
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.kafka.admin import Cluster
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import state_topic
+from drkit.replicate.epochs import Epochs
+from drkit.replicate.flow_lease import FlowLease
+from drkit.replicate.lease import PartitionLease, TaskLease
+from drkit.replicate.opposite import NotAcknowledged, OppositeFlows
+from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.producer_ids import bulk_record, on_record
+from drkit.replicate.state_topic import StateTopic
+from tests.replicate.compare import read
+from tests.replicate.flow import DAY_MS, Flow
+from tests.replicate.produce import aged, producer, put
+
+
+class Sides:
+    """The state of a flow X→Y and of one Y→X, whose owners call the clusters by other names."""
+
+    def __init__(self, x: LocalCluster, y: LocalCluster) -> None:
+        tag = uuid.uuid4().hex[:8]
+        ours = [
+            ClusterSettings(alias=n + tag, bootstrap_servers=c.bootstrap()) for n, c in (("x", x), ("y", y))
+        ]
+        theirs = [
+            ClusterSettings(alias=f"other{s.alias}", bootstrap_servers=s.bootstrap_servers) for s in ours
+        ]
+        self.forward = FlowSettings(source=ours[0].alias, target=ours[1].alias)
+        self.backward = FlowSettings(source=theirs[1].alias, target=theirs[0].alias)
+        self.ours = [Cluster.connect(c) for c in ours]
+        self.theirs = [Cluster.connect(c) for c in theirs]
+        state_topic.ensure_state_topic(self.ours[1], self.forward)
+        state_topic.ensure_state_topic(self.theirs[0], self.backward)
+        self.state = StateTopic(ours[1], self.forward.source)
+        self.their_state = StateTopic(theirs[0], self.backward.source)
+        self.lease = FlowLease(theirs[0], self.backward, self.their_state, "theirs", ttl_seconds=3)
+
+    def asking(self) -> OppositeFlows:
+        return OppositeFlows(self.ours[0], self.ours[1], self.forward, self.state, 5.0)
+
+    def their_side(self) -> OppositeFlows:
+        return OppositeFlows(self.theirs[1], self.theirs[0], self.backward, self.their_state, 5.0)
+
+
+@pytest.fixture
+def sides(source: LocalCluster, target: LocalCluster) -> Iterator[Sides]:
+    made = Sides(source, target)
+    yield made
+    made.lease.release()
+    made.state.close()
+    made.their_state.close()
+
+
+def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides):
+    opposite, them = sides.asking(), sides.their_side()
+    opposite.introduce()
+    them.introduce()
+    ids = (4001, 4002)
+    sides.state.put("producer-ids", {"current": [4001, 0], "all": [4001]})
+    sides.state.put(*bulk_record(4002, 0))
+    opposite.read_all()
+    assert opposite.allow(ids), "it does not run"
+
+    sides.lease.acquire()
+    opposite.read_all()
+    assert not opposite.allow(ids), "it runs and has not said anything"
+    them.declare((4001,))
+    opposite.follow()
+    assert not opposite.allow(ids), "one id of two"
+    with pytest.raises(NotAcknowledged) as refused:
+        opposite.wait_until_allowed(ids, lambda _seconds: False, patience_seconds=0.5)
+    assert "4002" in refused.value.evidence
+    assert "naming" in refused.value.hint
+
+    them.read_all()
+    assert set(ids) <= set(them.ids), "found although its aliases are others"
+    them.declare(them.ids)
+    opposite.wait_until_allowed(ids, lambda _seconds: False, patience_seconds=5)
+
+    sides.state.put(*bulk_record(4003, 0))
+    opposite.follow()
+    assert not opposite.allow((*ids, 4003))
+    sides.lease.release()
+    opposite.follow()
+    assert opposite.allow((*ids, 4003)), "it ended; the next run reads all ids before it copies"
+    for each in (opposite, them):
+        each.close()
+
+
+def test_two_flows_that_start_at_once_do_not_wait_for_each_other_for_ever(sides: Sides):
+    opposite, them = sides.asking(), sides.their_side()
+    lease = FlowLease(sides.ours[1].settings, sides.forward, sides.state, "ours", ttl_seconds=3)
+    for each in (opposite, them):
+        each.introduce()
+    lease.acquire()
+    sides.lease.acquire()
+    sides.state.put("producer-ids", {"current": [1, 0], "all": [1]})
+    sides.their_state.put("producer-ids", {"current": [2, 0], "all": [2]})
+    failed: list[BaseException] = []
+
+    def wait(one: OppositeFlows, ids: tuple[int, ...]) -> None:
+        try:
+            one.wait_until_allowed(ids, lambda s: threading.Event().wait(s), patience_seconds=20)
+        except NotAcknowledged as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=wait, args=a) for a in ((opposite, (1,)), (them, (2,)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    lease.release()
+    assert not failed
+    assert 2 in opposite.ids
+    assert 1 in them.ids
+    for each in (opposite, them):
+        each.close()
+
+
+def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow, topic_name: str):
+    flow.create_both(topic_name, retention_ms="-1")
+    out = producer(flow.source)
+    for i in range(50):
+        put(out, topic_name, b"%d" % i, timestamp=aged(2 * DAY_MS)(i))
+    assert out.flush(30) == 0
+    lease = flow.lease(topic_name, once=False, seconds=2)
+    flow.copy(lease=dataclasses.replace(lease, bulk_producer_ids=(1,)))
+    assert read(flow.target, topic_name) == {0: []}
+    keys = {s.key.decode(): s.value for s in read(flow.target, flow.state_topic)[0] if s.key}
+    ids = on_record(keys)
+    assert ids
+
+    flow.copy(lease=dataclasses.replace(flow.lease(topic_name), bulk_producer_ids=ids))
+    assert len(read(flow.target, topic_name)[0]) == 50
+
+
+def test_a_producer_counts_as_left_out_when_no_older_task_is_left(
+    tmp_path: Path, frame: TaskLease, placed: Placed
+):
+    epochs = Epochs(frame, 1, tmp_path / "plan.json", Rates(), short_first=False)
+    assert not epochs.reframe(skip=(1,), bulk=())
+    assert epochs.skips == (1,), "nothing runs yet"
+
+    epochs.update([placed])
+    assert epochs.reframe(skip=(1, 2), bulk=(9,))
+    assert epochs.skips == (1,), "tasks without it run"
+    assert not epochs.reframe(skip=(1, 2), bulk=(9,)), "nothing new"
+    epochs.epoch_ended([], last=False)
+    assert epochs.skips == (1, 2)
+
+    epochs.update([])
+    assert epochs.reframe(skip=(1, 2, 3), bulk=(9,))
+    assert epochs.skips == (1, 2), "the tasks of the last plan may still be at it"
+    epochs.epoch_ended([], last=False)
+    assert epochs.skips == (1, 2, 3)
+    assert not epochs.reframe(skip=(1, 2, 3, 4), bulk=(9,))
+    assert epochs.skips == (1, 2, 3, 4)
+
+
+@pytest.fixture
+def frame() -> TaskLease:
+    return TaskLease("x->y", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
+
+
+@pytest.fixture
+def placed() -> Placed:
+    ids = str(uuid.uuid4()), str(uuid.uuid4())
+    return Placed(PartitionLease("t", ids[0], "t", ids[1], 0, 0), 1)
