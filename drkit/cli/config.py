@@ -15,6 +15,7 @@ from drkit.config.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.masking import MASK, is_secret
+from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.topic_preview import topic_plan
 
 
@@ -24,7 +25,7 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--connect", is_flag=True, help="Also connect to the clusters and compare their ids.")
+@click.option("--connect", is_flag=True, help="Also connect: compare cluster ids, ask for permissions.")
 def check(*, connect: bool) -> None:
     """Name every problem of the configuration, or say OK."""
     loaded = read(session().config)
@@ -62,6 +63,7 @@ def _connected(settings: Settings) -> list[dict[str, Any]]:
     clusters = {c.alias: c for c in tried if isinstance(c, Cluster)}
     for flow in settings.flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    refuse_missing(clusters, settings.flows)
     return [
         {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)} for c in clusters.values()
     ]

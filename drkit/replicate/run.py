@@ -15,6 +15,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
 from drkit.replicate.job import FlowJob
+from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.session import choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
@@ -54,6 +55,7 @@ def replicate(
     tasks = sum(f.tasks for f in flows)
     choose_master(options.master, tasks)
     clusters_now = check(settings, flows)
+    refuse_missing(clusters_now, flows)
     for flow in flows:
         _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
