@@ -26,6 +26,12 @@ class ClusterSettings(Strict):
     """host:port of some brokers: an array, or one string with commas."""
     client: dict[str, str] = Field(default_factory=dict)
     """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
+    own_principal: Annotated[str, Field(pattern=r"^[^:*]+:[^*]+$")] | None = None
+    """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
+    ``User:ANONYMOUS`` without any authentication; unknown for certificates, tokens and tickets."""
+    allow_everyone_if_no_acl_found: bool | None = None
+    """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all, else
+    not known."""
 
     @field_validator("bootstrap_servers")
     @classmethod

@@ -64,6 +64,13 @@ class FlowSettings(Strict):
     use_defaults_from: Literal["target", "source"] = "target"
     """What a source topic inherits: left to the target's brokers, or set as on the source."""
 
+    sync_topic_acls: bool = True
+    """ACLs of copied topics, of groups and of transactional ids follow the source; WRITE only at a promotion."""
+    sync_topic_acls_interval_seconds: PositiveFloat = 60.0
+    """How often ACLs are compared."""
+    guard_passive_topics: bool = False
+    """On a target that is open where no ACL stands: let everybody read the copies and only drkit write them."""
+
     on_source_gap: Literal["continue", "stop"] = "continue"
     """Retention removed records before they were copied."""
     on_source_recreated: Literal["stop", "new_generation"] = "stop"
