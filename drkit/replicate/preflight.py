@@ -133,3 +133,18 @@ def acl_command(settings: ClusterSettings, need: Need) -> str:
         f" --allow-principal '{who if who.startswith('User:') else 'User:NAME'}'"
         f" --operation {''.join(w.capitalize() for w in need.operation.name.split('_'))} {resource}"
     )
+
+
+def documentation() -> str:
+    """The table of permissions in Markdown, as in the documentation."""
+    rows = [
+        ("source", "topics that are copied", SOURCE),
+        ("source", "topics `drkit-…`, there or not", OPPOSITE),
+        ("target", "copies", TARGET),
+        ("target", "topics `drkit-…`", INTERNAL),
+        ("target", "the cluster", CLUSTER),
+        ("target", "transactional ids `drkit.…`", TRANSACTIONS),
+    ]
+    lines = ["| cluster | resource | operation | to |", "| --- | --- | --- | --- |"]
+    lines += [f"| {c} | {r} | {o.name} | {why} |" for c, r, wanted in rows for o, why in wanted.items()]
+    return "\n".join(lines) + "\n"
