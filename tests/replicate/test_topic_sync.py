@@ -3,76 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-import uuid
 
 import pytest
 
-from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
-from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
-    TopicPlan,
     create_partitions,
-    create_topics,
-    delete_topics,
     describe_topics,
-    topic_configs,
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
 from drkit.replicate import mapstore, state_topic
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.topic_rules import Round
-from drkit.replicate.topic_sync import TopicSync
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.process import eventually
-
-
-class World:
-    """A flow whose topics carry a prefix nobody else uses."""
-
-    def __init__(self, source: LocalCluster, target: LocalCluster) -> None:
-        self.tag = uuid.uuid4().hex[:8]
-        self.source = Cluster.connect(
-            ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap())
-        )
-        self.target = Cluster.connect(
-            ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
-        )
-        state_topic.ensure_state_topic(self.target, self.flow())
-        self.state = StateTopic(self.target.settings, self.source.alias)
-
-    def flow(self, **more) -> FlowSettings:
-        return FlowSettings(
-            source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
-        )
-
-    def sync(self, *, effects: bool = True, **more) -> TopicSync:
-        return TopicSync(self.source, self.target, self.flow(**more), self.state, effects=effects)
-
-    def create(self, cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> str:
-        full = f"{self.tag}-{name}"
-        plan = TopicPlan(full, partitions, 1, {k.replace("_", "."): v for k, v in configs.items()})
-        assert not create_topics(cluster, [plan])
-        eventually(
-            lambda: (
-                len(describe_topics(cluster, [full]).get(full, ((), (), ()))[2]) == partitions
-                and full in topic_names(cluster)
-            ),
-            what=full,
-        )
-        return full
-
-    def delete(self, cluster: Cluster, full: str) -> None:
-        assert not delete_topics(cluster, [full])
-        eventually(lambda: full not in topic_names(cluster), what=f"end of {full}")
-
-    def settings(self, full: str) -> dict[str, str | None]:
-        return {k: v.value for k, v in topic_configs(self.target, [full])[full].items()}
-
-    def event(self, kind: str, topic: str) -> dict[str, Any]:
-        return self.state.values[f"event/{kind}/{topic}/-1"]
+from tests.replicate.topic_world import World
 
 
 @pytest.fixture

@@ -1,0 +1,88 @@
+"""A flow of a test's own between two shared clusters, for everything that concerns its topics."""
+
+from __future__ import annotations
+
+from typing import Any
+import uuid
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import (
+    ConfigValue,
+    TopicPlan,
+    alter_topic_configs,
+    create_topics,
+    delete_topics,
+    describe_topics,
+    topic_configs,
+    topic_names,
+)
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import state_topic
+from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.topic_sync import TopicSync
+from tests.replicate.process import eventually
+
+
+class World:
+    """A flow whose topics carry a prefix nobody else uses."""
+
+    def __init__(
+        self, source: LocalCluster, target: LocalCluster, client: dict[str, str] | None = None
+    ) -> None:
+        self.tag = uuid.uuid4().hex[:8]
+        self.source = Cluster.connect(
+            ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap(), client=client or {})
+        )
+        self.target = Cluster.connect(
+            ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
+        )
+        state_topic.ensure_state_topic(self.target, self.flow())
+        self.state = StateTopic(self.target.settings, self.source.alias)
+
+    def flow(self, **more) -> FlowSettings:
+        return FlowSettings(
+            source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
+        )
+
+    def sync(self, *, effects: bool = True, **more) -> TopicSync:
+        return TopicSync(self.source, self.target, self.flow(**more), self.state, effects=effects)
+
+    def create(self, cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> str:
+        full = f"{self.tag}-{name}"
+        plan = TopicPlan(full, partitions, 1, {k.replace("_", "."): v for k, v in configs.items()})
+        assert not create_topics(cluster, [plan])
+        eventually(
+            lambda: (
+                len(describe_topics(cluster, [full]).get(full, ((), (), ()))[2]) == partitions
+                and full in topic_names(cluster)
+            ),
+            what=full,
+        )
+        return full
+
+    def delete(self, cluster: Cluster, full: str) -> None:
+        assert not delete_topics(cluster, [full])
+        eventually(lambda: full not in topic_names(cluster), what=f"end of {full}")
+
+    def configs(self, cluster: Cluster, full: str) -> dict[str, ConfigValue]:
+        return topic_configs(cluster, [full])[full]
+
+    def set(self, cluster: Cluster, full: str, **configs: str | None) -> None:
+        """Change settings of a topic and wait until the brokers know; None: back to the default."""
+        wanted = {k.replace("_", "."): v for k, v in configs.items()}
+        assert not alter_topic_configs(cluster, {full: wanted})
+
+        def known() -> bool:
+            now = self.configs(cluster, full)
+            return all(
+                now[k].value == v if v is not None else not now[k].is_set_on_topic for k, v in wanted.items()
+            )
+
+        eventually(known, what=f"{configs} on {full}")
+
+    def settings(self, full: str) -> dict[str, str | None]:
+        return {k: v.value for k, v in topic_configs(self.target, [full])[full].items()}
+
+    def event(self, kind: str, topic: str) -> dict[str, Any]:
+        return self.state.values[f"event/{kind}/{topic}/-1"]
