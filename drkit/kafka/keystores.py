@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE: Final = b"\x30"
 _PEM_MARK: Final = b"-----BEGIN"
+_PEM_END: Final = "-----END CERTIFICATE-----\n"
 _PRIVATE_KEY: Final = 1
 _CERTIFICATE: Final = 2
 _SALT = 20
@@ -41,8 +42,9 @@ class Store(NamedTuple):
 
     @property
     def authorities(self) -> str:
-        """Everything that the store of trusted certificates holds."""
-        return self.trusted + self.chain
+        """What Java trusts in a store: also a key's own certificate, but not its issuers."""
+        own, mark, _ = self.chain.partition(_PEM_END)
+        return self.trusted + own + mark
 
 
 def is_pem(path: str) -> bool:

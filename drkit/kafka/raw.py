@@ -28,7 +28,6 @@ from drkit.kafka.transport import Gate, WideManager
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
-_LAST_WORDS = 8
 RawError = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
@@ -96,17 +95,13 @@ class RawCluster:
     async def _last_word(self) -> None:
         """The library forgets why it could not connect: try once more, and raise what says it best."""
         server = self._manager.cluster.bootstrap_brokers()[0].node_id
-        # It also loses an answer behind which the broker closes at once, as one does after a wrong password.
-        for _ in range(_LAST_WORDS):
-            self._manager.reset_backoff(server)
-            try:
-                await self._manager.get_connection(server, timeout_ms=_LAST_WORD_MS)
-            except SaslAuthenticationFailedError as error:
-                raise refused_credentials(self._settings, str(error.args[0])) from error
-            except KafkaTimeoutError:
-                return
-            except KafkaError:
-                await self.loop.sleep(_PAUSE_SECONDS)
+        self._manager.reset_backoff(server)
+        try:
+            await self._manager.get_connection(server, timeout_ms=_LAST_WORD_MS)
+        except SaslAuthenticationFailedError as error:
+            raise refused_credentials(self._settings, str(error.args[0])) from error
+        except KafkaError:
+            return  # whoever looks at the port itself knows more
 
     async def connected(self) -> None:
         """Connect unless that was done before."""

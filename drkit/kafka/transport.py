@@ -71,6 +71,11 @@ class _GatedSend:
 class GatedTlsTransport(_GatedSend, KafkaSSLTransport):  # type: ignore[misc]
     """A TLS transport behind a gate; it reads a record at a time anyway."""
 
+    def _sock_recv(self) -> tuple[bytes, KafkaConnectionError | None]:
+        data, error = super()._sock_recv()
+        # The library forgets an answer behind which the broker closed; its end is still there to be read.
+        return data, None if data else error
+
 
 class _Frame(KafkaBytes):  # type: ignore[misc]
     """An answer as it comes in; reading a part of it copies that part once."""
@@ -132,7 +137,7 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
             except OSError as error:
                 return b"", KafkaConnectionError(error)
             if not data:
-                return b"".join(pieces), KafkaConnectionError("socket disconnected")
+                return b"".join(pieces), None if pieces else KafkaConnectionError("socket disconnected")
             pieces.append(data)
             if len(data) < _READ_BYTES:
                 break

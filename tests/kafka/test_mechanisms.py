@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 import shutil
 from typing import NamedTuple
 
 import pytest
 
+from drkit.cli import main as cli
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.admin import Cluster
@@ -70,7 +72,7 @@ def raw(settings: ClusterSettings) -> str:
         cluster = RawCluster(loop, settings, "test")
 
         async def ask() -> str:
-            await cluster.connect(timeout_ms=1000)
+            await cluster.connect(timeout_ms=600)
             return str((await metadata(cluster, ["there-is-no-such-topic"]))["there-is-no-such-topic"].error)
 
         found: str = loop.run(ask)
@@ -159,6 +161,56 @@ def test_a_java_truststore(guarded: Guarded, plane):
         "ssl.truststore.password": "local-cluster",
     }
     assert plane(settings(guarded.sasl, client))
+
+
+def test_only_the_first_certificate_of_a_key_is_trusted(guarded: Guarded):
+    # As in Java: an issuer in somebody's key store is not thereby an authority.
+    client = guarded.mutual.client_properties("drkit")
+    found = read_store(client["ssl.keystore.location"], client["ssl.keystore.password"])
+    assert found.chain.count("BEGIN CERTIFICATE") == 2
+    assert found.authorities.count("BEGIN CERTIFICATE") == 1
+    authority = Path(client["ssl.truststore.location"]).read_text()
+    assert "".join(authority.split("-----")[2].split()) not in "".join(found.authorities.split())
+
+
+def test_mirror_maker_2s_documented_properties_work_unchanged(
+    guarded: Guarded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    # Kafka's documentation, "Geo-replication": key stores without a type, passwords, and SASL by JAAS.
+    pytest.importorskip("cryptography")
+    shutil.copy(guarded.mutual.folder / "broker.p12", tmp_path / "truststore.jks")
+    own = guarded.mutual.client_properties()
+    sasl = guarded.client("PLAIN")
+    west = {
+        "bootstrap.servers": guarded.mutual.bootstrap(),
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(tmp_path / "truststore.jks"),
+        "ssl.truststore.password": "local-cluster",
+        "ssl.keystore.location": own["ssl.keystore.location"],
+        "ssl.keystore.password": own["ssl.keystore.password"],
+        "ssl.key.password": own["ssl.key.password"],
+    }
+    east = {"bootstrap.servers": guarded.sasl.bootstrap(), **sasl}
+    file = tmp_path / "mm2.properties"
+    lines = [f"{a}.{k} = {v}" for a, c in (("us-west", west), ("us-east", east)) for k, v in c.items()]
+    head = "clusters = us-west, us-east\nus-west->us-east.enabled = true\nus-east->us-west.enabled = false\n"
+    file.write_text(head + "\n".join(lines) + "\n")
+    assert cli.run(["config", "check", "--connect", "--config", str(file)]) == 0, capsys.readouterr().err
+    assert guarded.mutual.cluster_id in capsys.readouterr().out
+    assert cli.run(["config", "show", "--config", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "drkit-password" not in shown
+    assert "local-cluster" not in shown
+
+
+def test_kerberos_without_its_libraries_is_said():
+    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kafka"}
+    for plane in (ordinary, raw):
+        if plane is raw and find_spec("gssapi"):
+            continue
+        with pytest.raises(ConfigError) as caught:
+            plane(ClusterSettings(alias="x", bootstrap_servers="127.0.0.1:1", client=client))
+        assert "erberos" in caught.value.hint
 
 
 @both
