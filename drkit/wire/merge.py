@@ -29,7 +29,7 @@ from drkit.wire.varint import VARINTS
 _FIELDS: Final = Struct(">qi4xbIhiq8xq6xi")
 """The fields that matter here of a batch header."""
 
-FEW_RECORDS: Final = 32
+FEW_RECORDS: Final = 100
 """A batch of more records is cheaper to forward than to merge: see docs/decisions/0004."""
 
 _EMPTY_LENGTH: Final = HEADER_SIZE - LENGTH_END
