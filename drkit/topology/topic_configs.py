@@ -36,6 +36,8 @@ _ONE_CLUSTER: Final = (
 )
 MM2_CONFIG_EXCLUDE: Final = (
     *_ONE_CLUSTER[:3],
+    r"log\.message\.timestamp\.before\.max\.ms",
+    r"log\.message\.timestamp\.after\.max\.ms",
     r"message\.timestamp\.type",
     _ONE_CLUSTER[3],
     r"min\.insync\.replicas",

@@ -137,7 +137,7 @@ def test_a_source_that_hides_a_topic_or_does_not_answer_has_deleted_nothing(
     eventually(lambda: full in sync.look().copied, what="the permission")
 
     every = AclBindingFilter(
-        ResourceType.TOPIC, full, ResourcePatternType.LITERAL, None, None,
+        ResourceType.TOPIC, full, ResourcePatternType.LITERAL, None, None,  # type: ignore[arg-type]  # None: any
         AclOperation.ANY, AclPermissionType.ANY,
     )  # fmt: skip
     for future in world.source.admin.delete_acls([every]).values():
