@@ -150,9 +150,15 @@ def same(sync: TopicSync, ours: Cluster, theirs: Cluster, tag: str, *, topics: i
 
 
 def test_the_comparison_sees_what_it_must():
-    same_topic = {"t": (1, {"retention.ms": "5", "message.timestamp.type": "CreateTime"})}
+    same_topic: Seen = {"t": (1, {"retention.ms": "5", "message.timestamp.type": "CreateTime"})}
     assert differences(same_topic, {"t": (1, {"retention.ms": "5"})}) == []
-    for other in ({}, {"t": (2, {"retention.ms": "5"})}, {"t": (1, {"retention.ms": "6"})}, {"t": (1, {})}):
+    others: list[Seen] = [
+        {},
+        {"t": (2, {"retention.ms": "5"})},
+        {"t": (1, {"retention.ms": "6"})},
+        {"t": (1, {})},
+    ]
+    for other in others:
         assert len(differences(same_topic, other)) == 1
     assert differences({"t": (1, {"message.timestamp.type": "LogAppendTime"})}, {"t": (1, {})})
 
