@@ -30,7 +30,7 @@ class Scenario:
     quick_records: int
     record_bytes: int
     codec: str
-    goal: Goal
+    goal: Goal | None = None
     batch_records: int | None = None
     """Records per source batch; None leaves the batching to the producer's defaults."""
     transaction_records: int | None = None
@@ -59,8 +59,8 @@ class Pace:
 
 
 SCENARIOS: Final = (
-    Scenario("a", "1 KB records, lz4", 1_200_000, 100_000, 1000, "lz4", Goal(4.0, 8.0)),
-    Scenario("b", "100 B records, lz4", 5_000_000, 600_000, 100, "lz4", Goal(4.0, 8.0)),
+    Scenario("a", "1 KB records, lz4", 1_200_000, 100_000, 1000, "lz4"),
+    Scenario("b", "100 B records, lz4", 5_000_000, 600_000, 100, "lz4"),
     Scenario(
         "c",
         "1-record batches, uncompressed",
@@ -86,5 +86,10 @@ SCENARIOS: Final = (
         "e", "first copy, 3 years old", 3_000_000, 250_000, 250, "lz4", Goal(3.0), age_ms=3 * 365 * DAY_MS
     ),
 )
+
+TOGETHER: Final = Scenario("a+b", "both, one after the other", 6_200_000, 700_000, 274, "lz4", Goal(4.0, 8.0))
+"""(a) and (b) have one goal: their records, seconds and CPU seconds are added up, round by round."""
+
+PARTS: Final = ("a", "b")
 
 PACES: Final = (Pace(200), Pace(5_000))

@@ -7,7 +7,7 @@ import os
 from tests.bench.clocks import Sample, foreign_share
 from tests.bench.latency import Latency, percentile
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
-from tests.bench.report import BEGIN, END, PacedRun, Run, ratios, splice, to_markdown
+from tests.bench.report import BEGIN, END, PacedRun, Run, ratios, splice, to_markdown, with_sums
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.store import joined, load, save
 from tests.bench.throughput import Throughput
@@ -81,6 +81,22 @@ def test_ratios_are_taken_within_a_round():
     text = to_markdown({"cores": "2"}, runs, [])
     assert "5.0×" in text
     assert "- (a) drkit, round 2: no figure, it died" in text
+
+
+def test_both_parts_of_a_common_goal_are_added_up_round_by_round():
+    other = SCENARIOS[1]
+    runs = [
+        Run(SCENARIO, "drkit", 1, result(100, 10.0, 8.0)),
+        Run(other, "drkit", 1, result(300, 2.0, 1.0)),
+        Run(SCENARIO, "drkit", 2, result(100, 10.0, 8.0)),
+        Run(other, "drkit", 2, None, failure="it died"),
+    ]
+    found = with_sums(runs)
+    assert [run.scenario.key for run in found] == ["a", "a", "b", "b", "a+b"]
+    total = found[-1].result
+    assert total is not None
+    assert (found[-1].round, total.records, total.seconds, total.cpu_seconds) == (1, 400, 12.0, 9.0)
+    assert total.per_second == 400 / 12.0
 
 
 def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
