@@ -15,6 +15,7 @@ from drkit.config.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.masking import MASK, is_secret
+from drkit.replicate.acl_preview import acl_plan
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.topic_preview import topic_plan
 
@@ -48,10 +49,10 @@ def show(*, plan: bool) -> None:
     if not plan:
         emit(_rows(loaded))
         return
-    rows = topic_plan(loaded.settings, loaded.settings.flows)
-    emit(
-        rows if rows or session().as_json else "nothing to change: the targets' topics are as they should be"
-    )
+    flows = loaded.settings.flows
+    rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)
+    nothing = "nothing to change: the targets' topics and ACLs are as they should be"
+    emit(rows if rows or session().as_json else nothing)
 
 
 def _connected(settings: Settings) -> list[dict[str, Any]]:

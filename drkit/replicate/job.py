@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate import state_topic
+from drkit.replicate.acl_sync import ACLS, AclSync
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
@@ -127,6 +129,8 @@ class Attempt:
         self._opposite = opposite
         self._plan_file = folder / "plan.json"
         self._sync = TopicSync(source, target, job.flow, state)
+        opposite_acls = partial(opposite.values, ACLS)
+        self._acls = AclSync(source, target, job.flow, state, opposite=opposite_acls)
         self._ids = own_ids(target.settings, job.flow, state)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         once = job.once
@@ -164,6 +168,7 @@ class Attempt:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
         job.found = self._sync.look()
+        self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         placed = list(placed_of(job.found, job.flow.buckets))
         if job.once:
             placed = self._bounded(placed)

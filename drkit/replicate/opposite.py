@@ -26,7 +26,7 @@ from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
 from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.producer_ids import on_record
-from drkit.replicate.state_topic import FLOW, LEASE, SKIPS, StateTopic, source_of, topic_name
+from drkit.replicate.state_topic import FLOW, LEASE, SKIPS, StateTopic, Value, source_of, topic_name
 
 _PAUSE_SECONDS: Final = 0.1
 _DECIDED_SECONDS: Final = 20.0
@@ -68,6 +68,10 @@ class OppositeFlows:
     def ids(self) -> tuple[int, ...]:
         """Producer ids that opposite flows ever used on our source, as far as we know."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
+
+    def values(self, key: str) -> list[Value]:
+        """What each of them keeps under this key in its state, as far as it was read."""
+        return [found for other in self._others.values() if (found := other.state.values.get(key))]
 
     def introduce(self) -> None:
         """Say between which clusters our flow runs; to be called before its lease is taken."""

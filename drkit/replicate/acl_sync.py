@@ -1,0 +1,201 @@
+"""Keeps the ACLs of a flow's target in step with its source: reads both, plans, records, applies.
+
+Copying never waits for ACLs: what goes wrong here is told once and tried again at the next interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+import json
+from typing import Final
+
+from drkit import observe
+from drkit.clock import Seconds, monotonic
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError, Refused
+from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principal
+from drkit.kafka.admin import Cluster
+from drkit.replicate.state_topic import StateTopic, Value, topic_key
+from drkit.replicate.topic_events import TopicEvents
+from drkit.replicate.topic_rules import is_promoted, role_key
+from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, Step, TargetAcls, plan_acls
+from drkit.topology.acl_record import AclRecord
+from drkit.topology.acl_scope import AclScope
+from drkit.topology.acls import EVERYBODY, Acl, from_json
+
+ACLS: Final = "acls"
+"""Key in the flow's state of its :class:`drkit.topology.acl_record.AclRecord`."""
+FENCE_ACLS: Final = "fence-acls"
+"""Key in the flow's state of ``{"acls": …}``: with these a failover fenced the source. Never copied."""
+_LARGEST_RECORD: Final = 900_000
+_SHOWN: Final = 20
+_OWN_HINT: Final = 'set own_principal = "User:…" in [clusters.{alias}]'
+_OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it"
+
+
+class AclSync:
+    """The ACLs of one flow.
+
+    :param effects: False only looks and says what would be done
+    :param opposite: what the flows from our target to our source keep under :data:`ACLS`
+    """
+
+    def __init__(
+        self,
+        source: Cluster,
+        target: Cluster,
+        flow: FlowSettings,
+        state: StateTopic,
+        *,
+        effects: bool = True,
+        opposite: Callable[[], Iterable[Value]] = tuple,
+        clock: Seconds = monotonic,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._opposite = opposite
+        self._clock = clock
+        self._events = TopicEvents(flow, state, effects=effects)
+        self._looked_at: float | None = None
+        self._is_open: bool | None = None
+
+    def look_when_due(self, topics: Iterable[str]) -> None:
+        """Compare and change what is to be changed, if the interval is over; raises nothing.
+
+        :param topics: the source's topics of this flow
+        """
+        now = self._clock()
+        interval = self._flow.sync_topic_acls_interval_seconds
+        if not self._flow.sync_topic_acls or (
+            self._looked_at is not None and now - self._looked_at < interval
+        ):
+            return
+        self._looked_at = now
+        try:
+            self.look(topics)
+        except NoAuthorizer as error:
+            self._off(error)
+        except DrkitError as error:
+            self._events.once("acl_sync_refused", "", f"{error.what} {error.evidence}", level="error",
+                              reason=error.what, where=error.where, evidence=error.evidence,
+                              hint=error.hint)  # fmt: skip
+
+    def look(self, topics: Iterable[str]) -> AclPlan:
+        """Compare and change what is to be changed.
+
+        :raises NoAuthorizer: one of the clusters has no ACLs
+        :raises DrkitError: a cluster does not answer, or refuses to list
+        """
+        plan = self.plan(topics)
+        self._tell(plan)
+        self._apply(plan)
+        return plan
+
+    def plan(self, topics: Iterable[str]) -> AclPlan:
+        """What would be changed. Raises as :meth:`look` does."""
+        source = list_acls(self._source.settings)
+        target = list_acls(self._target.settings)
+        for unknown in source.unknown:
+            self._events.once("acl_left_out", unknown, unknown, level="warning",
+                              reason="a kind of ACL that this drkit does not know")  # fmt: skip
+        own, self._is_open = own_principal(self._target.settings), is_open(self._target)
+        if own is None and self._is_open is not False:
+            raise Refused(
+                "any ACL on an open cluster could refuse drkit itself, whose principal is not known",
+                where=self._target.alias,
+                hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
+            )
+        values = self._state.values
+        return plan_acls(
+            source.acls,
+            TargetAcls(target.acls, own, self._is_open),
+            self._scope(topics),
+            AclRecord.from_json(values.get(ACLS)),
+            never_copy=self._never_copy(),
+            promoted=self._promoted(),
+            guard=self._flow.guard_passive_topics,
+        )
+
+    def _scope(self, topics: Iterable[str]) -> AclScope:
+        flow, prefix = self._flow, topic_key("")
+        once = {k.removeprefix(prefix) for k in self._state.values if k.startswith(prefix)}
+        known = frozenset(t for t in {*topics, *once} if flow.copies(t))
+        return AclScope(flow.naming_policy, flow.copies, known, flow.group_filter, flow.topics)
+
+    def _never_copy(self) -> frozenset[Acl]:
+        fences = from_json(self._state.values.get(FENCE_ACLS, {}).get("acls", ()))
+        # An ACL that came from here goes when it goes here: copied back, it would never go.
+        return fences.union(*(AclRecord.from_json(v).made for v in self._opposite()))
+
+    def _promoted(self) -> list[str]:
+        prefix, naming = role_key(""), self._flow.naming_policy
+        roles = {k.removeprefix(prefix): v for k, v in self._state.values.items() if k.startswith(prefix)}
+        return [naming.downstream(t) for t, role in roles.items() if is_promoted(role)]
+
+    def _apply(self, plan: AclPlan) -> None:
+        deletes = [c.acl for c in plan.changes if c.step is not Step.CREATE]
+        # On record before it is made: what drkit made must never be taken for somebody else's.
+        self._record(replace(plan.record, made=plan.record.made.union(deletes)))
+        refused: dict[Acl, DrkitError] = {}
+        for step in Step:
+            acls = [c.acl for c in plan.changes if c.step is step]
+            if acls:
+                change = create_acls if step is Step.CREATE else delete_acls
+                refused |= change(self._target.settings, acls)
+        for acl, error in refused.items():
+            self._events.once("acl_refused", acl.at, f"{acl} {error.evidence}", level="error",
+                              acl=str(acl), evidence=error.evidence, hint=error.hint)  # fmt: skip
+        done = [c for c in plan.changes if c.acl not in refused]
+        made = (plan.record.made - refused.keys()) | (refused.keys() & set(deletes))
+        self._record(replace(plan.record, made=frozenset(made)))
+        self._tell_done(done)
+
+    def _record(self, record: AclRecord) -> None:
+        body = record.to_json()
+        if self._state.values.get(ACLS, AclRecord().to_json()) == body:
+            return
+        size = len(json.dumps(body))
+        if size > _LARGEST_RECORD:
+            raise Refused(
+                "there are more ACLs than one record of the flow's state can hold",
+                where=self._state.name,
+                evidence=f"{size} bytes, at the most {_LARGEST_RECORD}",
+                hint="grant by prefixes instead of single topics, or set sync_topic_acls = false",
+            )
+        self._state.put(ACLS, body)
+
+    def _tell(self, plan: AclPlan) -> None:
+        for acl in sorted(plan.record.left_out):
+            self._events.once("acl_left_out", acl.at, str(acl), level="warning", acl=str(acl),
+                              reason=LOCKS_OUT if acl.denies else WAITS,
+                              hint=_hint(acl).format(alias=self._target.alias))  # fmt: skip
+        if not self._flow.guard_passive_topics:
+            return
+        for acl in plan.leaks:
+            self._events.once("acl_leak", acl.at, str(acl), level="warning", acl=str(acl),
+                              hint="not drkit's: delete it if nobody is to write there")  # fmt: skip
+        if self._is_open is None:
+            self._events.once("guard_off", "", "unknown", level="warning",
+                              reason="whether the target is open where no ACL stands is not known",
+                              hint=_OPEN_HINT.format(alias=self._target.alias))  # fmt: skip
+
+    def _tell_done(self, done: Sequence[AclChange]) -> None:
+        if not done:
+            return
+        created = [str(c.acl) for c in done if c.step is Step.CREATE]
+        deleted = [str(c.acl) for c in done if c.step is not Step.CREATE]
+        observe.event("acls_changed", flow=self._flow.name, created=len(created), deleted=len(deleted),
+                      first_created=created[:_SHOWN], first_deleted=deleted[:_SHOWN])  # fmt: skip
+
+    def _off(self, error: NoAuthorizer) -> None:
+        self._events.once("acl_sync_off", "", error.where, reason=error.what, evidence=error.evidence,
+                          hint="nothing to do; sync_topic_acls = false says so in the settings")  # fmt: skip
+
+
+def _hint(acl: Acl) -> str:
+    if acl.denies and acl.principal == EVERYBODY:
+        return "on the source, deny it to principals by name"
+    return f"{_OWN_HINT}, if that is not who it is about"

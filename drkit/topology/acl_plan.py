@@ -1,0 +1,192 @@
+"""From the ACLs of a source to the ordered changes on a target whose topics are passive. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.topology.acl_record import AclRecord
+from drkit.topology.acl_rules import for_own, sort_acls
+from drkit.topology.acl_scope import AclScope
+from drkit.topology.acls import (
+    ANY_HOST,
+    EVERYBODY,
+    Acl,
+    Operation,
+    PatternKind,
+    Permission,
+    ResourceKind,
+    gives,
+)
+from drkit.topology.topic_plan import Row
+
+_AS_SOURCE: Final = "as on the source"
+_FOR_OWN: Final = "on an open cluster any ACL would refuse drkit too"
+_FOR_GUARD: Final = "guard: everybody reads the copy, only drkit writes it"
+_HELD: Final = "held back while passive, given at a promotion"
+LOCKS_OUT: Final = "left out: it would refuse drkit itself"
+WAITS: Final = "left out: on the source a DENY limits it that is left out here"
+_GONE: Final = "drkit made it, and it is no longer wanted"
+
+
+class Step(IntEnum):
+    """When a change is made: all of one step before any of the next.
+
+    No moment gives more than what was before and what comes behind.
+    """
+
+    CREATE = 0
+    REVOKE = 1
+    LIFT = 2
+    LAST = 3
+
+
+class AclChange(NamedTuple):
+    """One ACL to create or delete."""
+
+    step: Step
+    acl: Acl
+    why: str
+
+    def row(self) -> Row:
+        """In words."""
+        return _row("create acl" if self.step is Step.CREATE else "delete acl", self.acl, self.why)
+
+
+@dataclass(frozen=True)
+class TargetAcls:
+    """How the target stands.
+
+    :param own: drkit's principal there; None: not known, then every DENY might concern it
+    :param is_open: everybody may do everything where no ACL stands; None: not known
+    """
+
+    acls: frozenset[Acl]
+    own: str | None
+    is_open: bool | None = False
+
+
+@dataclass(frozen=True)
+class AclPlan:
+    """The changes in their order, and what is to be recorded before they are made."""
+
+    changes: tuple[AclChange, ...]
+    record: AclRecord
+    leaks: tuple[Acl, ...] = ()
+    """ACLs of others on the target that let somebody write to passive topics."""
+
+    def rows(self) -> Iterator[Row]:
+        """The changes, then what is held back or left out, in words."""
+        yield from (change.row() for change in self.changes)
+        yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
+        for acl in sorted(self.record.left_out):
+            yield _row("leave out acl", acl, LOCKS_OUT if acl.denies else WAITS)
+
+
+def _row(what: str, acl: Acl, why: str) -> Row:
+    return Row(
+        acl.at, what, f"{acl.permission} {acl.operation}", None, f"{acl.principal} from {acl.host}", why
+    )
+
+
+def plan_acls(
+    source: Iterable[Acl],
+    target: TargetAcls,
+    scope: AclScope,
+    record: AclRecord,
+    *,
+    never_copy: frozenset[Acl] = frozenset(),
+    promoted: Collection[str] = (),
+    guard: bool = False,
+) -> AclPlan:
+    """The changes that give the target what the source has, as far as passive topics may have it.
+
+    :param record: of the last plan
+    :param never_copy: ACLs of the source that are none of its own: fences, and what an opposite flow made
+    :param promoted: target topics that producers own: whatever can cover one stays as it is
+    :param guard: on an open target, let only drkit write where no ACL stands
+    """
+    wanted = sort_acls((t for a in source if a not in never_copy for t in scope.renamed(a)), target.own)
+    foreign = target.acls - record.made
+    own = _own(wanted.every, target, foreign)
+    guards = _guards(wanted.every | foreign, target, scope) if guard else frozenset()
+    whys = dict.fromkeys(guards, _FOR_GUARD) | dict.fromkeys(own, _FOR_OWN)
+    whys |= dict.fromkeys(wanted.given, _AS_SOURCE)
+
+    def is_settled(acl: Acl) -> bool:
+        return acl.resource is ResourceKind.TOPIC and any(acl.covers(t) for t in promoted)
+
+    create = {a for a in whys if a not in target.acls and not is_settled(a)}
+    delete = {a for a in record.made & target.acls if a not in whys and not is_settled(a)}
+    made = (record.made & target.acls) - delete | create
+    changes = [AclChange(Step.CREATE, a, whys[a]) for a in create]
+    changes += [AclChange(_when_deleted(a, target, record), a, _GONE) for a in delete]
+    told = AclRecord(
+        made,
+        _kept(wanted.held, record.held, is_settled),
+        frozenset(wanted.left_out),
+        _kept(guards & made, record.guard & made, is_settled),
+    )
+    return AclPlan(tuple(sorted(changes, key=_order)), told, _leaks(foreign, target, scope, promoted))
+
+
+def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bool]) -> frozenset[Acl]:
+    return frozenset(a for a in new if not is_settled(a)) | frozenset(a for a in old if is_settled(a))
+
+
+def _order(change: AclChange) -> tuple[Any, ...]:
+    # DENYs first: should one request not hold them all, nothing is allowed before it is limited.
+    return change.step, not change.acl.denies, change.acl
+
+
+def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> Step:
+    if acl.principal == target.own or acl in record.guard:
+        return Step.LAST
+    return Step.LIFT if acl.denies else Step.REVOKE
+
+
+def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
+    """What drkit has to be allowed beside these, unless the target is known to be closed anyway."""
+    if target.own is None or target.is_open is False:
+        return frozenset()
+    has = [a for a in foreign if not a.denies and a.principal in {target.own, EVERYBODY}]
+    wanted = {a for acl in acls for a in for_own(acl, target.own)}
+    return frozenset(a for a in wanted if not any(gives(h, target.own, a.operation, a) for h in has))
+
+
+def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozenset[Acl]:
+    """For copies on which no ACL stands, on a target where this means that everybody writes."""
+    if target.own is None or not target.is_open:
+        return frozenset()
+    on_topics = [a for a in acls if a.resource is ResourceKind.TOPIC]
+    found: set[Acl] = set()
+    for name in map(scope.naming.downstream, scope.topics):
+        if not any(a.covers(name) for a in on_topics):
+            read = _allow(name, EVERYBODY, Operation.READ)
+            found |= {read, read._replace(operation=Operation.DESCRIBE), *for_own(read, target.own)}
+    return frozenset(found)
+
+
+def _allow(topic: str, principal: str, operation: Operation) -> Acl:
+    return Acl(
+        ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, Permission.ALLOW
+    )
+
+
+def _leaks(
+    foreign: Iterable[Acl], target: TargetAcls, scope: AclScope, promoted: Collection[str]
+) -> tuple[Acl, ...]:
+    passive = {scope.naming.downstream(t) for t in scope.topics} - set(promoted)
+    return tuple(
+        sorted(
+            acl
+            for acl in foreign
+            if acl.resource is ResourceKind.TOPIC
+            and not acl.denies
+            and acl.principal != target.own
+            and acl.operation in {Operation.WRITE, Operation.ALL}
+            and any(acl.covers(t) for t in passive)
+        )
+    )

@@ -1,0 +1,60 @@
+"""What a flow keeps of its ACL plan, and what a failover makes of that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from drkit.topology.acls import Acl, PatternKind, ResourceKind, from_json, to_json
+
+
+class Promotion(NamedTuple):
+    """What opening topics to their producers means for ACLs."""
+
+    grant: frozenset[Acl]
+    lift: frozenset[Acl]
+
+
+@dataclass(frozen=True)
+class AclRecord:
+    """What is kept of a plan in the flow's state on the target.
+
+    :param made: created by drkit; only these are ever deleted
+    :param held: to be given at a promotion
+    :param left_out: DENYs that would refuse drkit, and the ALLOWs that they limit
+    :param guard: those of ``made`` that end with a promotion
+    """
+
+    made: frozenset[Acl] = frozenset()
+    held: frozenset[Acl] = frozenset()
+    left_out: frozenset[Acl] = frozenset()
+    guard: frozenset[Acl] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """For the state topic."""
+        return {name: to_json(getattr(self, name)) for name in _FIELDS}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any] | None) -> AclRecord:
+        """What :meth:`to_json` made; nothing for None."""
+        return cls(**{name: from_json((body or {}).get(name, ())) for name in _FIELDS})
+
+
+_FIELDS: Final = ("made", "held", "left_out", "guard")
+
+
+def promotion(record: AclRecord, topics: Collection[str] | None = None) -> Promotion:
+    """What to give and what to lift when topics of the target are opened to their producers.
+
+    :param topics: only these target topics: patterns that could cover others become literal; None: all
+    """
+    if topics is None:
+        return Promotion(record.held, record.guard)
+    grant: set[Acl] = set()
+    for acl in record.held:
+        if acl.resource is not ResourceKind.TOPIC:
+            grant.add(acl)
+        else:
+            grant |= {acl._replace(pattern=PatternKind.LITERAL, name=t) for t in topics if acl.covers(t)}
+    return Promotion(frozenset(grant), frozenset(a for a in record.guard if a.name in topics))

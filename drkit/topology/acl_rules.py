@@ -1,0 +1,99 @@
+"""Who may do what on a passive target: each ACL is given, held back, or left out. Pure.
+
+While a topic is passive nobody but drkit writes to it: what would let others do so is held back and recorded,
+so that a failover can give it when the source is gone. A DENY that would refuse drkit itself is left out by
+name, and with it every ALLOW that it limits on the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, Permission, ResourceKind, overrides
+
+_LOOKING: Final = frozenset({Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
+_PASSIVE: Final[Mapping[ResourceKind, frozenset[Operation]]] = {
+    ResourceKind.TOPIC: _LOOKING,
+    ResourceKind.GROUP: _LOOKING,
+    # Whoever may write with a transactional id can fence the one who does so now.
+    ResourceKind.TRANSACTIONAL_ID: frozenset({Operation.DESCRIBE}),
+}
+"""What others may do while the topics are passive."""
+_OF_ALL: Final[Mapping[ResourceKind, tuple[Operation, ...]]] = {
+    ResourceKind.TOPIC: (Operation.READ, Operation.DESCRIBE_CONFIGS),
+    ResourceKind.GROUP: (Operation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (Operation.DESCRIBE,),
+}
+"""What of ALL is given now."""
+_OWN: Final[Mapping[ResourceKind, tuple[Operation, ...]]] = {
+    ResourceKind.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceKind.GROUP: (Operation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (Operation.WRITE,),
+}
+"""What drkit itself has to be allowed where an ACL closes an open target; DESCRIBE comes along."""
+_NEEDED: Final[Mapping[ResourceKind, frozenset[Operation]]] = {
+    ResourceKind.TOPIC: frozenset({
+        *_OWN[ResourceKind.TOPIC], Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.DELETE
+    }),
+    ResourceKind.GROUP: frozenset({Operation.READ, Operation.DESCRIBE}),
+    ResourceKind.TRANSACTIONAL_ID: frozenset({Operation.WRITE, Operation.DESCRIBE}),
+}  # fmt: skip
+"""What nobody may deny drkit; DELETE follows a topic that is deleted at the source."""
+
+
+@dataclass
+class Sorted:
+    """The source's ACLs under the target's names."""
+
+    given: set[Acl] = field(default_factory=set)
+    held: set[Acl] = field(default_factory=set)
+    left_out: set[Acl] = field(default_factory=set)
+
+    @property
+    def every(self) -> set[Acl]:
+        """All of them."""
+        return self.given | self.held | self.left_out
+
+
+def sort_acls(acls: Iterable[Acl], own: str | None) -> Sorted:
+    """What becomes of each.
+
+    :param own: drkit's principal; None: not known, then every DENY might concern it
+    """
+    found = Sorted()
+    for acl in acls:
+        if acl.denies:
+            (found.left_out if _refuses(acl, own) else found.given).add(acl)
+        elif acl.operation in _PASSIVE[acl.resource]:
+            found.given.add(acl)
+        else:
+            found.held.add(acl)
+            if acl.operation is Operation.ALL:
+                found.given.update(acl._replace(operation=o) for o in _OF_ALL[acl.resource])
+    denies = sorted(found.left_out)
+    limited = {a for a in found.given | found.held if not a.denies and any(overrides(d, a) for d in denies)}
+    found.given -= limited
+    found.held -= limited
+    found.left_out |= limited
+    return found
+
+
+def _refuses(deny: Acl, own: str | None) -> bool:
+    """Whether a DENY concerns drkit: from which host it comes nobody knows here."""
+    if own is not None and deny.principal not in {own, EVERYBODY}:
+        return False
+    return deny.operation is Operation.ALL or deny.operation in _NEEDED[deny.resource]
+
+
+def for_own(at: Acl, own: str) -> Iterator[Acl]:
+    """All that drkit needs on the resources of an ACL."""
+    for operation in _OWN[at.resource]:
+        yield at._replace(principal=own, host=ANY_HOST, operation=operation, permission=Permission.ALLOW)

@@ -1,0 +1,95 @@
+"""Which ACLs of a source a flow's target is to have, and under which names. Pure.
+
+A prefixed ACL counts when it can cover something that the flow carries. It stays prefixed where the naming
+policy keeps beginnings; `*` stays `*` only where names of the copies have a beginning of their own. All else
+becomes one literal ACL for each copied topic: never more than on the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+import re
+from typing import Final
+
+from drkit.topology.acls import Acl, PatternKind, ResourceKind
+from drkit.topology.filters import NameFilter
+from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
+
+OWN_TRANSACTIONAL_IDS: Final = "drkit."
+"""How drkit's own transactional ids begin: others are not to be let near them."""
+_HEAD: Final = re.compile(r"(?:[\w-]|\\[.\-])*")
+_QUANTIFIERS: Final = frozenset("*?+{")
+_ENDINGS: Final = ("", "0", "a")
+
+
+@dataclass(frozen=True)
+class AclScope:
+    """What a flow carries.
+
+    :param copies: whether the flow copies a topic of this name, there or not
+    :param topics: names on the source of what it copies or once copied
+    :param include: the expressions by which topics are chosen
+    """
+
+    naming: Naming
+    copies: Callable[[str], bool]
+    topics: frozenset[str]
+    groups: NameFilter
+    include: tuple[str, ...] = ()
+
+    def renamed(self, acl: Acl) -> Iterator[Acl]:
+        """What an ACL of the source becomes on the target; nothing when it concerns nothing carried."""
+        if acl.resource is ResourceKind.TOPIC:
+            yield from self._topic(acl)
+        elif acl.resource is ResourceKind.GROUP:
+            if acl.is_wildcard or self._may_be_a_group(acl):
+                yield acl
+        elif acl.pattern is PatternKind.PREFIXED or not acl.name.startswith(OWN_TRANSACTIONAL_IDS):
+            yield acl
+
+    def _topic(self, acl: Acl) -> Iterator[Acl]:
+        if acl.pattern is PatternKind.LITERAL and not acl.is_wildcard:
+            if self.copies(acl.name):
+                yield acl._replace(name=self.naming.downstream(acl.name))
+            return
+        covered = sorted(t for t in self.topics if acl.covers(t))
+        pattern = self._pattern(acl)
+        if pattern is not None and (covered or self._may_be_a_topic(acl)):
+            yield pattern
+        for topic in covered:
+            name = self.naming.downstream(topic)
+            if pattern is None or not pattern.covers(name):
+                yield acl._replace(pattern=PatternKind.LITERAL, name=name)
+
+    def _pattern(self, acl: Acl) -> Acl | None:
+        """The pattern whose names on the target begin as the copies' names do."""
+        beginning = "" if acl.is_wildcard else acl.name
+        if isinstance(self.naming, PrefixNaming):
+            beginning = self.naming.downstream(beginning)
+        elif not isinstance(self.naming, IdentityNaming):
+            return None  # a policy of the user's own: nothing is known about beginnings
+        return acl._replace(pattern=PatternKind.PREFIXED, name=beginning) if beginning else None
+
+    def _may_be_a_topic(self, acl: Acl) -> bool:
+        return acl.is_wildcard or any(self.copies(n) for n in _names(acl.name, self.include))
+
+    def _may_be_a_group(self, acl: Acl) -> bool:
+        if acl.pattern is PatternKind.LITERAL:
+            return self.groups.accepts(acl.name)
+        return any(self.groups.accepts(n) for n in _names(acl.name, self.groups.include))
+
+
+def _names(beginning: str, expressions: Iterable[str]) -> Iterator[str]:
+    """Names with this beginning that a filter may accept: whether it does is asked of the filter itself."""
+    heads = [beginning, *(h for e in expressions if (h := _head(e)).startswith(beginning))]
+    return (head + ending for head in heads for ending in _ENDINGS)
+
+
+def _head(expression: str) -> str:
+    """The plain beginning of a regular expression."""
+    found = _HEAD.match(expression)
+    head = found[0] if found else ""
+    if expression[len(head) : len(head) + 1] in _QUANTIFIERS:
+        head = head[:-1]
+    return head.replace("\\", "")

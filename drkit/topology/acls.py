@@ -1,0 +1,173 @@
+"""ACLs as values: what one covers, and whether one overrides another. Pure.
+
+The rules are those of Kafka's StandardAuthorizer: a DENY wins over every ALLOW, and some operations are
+allowed along with others (``AclOperation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+EVERYBODY: Final = "User:*"
+ANY_HOST: Final = "*"
+ANY_NAME: Final = "*"
+"""As the name of a literal pattern: every resource of the type."""
+
+
+class ResourceKind(StrEnum):
+    """Kafka's ``ResourceType``, as far as its ACLs travel; cluster, token and user describe one cluster."""
+
+    TOPIC = "TOPIC"
+    GROUP = "GROUP"
+    TRANSACTIONAL_ID = "TRANSACTIONAL_ID"
+
+
+class PatternKind(StrEnum):
+    """Kafka's ``PatternType`` of an ACL that exists."""
+
+    LITERAL = "LITERAL"
+    PREFIXED = "PREFIXED"
+
+
+class Operation(StrEnum):
+    """Kafka's ``AclOperation`` on topics, groups and transactional ids."""
+
+    ALL = "ALL"
+    READ = "READ"
+    WRITE = "WRITE"
+    CREATE = "CREATE"
+    DELETE = "DELETE"
+    ALTER = "ALTER"
+    DESCRIBE = "DESCRIBE"
+    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
+    ALTER_CONFIGS = "ALTER_CONFIGS"
+    TWO_PHASE_COMMIT = "TWO_PHASE_COMMIT"
+
+
+class Permission(StrEnum):
+    """Kafka's ``AclPermissionType``."""
+
+    ALLOW = "ALLOW"
+    DENY = "DENY"
+
+
+_IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
+    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+}
+
+
+class Acl(NamedTuple):
+    """One ACL. Principal and host are kept as Kafka has them, wildcards included."""
+
+    resource: ResourceKind
+    pattern: PatternKind
+    name: str
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    def __str__(self) -> str:
+        """In one line, nearly as ``kafka-acls --list`` has it."""
+        at = "" if self.host == ANY_HOST else f" from {self.host}"
+        return f"{self.permission} {self.principal}{at} {self.operation} on {self.at}"
+
+    @property
+    def at(self) -> str:
+        """The resources in words; the star of a prefix is ours, Kafka has the pattern type."""
+        star = "*" if self.pattern is PatternKind.PREFIXED else ""
+        return f"{self.resource.lower().replace('_', ' ')} {self.name}{star}"
+
+    @property
+    def denies(self) -> bool:
+        """Whether it is a DENY."""
+        return self.permission is Permission.DENY
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it stands on every resource of its type."""
+        return self.pattern is PatternKind.LITERAL and self.name == ANY_NAME
+
+    def covers(self, name: str) -> bool:
+        """Whether its pattern matches a resource of its type."""
+        if self.pattern is PatternKind.PREFIXED:
+            return name.startswith(self.name)
+        return self.name in {name, ANY_NAME}
+
+
+def meet(one: Acl, other: Acl) -> bool:
+    """Whether some resource can be matched by the patterns of both."""
+    if one.resource is not other.resource:
+        return False
+    if one.is_wildcard or other.is_wildcard:
+        return True
+    if one.pattern is other.pattern is PatternKind.PREFIXED:
+        return one.name.startswith(other.name) or other.name.startswith(one.name)
+    return one.covers(other.name) if other.pattern is PatternKind.LITERAL else other.covers(one.name)
+
+
+def overrides(deny: Acl, allow: Acl) -> bool:
+    """Whether a DENY takes away some of what an ALLOW gives."""
+    if not meet(deny, allow):
+        return False
+    same_user = deny.principal == allow.principal or EVERYBODY in {deny.principal, allow.principal}
+    same_host = deny.host == allow.host or ANY_HOST in {deny.host, allow.host}
+    return same_user and same_host and _same_operation(deny.operation, allow.operation)
+
+
+def _same_operation(denied: Operation, allowed: Operation) -> bool:
+    if denied is allowed or Operation.ALL in {denied, allowed}:
+        return True
+    return allowed in _IMPLIED_BY.get(denied, ())
+
+
+def gives(allow: Acl, principal: str, operation: Operation, pattern: Acl) -> bool:
+    """Whether an ALLOW gives this principal the operation on everything that the pattern matches, anywhere.
+
+    :param pattern: any ACL with the pattern
+    """
+    if allow.denies or allow.resource is not pattern.resource or allow.host != ANY_HOST:
+        return False
+    whole = allow.is_wildcard or (
+        not pattern.is_wildcard
+        and allow.covers(pattern.name)
+        and (pattern.pattern is PatternKind.LITERAL or allow.pattern is PatternKind.PREFIXED)
+    )
+    return (
+        whole
+        and allow.principal in {principal, EVERYBODY}
+        and (
+            allow.operation in {operation, Operation.ALL} or allow.operation in _IMPLIED_BY.get(operation, ())
+        )
+    )
+
+
+def to_json(acls: Iterable[Acl]) -> list[dict[str, Any]]:
+    """ACLs for a state record: equal but for their names they share one entry, since `*` becomes many."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for acl in sorted(acls):
+        names.setdefault(tuple(acl._replace(name="")), []).append(acl.name)
+    return [{"acl": list(acl), "names": found} for acl, found in names.items()]
+
+
+def from_json(entries: Iterable[Mapping[str, Any]]) -> frozenset[Acl]:
+    """What :func:`to_json` wrote. Raises ValueError or KeyError for anything else."""
+    found = set()
+    for entry in entries:
+        resource, pattern, _, principal, host, operation, permission = entry["acl"]
+        for name in entry["names"]:
+            found.add(
+                Acl(
+                    ResourceKind(resource),
+                    PatternKind(pattern),
+                    name,
+                    principal,
+                    host,
+                    Operation(operation),
+                    Permission(permission),
+                )
+            )
+    return frozenset(found)

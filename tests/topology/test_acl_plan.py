@@ -1,0 +1,284 @@
+"""The laws of an ACL plan, for any ACLs; and its rules one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from drkit.topology import IdentityNaming, NameFilter, PrefixNaming
+from drkit.topology.acl_plan import AclPlan, Step, TargetAcls, plan_acls
+from drkit.topology.acl_record import AclRecord, promotion
+from drkit.topology.acl_scope import AclScope
+from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind, gives, meet, overrides
+
+OWN = "User:drkit"
+TX = "TRANSACTIONAL_ID"
+TOPICS = frozenset({"orders", "order-lines", "heartbeats", "billing"})
+NOTHING = AclRecord()
+
+
+def scope(*, prefix: bool = False) -> AclScope:
+    naming = PrefixNaming("primary") if prefix else IdentityNaming("primary")
+    chosen = NameFilter(("order.*", "billing", "heartbeats"), (".*-secret",))
+    return AclScope(naming, chosen.accepts, TOPICS, NameFilter(("shop-.*", "audit")), chosen.include)
+
+
+def acl(name: str, operation: str = "READ", principal: str = "User:app", *, kind: str = "TOPIC",
+        prefixed: bool = False, deny: bool = False, host: str = "*") -> Acl:  # fmt: skip
+    pattern = PatternKind.PREFIXED if prefixed else PatternKind.LITERAL
+    permission = Permission.DENY if deny else Permission.ALLOW
+    return Acl(ResourceKind(kind), pattern, name, principal, host, Operation(operation), permission)
+
+
+acls = st.builds(
+    Acl,
+    st.sampled_from(ResourceKind),
+    st.sampled_from(PatternKind),
+    st.sampled_from(
+        ["*", "orders", "order", "billing", "hearts", "heartbeats", "shop-1", "sh", "drkit.x", "other"]
+    ),
+    st.sampled_from(["User:*", "User:app", "User:bob", OWN]),
+    st.sampled_from(["*", "10.0.0.1"]),
+    st.sampled_from(Operation),
+    st.sampled_from(Permission),
+)
+some = st.frozensets(acls, max_size=12)
+owners = st.sampled_from([OWN, None])
+worlds = st.tuples(some, some, owners, st.sampled_from([True, False, None]), st.booleans(), st.booleans())
+
+
+def apply(plan: AclPlan, here: frozenset[Acl]) -> frozenset[Acl]:
+    for change in plan.changes:
+        if change.step is Step.CREATE:
+            assert change.acl not in here
+            here |= {change.acl}
+        else:
+            assert change.acl in here
+            here -= {change.acl}
+    return here
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds, some)
+def test_a_second_plan_is_empty_and_following_the_source_leaves_what_others_made(world, later):
+    source, foreign, own, is_open, prefix, guard = world
+    here, record = foreign, NOTHING
+    for now in (source, later, frozenset()):
+        plan = plan_acls(now, TargetAcls(here, own, is_open), scope(prefix=prefix), record, guard=guard)
+        here, record = apply(plan, here), plan.record
+        assert record.made <= here
+        again = plan_acls(now, TargetAcls(here, own, is_open), scope(prefix=prefix), record, guard=guard)
+        assert again.changes == ()
+        assert again.record == record
+        assert AclRecord.from_json(record.to_json()) == record
+        assert foreign <= here, "somebody else's ACL was deleted"
+    assert guard or here == foreign, "what drkit made goes with the source's"
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds)
+def test_no_deny_is_lost_and_nobody_else_may_write(world):
+    source, foreign, own, is_open, prefix, guard = world
+    where = scope(prefix=prefix)
+    plan = plan_acls(source, TargetAcls(foreign, own, is_open), where, NOTHING, guard=guard)
+    here = apply(plan, foreign)
+    denies = {t for a in source if a.denies for t in where.renamed(a)}
+    assert denies <= here | plan.record.left_out
+    for made in plan.record.made:
+        assert (
+            made.denies or made.principal == own or made.operation in {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
+        )
+    for allow in plan.record.made | plan.record.held:
+        if not allow.denies and allow.principal != own and allow not in plan.record.guard:
+            assert not any(d.denies and overrides(d, allow) for d in plan.record.left_out)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds)
+def test_drkit_is_never_refused_by_what_it_made(world):
+    source, foreign, _, is_open, prefix, guard = world
+    plan = plan_acls(source, TargetAcls(foreign, OWN, is_open), scope(prefix=prefix), NOTHING, guard=guard)
+    here = apply(plan, foreign)
+    needed = {"TOPIC": "WRITE", "GROUP": "READ", "TRANSACTIONAL_ID": "WRITE"}
+    for made in plan.record.made:
+        if made.denies:
+            hits = made.principal in {OWN, "User:*"}
+            assert (
+                not hits
+                or made.operation not in {"ALL", "READ", "WRITE", "DESCRIBE"}
+                or (
+                    made.resource != "TOPIC"
+                    and made.operation not in {"ALL", needed[made.resource], "DESCRIBE"}
+                )
+            )
+        elif is_open is not False:
+            operation = Operation(needed[made.resource])
+            assert any(gives(a, OWN, operation, made) for a in here), f"{made} closes the target to drkit"
+
+
+def planned(*source: Acl, existing: frozenset[Acl] = frozenset(), prefix: bool = False, **more) -> AclPlan:
+    own = more.pop("own", OWN)
+    target = TargetAcls(existing, own, more.pop("is_open", False))
+    return plan_acls(source, target, scope(prefix=prefix), more.pop("record", NOTHING), **more)
+
+
+def created(plan: AclPlan) -> set[Acl]:
+    return {c.acl for c in plan.changes if c.step is Step.CREATE}
+
+
+@pytest.mark.parametrize(
+    ("given", "prefixed", "expected"),
+    [
+        (acl("orders"), False, [acl("orders")]),
+        (acl("orders"), True, [acl("primary.orders")]),
+        (acl("ord", prefixed=True), False, [acl("ord", prefixed=True)]),
+        (acl("ord", prefixed=True), True, [acl("primary.ord", prefixed=True)]),
+        (acl("*"), True, [acl("primary.", prefixed=True)]),
+        (acl("*"), False, [acl("billing"), acl("order-lines"), acl("orders"), acl("primary.heartbeats")]),
+        # identity renames heartbeats all the same: the prefix does not cover the copy
+        (acl("heart", prefixed=True), False, [acl("heart", prefixed=True), acl("primary.heartbeats")]),
+        (acl("customers"), False, []),
+        (acl("order-secret"), False, []),
+        (acl("cust", prefixed=True), True, []),
+        (acl("order-new", prefixed=True), True, [acl("primary.order-new", prefixed=True)]),
+        (acl("shop-1", kind="GROUP"), True, [acl("shop-1", kind="GROUP")]),
+        (acl("sh", kind="GROUP", prefixed=True), True, [acl("sh", kind="GROUP", prefixed=True)]),
+        (acl("aud", kind="GROUP", prefixed=True), True, [acl("aud", kind="GROUP", prefixed=True)]),
+        (acl("audits", kind="GROUP", prefixed=True), True, []),
+        (acl("console", kind="GROUP"), False, []),
+        (acl("pay", "DESCRIBE", kind=TX), True, [acl("pay", "DESCRIBE", kind=TX)]),
+        (acl("drkit.a.b.1", "DESCRIBE", kind=TX), False, []),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_travels_and_under_which_name(given, prefixed, expected):
+    assert created(planned(given, prefix=prefixed)) == set(expected)
+
+
+def test_a_naming_class_of_the_users_own_gets_single_topics():
+    class Reversed:
+        def downstream(self, topic: str) -> str:
+            return topic[::-1]
+
+        def upstream(self, topic: str) -> str | None:
+            return topic[::-1]
+
+        def comes_from(self, topic: str, alias: str) -> bool:
+            return topic == alias
+
+    where = replace(scope(), naming=Reversed())
+    plan = plan_acls([acl("order", prefixed=True)], TargetAcls(frozenset(), OWN), where, NOTHING)
+    assert created(plan) == {acl("sredro"), acl("senil-redro")}
+
+
+@pytest.mark.parametrize("operation", ["WRITE", "CREATE", "DELETE", "ALTER", "ALTER_CONFIGS"])
+def test_what_changes_a_passive_topic_is_held_for_the_promotion(operation):
+    plan = planned(acl("orders", operation))
+    assert plan.changes == ()
+    assert promotion(plan.record).grant == {acl("orders", operation)}
+    assert "given at a promotion" in next(plan.rows()).why
+
+
+def test_all_becomes_read_and_is_held_as_all():
+    plan = planned(acl("orders", "ALL"))
+    assert created(plan) == {acl("orders", "READ"), acl("orders", "DESCRIBE_CONFIGS")}
+    assert plan.record.held == {acl("orders", "ALL")}
+
+
+def test_one_topics_promotion_opens_no_other():
+    held = planned(acl("ord", "WRITE", prefixed=True), acl("billing", "WRITE"),
+                   acl("tx", "WRITE", kind="TRANSACTIONAL_ID")).record  # fmt: skip
+    assert promotion(held, ["orders"]).grant == {
+        acl("orders", "WRITE"), acl("tx", "WRITE", kind="TRANSACTIONAL_ID")
+    }  # fmt: skip
+
+
+def test_a_deny_is_kept_with_its_host():
+    deny = acl("orders", "READ", "User:bob", deny=True, host="10.0.0.1")
+    assert created(planned(deny)) == {deny}
+
+
+@pytest.mark.parametrize("principal", ["User:*", OWN])
+def test_a_deny_that_would_refuse_drkit_is_left_out_with_what_it_limits(principal):
+    deny = acl("orders", "WRITE", principal, deny=True)
+    plan = planned(deny, acl("orders", "WRITE", principal), acl("orders", "READ"))
+    assert created(plan) == {acl("orders", "READ")}
+    assert plan.record.left_out == {deny, acl("orders", "WRITE", principal)}
+    assert plan.record.held == frozenset()
+
+
+def test_every_deny_may_concern_a_principal_that_is_not_known():
+    deny = acl("orders", "READ", "User:bob", deny=True)
+    plan = planned(deny, acl("orders", "READ"), acl("orders", "READ", "User:*"), own=None)
+    assert created(plan) == {acl("orders", "READ")}
+    assert plan.record.left_out == {deny, acl("orders", "READ", "User:*")}
+
+
+def test_fences_and_what_an_opposite_flow_made_are_not_copied():
+    fence = acl("orders", "WRITE", "User:app", deny=True)
+    assert created(planned(fence, acl("orders"), never_copy=frozenset({fence}))) == {acl("orders")}
+
+
+def test_only_what_drkit_made_is_deleted_again():
+    mine, theirs = acl("orders"), acl("orders", "READ", "User:bob")
+    first = planned(mine, theirs, existing=frozenset({theirs}))
+    assert first.record.made == {mine}
+    second = planned(existing=frozenset({mine, theirs}), record=first.record)
+    assert [(c.step, c.acl) for c in second.changes] == [(Step.REVOKE, mine)]
+
+
+def test_an_acl_that_somebody_deleted_comes_back():
+    plan = planned(acl("orders"), record=AclRecord(made=frozenset({acl("orders")})))
+    assert created(plan) == {acl("orders")}
+
+
+def test_a_deny_ends_after_the_allows():
+    allow, deny = acl("orders", "READ", "User:z"), acl("orders", "READ", "User:bob", deny=True)
+    first = planned(allow, deny)
+    assert [c.acl for c in first.changes] == [deny, allow]
+    last = planned(existing=frozenset({allow, deny}), record=first.record)
+    assert [c.acl for c in last.changes] == [allow, deny]
+
+
+def test_a_promoted_topic_keeps_what_it_has():
+    record = AclRecord(made=frozenset({acl("orders")}), held=frozenset({acl("orders", "WRITE")}))
+    plan = planned(acl("orders", "READ", "User:new"), existing=frozenset({acl("orders")}), record=record,
+                   promoted=["orders"])  # fmt: skip
+    assert plan.changes == ()
+    assert plan.record == record
+
+
+def test_on_an_open_cluster_drkit_lets_itself_in():
+    plan = planned(acl("orders"), is_open=True)
+    ours = {acl("orders", o, OWN) for o in ("READ", "WRITE", "CREATE", "ALTER", "ALTER_CONFIGS")}
+    assert created(plan) == {acl("orders"), *ours}
+    # Where it may already do all that, nothing is added.
+    everything = frozenset({acl("*", "ALL", OWN)})
+    assert created(planned(acl("orders"), is_open=True, existing=everything)) == {acl("orders")}
+
+
+def test_the_guard_lets_everybody_read_and_only_drkit_write():
+    plan = planned(acl("billing", "WRITE"), is_open=True, guard=True)
+    on_orders = {(a.principal, str(a.operation)) for a in created(plan) if a.name == "orders"}
+    assert on_orders >= {("User:*", "READ"), ("User:*", "DESCRIBE"), (OWN, "WRITE")}
+    assert not any(a.denies for a in created(plan))
+    # billing has an ACL on the source, which closes it there: the guard must not open it for reading.
+    assert {a.principal for a in created(plan) if a.name == "billing"} == {OWN}
+    assert {a.name for a in promotion(plan.record, ["orders"]).lift} == {"orders"}
+    assert created(planned(is_open=False, guard=True)) == set()
+
+
+def test_the_guard_names_who_can_write_all_the_same():
+    leak = acl("ord", "ALL", "User:bob", prefixed=True)
+    assert planned(existing=frozenset({leak}), guard=True).leaks == (leak,)
+
+
+def test_patterns_meet_where_a_name_can_match_both():
+    assert meet(acl("ord", prefixed=True), acl("orders"))
+    assert meet(acl("orders", prefixed=True), acl("o", prefixed=True))
+    assert meet(acl("*"), acl("x", prefixed=True))
+    assert not meet(acl("orders"), acl("order"))
+    assert not meet(acl("orders"), acl("orders", kind="GROUP"))
