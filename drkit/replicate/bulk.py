@@ -29,7 +29,6 @@ from drkit.wire import Chunk, stamp
 
 _IDLE_SECONDS = 0.5
 _LINGER_SECONDS = 0.02
-_PIPELINE = 4
 
 
 class BulkRefused(Exception):
@@ -171,7 +170,8 @@ class BulkAppender:
         if not ready:
             return 0
         pending = [r for r in self._requests if not r.is_done]
-        if len(pending) >= _PIPELINE:
+        # Any number may be: none is ever repeated, one that fails ends the transaction.
+        if len(pending) >= task.flow.produce_in_flight:
             await pending[0]
         if task.expired:
             task.finish("expired")
