@@ -1,0 +1,184 @@
+"""MirrorMaker 2's records of offset syncs, checkpoints and heartbeats, byte for byte (KIP-382). Pure.
+
+Kafka's protocol types, big-endian: a STRING is an INT16 length and UTF-8, never null. Readers take partition
+0 from the start, the last record of a key wins; nulls and what cannot be parsed are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+import struct
+from typing import Final, TypeVar
+
+VERSION: Final = 0
+"""Of the values of checkpoints and heartbeats; offset syncs have none."""
+_LONGEST: Final = (1 << 15) - 1
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_TWO: Final = struct.Struct(">qq")
+_VERSIONED_TWO: Final = struct.Struct(">hqq")
+_VERSIONED_ONE: Final = struct.Struct(">hq")
+Raw = tuple[bytes | None, bytes | None]
+"""Key and value as they stand in the topic."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSync:
+    """One replicated record's offsets on both sides."""
+
+    topic: str
+    """As the source calls it."""
+    partition: int
+    upstream: int
+    downstream: int
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record."""
+        return _string(self.topic) + _INT32.pack(self.partition)
+
+    @property
+    def value(self) -> bytes:
+        """Value of the record."""
+        return _TWO.pack(self.upstream, self.downstream)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes) -> OffsetSync:
+        """Read a record.
+
+        :raises ValueError: it is not of this format
+        """
+        keys, values = _Reader(key), _Reader(value)
+        return cls(keys.string(), keys.int32(), values.int64(), values.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A group's committed offset on both sides."""
+
+    group: str
+    topic: str
+    """As the target calls it."""
+    partition: int
+    upstream: int
+    """What the group has committed on the source."""
+    downstream: int
+    """The next offset to read on the target."""
+    metadata: str = ""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record."""
+        return _string(self.group) + _string(self.topic) + _INT32.pack(self.partition)
+
+    @property
+    def value(self) -> bytes:
+        """Value of the record."""
+        return _VERSIONED_TWO.pack(VERSION, self.upstream, self.downstream) + _string(self.metadata)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes) -> Checkpoint:
+        """Read a record.
+
+        :raises ValueError: it is not of this format or version
+        """
+        keys, values = _Reader(key), _Reader(value)
+        values.version()
+        group, topic, partition = keys.string(), keys.string(), keys.int32()
+        return cls(group, topic, partition, values.int64(), values.int64(), values.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A sign of life; its age on the target is the delay of the whole path."""
+
+    source: str
+    target: str
+    timestamp: int
+    """Milliseconds since 1970."""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record."""
+        return _string(self.source) + _string(self.target)
+
+    @property
+    def value(self) -> bytes:
+        """Value of the record."""
+        return _VERSIONED_ONE.pack(VERSION, self.timestamp)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes) -> Heartbeat:
+        """Read a record.
+
+        :raises ValueError: it is not of this format or version
+        """
+        keys, values = _Reader(key), _Reader(value)
+        values.version()
+        return cls(keys.string(), keys.string(), values.int64())
+
+
+def latest(
+    records: Iterable[Raw], decode: Callable[[bytes, bytes], T], refused: list[str] | None = None
+) -> dict[bytes, T]:
+    """The last readable record of every key, as MM2's own readers see a topic.
+
+    A record without key or value, or one that cannot be parsed, is skipped: it hides no earlier one.
+
+    :param refused: gets a line for every record that could not be parsed
+    """
+    found: dict[bytes, T] = {}
+    for key, value in records:
+        if key is None or value is None:
+            continue
+        try:
+            found[key] = decode(key, value)
+        except ValueError as error:
+            if refused is not None:
+                refused.append(str(error))
+    return found
+
+
+class _Reader:
+    """Takes Kafka's protocol types off a byte string; bytes behind the last are let be, as MM2 does."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def version(self) -> None:
+        found = self._take(_INT16)
+        if found != VERSION:
+            raise ValueError(f"version {found}, MirrorMaker 2 writes {VERSION}")
+
+    def int32(self) -> int:
+        return self._take(_INT32)
+
+    def int64(self) -> int:
+        return self._take(_INT64)
+
+    def string(self) -> str:
+        length = self._take(_INT16)
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise ValueError(f"a string of {length} bytes at {self._at} of {len(self._data)}")
+        text = self._data[self._at : end].decode()
+        self._at = end
+        return text
+
+    def _take(self, form: struct.Struct) -> int:
+        try:
+            (number,) = form.unpack_from(self._data, self._at)
+        except struct.error as error:
+            raise ValueError(f"{len(self._data)} bytes end too early: {error}") from error
+        self._at += form.size
+        return int(number)
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    if len(data) > _LONGEST:
+        raise ValueError(f"a string of {len(data)} bytes, {_LONGEST} fit")
+    return _INT16.pack(len(data)) + data
