@@ -45,16 +45,31 @@ class TopicApply:
         for step in Step:
             these = [c for c in changes if c.step is step and c.topic not in applied.failed]
             refused = self._make(these) if these else {}
-            for change in these:
-                if change.topic not in refused:
-                    applied.done.append(change)
-                    self._tell(change, sources[change.topic])
+            made = [c for c in these if c.topic not in refused]
             if step in _CONFIG_STEPS:
                 # Records arrive unchanged without these: a target that refuses one is named and used.
-                self._name_refused(these, refused, sources)
+                made += self._alone([c for c in these if c.topic in refused], sources)
             else:
                 applied.failed.update(refused)
+            for change in made:
+                applied.done.append(change)
+                self._tell(change, sources[change.topic])
         return applied
+
+    def _alone(self, changes: Sequence[Change], sources: Mapping[str, str]) -> list[Change]:
+        """One by one, since a broker refuses all settings of a topic for one of them; those it took."""
+        made = []
+        for change in changes:
+            error = self._make([change]).get(change.topic)
+            if error is None:
+                made.append(change)
+            elif isinstance(change, SetConfig | DeleteConfig):
+                self._events.once(
+                    "config_refused", sources[change.topic], f"{change.setting}: {error.evidence}",
+                    level="error", target=change.topic, setting=change.setting, evidence=error.evidence,
+                    hint=error.hint or "name the setting in config_properties_exclude to leave it alone",
+                )  # fmt: skip
+        return made
 
     def _make(self, changes: Sequence[Change]) -> dict[str, DrkitError]:
         plans = [
@@ -91,15 +106,3 @@ class TopicApply:
         elif isinstance(change, DeleteTopic):
             tell.written("topic_deleted", source, level="warning", target=change.topic,
                          target_id=change.topic_id, why=change.why)  # fmt: skip
-
-    def _name_refused(
-        self, changes: Sequence[Change], refused: Mapping[str, DrkitError], sources: Mapping[str, str]
-    ) -> None:
-        for topic, error in refused.items():
-            settings = [
-                c.setting for c in changes if c.topic == topic and isinstance(c, SetConfig | DeleteConfig)
-            ]
-            self._events.once("config_refused", sources[topic], f"{settings} {error.evidence}", level="error",
-                              target=topic, settings=settings, evidence=error.evidence,
-                              hint=error.hint or "name settings to leave alone in config_properties_exclude",
-                              )  # fmt: skip

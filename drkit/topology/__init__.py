@@ -9,14 +9,13 @@ from drkit.topology.filters import (
 )
 from drkit.topology.flows import Route, collision, rings
 from drkit.topology.naming import MAX_TOPIC_NAME, IdentityNaming, Naming, PrefixNaming
-from drkit.topology.topic_configs import DEFAULT_CONFIG_EXCLUDE, MM2_CONFIG_EXCLUDE, ConfigRules
+from drkit.topology.topic_configs import DEFAULT_CONFIG_EXCLUDE, ConfigRules
 
 __all__ = [
     "DEFAULT_CONFIG_EXCLUDE",
     "DEFAULT_GROUPS_EXCLUDE",
     "DEFAULT_TOPICS_EXCLUDE",
     "MAX_TOPIC_NAME",
-    "MM2_CONFIG_EXCLUDE",
     "ConfigRules",
     "IdentityNaming",
     "NameFilter",

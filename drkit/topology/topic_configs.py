@@ -28,23 +28,15 @@ PASSIVE: Final[Mapping[str, str]] = {
 }
 """Settings of every topic that receives copies; the source's own return when it is opened for producers."""
 
-_ONE_CLUSTER: Final = (
+DEFAULT_CONFIG_EXCLUDE: Final = (
     r"follower\.replication\.throttled\.replicas",
     r"leader\.replication\.throttled\.replicas",
     r"message\.timestamp\.difference\.max\.ms",
     r"unclean\.leader\.election\.enable",
+    r"local\.retention\..*",
+    r"remote\.(log|storage)\..*",
 )
-MM2_CONFIG_EXCLUDE: Final = (
-    *_ONE_CLUSTER[:3],
-    r"log\.message\.timestamp\.before\.max\.ms",
-    r"log\.message\.timestamp\.after\.max\.ms",
-    r"message\.timestamp\.type",
-    _ONE_CLUSTER[3],
-    r"min\.insync\.replicas",
-)
-"""MirrorMaker 2's default of ``config.properties.exclude``."""
-DEFAULT_CONFIG_EXCLUDE: Final = (*_ONE_CLUSTER, r"local\.retention\..*", r"remote\.(log|storage)\..*")
-"""drkit's own default: ``min.insync.replicas`` is kept; tiered storage describes one cluster's disks."""
+"""What MM2 excludes, but ``min.insync.replicas`` is kept; tiered storage describes one cluster's disks."""
 
 _SET_BY_SOMEBODY: Final = frozenset({
     "DYNAMIC_TOPIC_CONFIG",

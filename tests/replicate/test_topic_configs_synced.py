@@ -183,15 +183,18 @@ def test_min_insync_replicas_is_kept_but_never_above_the_replicas(
     assert changes(always(world, replication_factor=replication_factor)) == []
 
 
-def test_a_setting_that_the_target_refuses_is_named_and_the_topic_copied(world: World):
+def test_a_setting_that_the_target_refuses_is_named_and_stops_no_other(world: World):
     full = world.create(world.source, "orders", min_compaction_lag_ms="100", segment_ms="70000")
     world.create(world.target, "orders", max_compaction_lag_ms="50")
     sync = always(world, config_properties_exclude=(r"max\.compaction\.lag\.ms",))
 
-    assert full in sync.look().copied
+    found = sync.look()
 
+    assert full in found.copied
+    assert world.settings(full)["segment.ms"] == "70000"
     event = world.event("config_refused", full)
-    assert "min.compaction.lag.ms" in event["settings"]
+    assert event["setting"] == "min.compaction.lag.ms"
+    assert "min.compaction.lag.ms" not in found.actions[full]
     assert "INVALID_CONFIG" in event["evidence"]
     assert "config_properties_exclude" in event["hint"]
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from drkit.config.mm2_keys import FLOW_KEYS
+from drkit.topology import split_list
 from drkit.topology.topic_configs import (
     DEFAULT_CONFIG_EXCLUDE,
     MAX_MESSAGE_BYTES,
-    MM2_CONFIG_EXCLUDE,
     PASSIVE,
     ConfigRules,
     is_fence,
@@ -19,6 +20,7 @@ TOPIC, BROKER, CLUSTER, FILE, DEFAULT = (
     "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG",
     "STATIC_BROKER_CONFIG", "DEFAULT_CONFIG",
 )  # fmt: skip
+MM2_CONFIG_EXCLUDE = next(split_list(k.default) for k in FLOW_KEYS if k.name == "config.properties.exclude")
 
 
 class Value(NamedTuple):
