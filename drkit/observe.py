@@ -29,6 +29,9 @@ BYTES: Final = Counter("drkit_bytes", "Bytes copied, as stored on the target.", 
 BATCHES: Final = Counter("drkit_batches", "Record batches appended.", _TOPIC, registry=REGISTRY)
 FRONTIER: Final = Gauge("drkit_frontier", "First source offset not yet copied.", _TOPIC, registry=REGISTRY)
 EPOCHS: Final = Counter("drkit_epochs", "Epochs of the copy task that ended.", _FLOW, registry=REGISTRY)
+HEARTBEATS: Final = Counter(
+    "drkit_heartbeats", "Heartbeats that the source acknowledged.", _FLOW, registry=REGISTRY
+)
 EVENTS: Final = Counter("drkit_events", "Events by kind.", ("kind",), registry=REGISTRY)
 ERRORS: Final = Counter("drkit_errors", "Errors by class.", ("kind",), registry=REGISTRY)
 

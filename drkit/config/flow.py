@@ -19,6 +19,7 @@ from drkit.topology import (
     PrefixNaming,
     is_internal_topic,
 )
+from drkit.topology.naming import is_heartbeats
 
 _KIB = 1024
 _MIB = 1024 * 1024
@@ -102,6 +103,14 @@ class FlowSettings(Strict):
     checkpoint_interval_seconds: PositiveFloat = 5.0
     """How often group offsets are to be translated. Not acted on yet."""
 
+    emit_heartbeats: bool = True
+    """Write heartbeats into the source's topic ``heartbeats``: their age on the target is the delay of the whole
+    path."""
+    heartbeats_interval_seconds: PositiveFloat = 1.0
+    """Time between two heartbeats."""
+    heartbeats_replication: bool = True
+    """Copy topics of heartbeats whatever ``topics`` says, as MirrorMaker 2 does."""
+
     @field_validator("replication_factor")
     @classmethod
     def _some_replicas(cls, value: int | None) -> int | None:
@@ -147,10 +156,17 @@ class FlowSettings(Strict):
         """The user's choice of consumer groups."""
         return NameFilter(self.groups, self.groups_exclude)
 
+    def is_heartbeats(self, topic: str) -> bool:
+        """Whether heartbeats stand in a topic of the source: its own or those of clusters before it."""
+        return is_heartbeats(topic, self.separator)
+
+    def _carries_beats(self, topic: str) -> bool:
+        return self.heartbeats_replication and self.is_heartbeats(topic)
+
     def copies(self, topic: str) -> bool:
         """Whether this flow copies a topic of its source: chosen, not internal, and no loop."""
         return (
-            self.topic_filter.accepts(topic)
+            (self.topic_filter.accepts(topic) or self._carries_beats(topic))
             and not is_internal_topic(topic)
             and not self.naming_policy.comes_from(topic, self.target)
         )

@@ -35,7 +35,6 @@ _W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
 _NO_CONFIG_SYNC: Final = "a topic gets its configuration when it is created; later changes are not followed"
 _NO_ACLS: Final = "ACLs are not copied"
 _NO_GROUPS: Final = "group offsets are not carried over"
-_NO_BEATS: Final = "drkit writes no heartbeats"
 _NO_SYNCS: Final = "drkit keeps an exact offset map on the target and writes no offset syncs"
 _NO_CHECKPOINTS: Final = "no checkpoints are written"
 _ALWAYS: Final = "drkit always looks for new topics"
@@ -58,7 +57,7 @@ FLOW_KEYS: Final = (
     Mm2Key("replication.factor", "2", _W, "replication_factor", "when absent: as on the source"),
     Mm2Key("offset-syncs.topic.replication.factor", "3", _N, "", _NO_SYNCS),
     Mm2Key("checkpoints.topic.replication.factor", "3", _L, "", _NO_CHECKPOINTS),
-    Mm2Key("heartbeats.topic.replication.factor", "3", _L, "", _NO_BEATS),
+    Mm2Key("heartbeats.topic.replication.factor", "3", _N, "", "3, or as many as the source has brokers"),
     Mm2Key("refresh.topics.enabled", "true", _N, "", _ALWAYS, ("true",)),
     Mm2Key("refresh.topics.interval.seconds", "600", _W, "refresh_topics_interval_seconds",
            "when absent: 10"),
@@ -74,10 +73,10 @@ FLOW_KEYS: Final = (
     Mm2Key("emit.checkpoints.interval.seconds", "60", _L, "checkpoint_interval_seconds", _NO_CHECKPOINTS),
     Mm2Key("sync.group.offsets.enabled", "false", _L, "", _NO_GROUPS, ("false",)),
     Mm2Key("sync.group.offsets.interval.seconds", "60", _L, "", _NO_GROUPS),
-    Mm2Key("emit.heartbeats.enabled", "true", _L, "", _NO_BEATS, ("false",)),
-    Mm2Key("emit.heartbeats.interval.seconds", "1", _L, "", _NO_BEATS),
-    Mm2Key("heartbeats.replication.enabled", "true", _L, "",
-           "the topic heartbeats is copied only when topics accepts it"),
+    Mm2Key("emit.heartbeats.enabled", "true", _W, "emit_heartbeats",
+           "into the source's topic heartbeats, so that they travel with the records"),
+    Mm2Key("emit.heartbeats.interval.seconds", "1", _W, "heartbeats_interval_seconds"),
+    Mm2Key("heartbeats.replication.enabled", "true", _W, "heartbeats_replication"),
     Mm2Key("emit.offset-syncs.enabled", "true", _N, "", _NO_SYNCS, ("false",)),
     Mm2Key("offset-syncs.topic.location", "source", _N, "", _NO_SYNCS),
     Mm2Key("offset.lag.max", "100", _N, "", "every offset is mapped exactly: the lag is 0"),

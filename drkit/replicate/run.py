@@ -14,6 +14,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
+from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.session import choose_master, spark_session
@@ -111,11 +112,18 @@ class _FlowRun:
         self.thread = threading.Thread(target=self._run, name=f"flow {self.name}", daemon=True)
 
     def _run(self) -> None:
+        flow = self._job.flow
+        # Only who holds the lease says that it lives; a copy with an end needs no sign of life.
+        beats = HeartbeatEmitter(self._job.clusters[0], flow, lambda: self._job.progress is not None)
+        if flow.emit_heartbeats and not self._once:
+            beats.start()
         try:
             supervise(self.name, lambda: self._job.run(self._stop), self._stop, once=self._once)
         except DrkitError as error:
             self._error = error
             observe.error(error, flow=self.name, gives_up=True)
+        finally:
+            beats.stop()
 
     def glance(self, tell: Tell) -> None:
         """Look at the clusters and tell how it goes; one that does not answer is told by others."""

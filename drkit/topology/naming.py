@@ -11,6 +11,11 @@ MAX_TOPIC_NAME: Final = 249
 _HEARTBEATS: Final = "heartbeats"
 
 
+def is_heartbeats(topic: str, separator: str) -> bool:
+    """Whether heartbeats stand there: a cluster's own, or replicated ones (``a.heartbeats``)."""
+    return topic == _HEARTBEATS or topic.endswith(separator + _HEARTBEATS)
+
+
 class Naming(Protocol):
     """The naming policy of one flow."""
 
@@ -77,4 +82,4 @@ class IdentityNaming:
         return PrefixNaming(self.source, self.separator)
 
     def _beats(self, topic: str) -> bool:
-        return topic == _HEARTBEATS or topic.endswith(self.separator + _HEARTBEATS)
+        return is_heartbeats(topic, self.separator)

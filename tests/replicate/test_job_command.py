@@ -28,6 +28,7 @@ source = "a{tag}"
 target = "b{tag}"
 topics = ["{tag}-.*"]
 tasks = 1
+emit_heartbeats = false
 """
 MAIN = "from drkit.cli.main import main; main()"
 

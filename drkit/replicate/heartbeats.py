@@ -1,0 +1,145 @@
+"""Heartbeats: a record per second in the source, carried to the target like any other (MM2's format).
+
+Age and arrival on the target measure the whole path, the copy task included. Kafka's own MirrorMaker writes
+them on the target of the flow it runs; here they start at the source, so that they tell of this flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import threading
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from drkit import observe
+from drkit.clock import Millis, monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
+from drkit.offsets.mm2_records import Heartbeat
+from drkit.replicate.state_topic import QUIET
+
+TOPIC: Final = "heartbeats"
+_REPLICAS: Final = 3
+_SILENCE_SECONDS: Final = 5.0
+_SILENT_BEATS: Final = 5
+_RETRY_SECONDS: Final = 5.0
+_ANSWER_MS: Final = 5000
+
+
+def silence_seconds(interval_seconds: float) -> float:
+    """After how long without a heartbeat its loss is said."""
+    return max(_SILENCE_SECONDS, _SILENT_BEATS * interval_seconds)
+
+
+def ensure_topic(source: Cluster) -> None:
+    """Create the topic of heartbeats where it is missing: one partition, compacted, as MirrorMaker 2 does.
+
+    :raises DrkitError: it cannot be created
+    """
+    if TOPIC in describe_topics(source, [TOPIC]):
+        return
+    replicas = min(_REPLICAS, len(source.brokers))
+    plan = TopicPlan(TOPIC, 1, replicas, {"cleanup.policy": "compact"})
+    for error in create_topics(source, [plan]).values():
+        raise error
+
+
+class HeartbeatEmitter:
+    """Writes a flow's heartbeats from a thread of its own, until :meth:`stop`.
+
+    A heartbeat that is not acknowledged holds back the next ones: a broker that wakes up gets no pile of old ones.
+
+    :param may: asked before every heartbeat; while it says no, none is written and none is missed
+    """
+
+    def __init__(
+        self,
+        source: ClusterSettings,
+        flow: FlowSettings,
+        may: Callable[[], bool] = lambda: True,
+        clock: Millis = wall_ms,
+    ) -> None:
+        self._source = source
+        self._flow = flow
+        self._may = may
+        self._clock = clock
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"heartbeats {flow.name}", daemon=True)
+        self._producer: Producer | None = None
+        self._heard = monotonic()
+        self._lost = False
+        self._reason = "no answer"
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is on its way may arrive or not."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+
+    def _run(self) -> None:
+        interval, next_beat = self._flow.heartbeats_interval_seconds, monotonic()
+        while not self._ended.wait(max(0.0, next_beat - monotonic())):
+            next_beat = max(next_beat + interval, monotonic())
+            if not self._may():
+                self._heard = monotonic()
+                continue
+            try:
+                self._beat()
+            except DrkitError as error:
+                self._reason = f"{error.what}: {error.evidence}" if error.evidence else error.what
+                next_beat = monotonic() + max(interval, _RETRY_SECONDS)
+            self._judge()
+
+    def _beat(self) -> None:
+        if self._producer is None:
+            cluster = Cluster.connect(self._source)
+            ensure_topic(cluster)
+            self._producer = self._open()
+        producer, now = self._producer, self._clock()
+        if len(producer) == 0:
+            beat = Heartbeat(self._flow.source, self._flow.target, now)
+            try:
+                producer.produce(
+                    TOPIC, beat.value, beat.key, partition=0, timestamp=now, on_delivery=self._told
+                )
+            except KafkaException as error:
+                self._reason = str(error.args[0])
+        # Answers come within milliseconds; a dead source must not stretch the next interval.
+        producer.flush(self._flow.heartbeats_interval_seconds)
+
+    def _open(self) -> Producer:
+        return Producer(
+            {
+                **confluent_config(self._source),
+                "linger.ms": 0,
+                "message.timeout.ms": _ANSWER_MS,
+                "log_level": 0,
+            },
+            logger=QUIET,
+        )
+
+    def _told(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            self._reason = f"{error.name()}: {error.str()}"
+            return
+        self._heard = monotonic()
+        observe.HEARTBEATS.labels(self._flow.source, self._flow.target).inc()
+
+    def _judge(self) -> None:
+        """Say once that heartbeats are lost, and once that they are back."""
+        silent = monotonic() - self._heard
+        lost = silent > silence_seconds(self._flow.heartbeats_interval_seconds)
+        if lost and not self._lost:
+            observe.event("heartbeats_lost", level="warning", flow=self._flow.name, reason=self._reason,
+                          seconds=round(silent, 1), hint=f"check {self._flow.source}, and WRITE on {TOPIC}")  # fmt: skip
+        elif self._lost and not lost:
+            observe.event("heartbeats_back", flow=self._flow.name)
+        self._lost = lost
