@@ -66,11 +66,13 @@ def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side
     assert not flow.events("resync")
 
 
-def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factory, topic_name):
+@pytest.mark.parametrize("age_days", [0, 30], ids=["fresh", "old"])
+def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factory, topic_name, age_days: int):
     # Kafka's own producers stop at five; drkit's recovery asks the leader instead of repeating.
     flow: Flow = flow_factory(*far, produce_in_flight=40, merge_below_bytes=0)
     flow.create_both(topic_name)
-    fill(flow.source, topic_name, 8000, size=200, batch_size=16_000)
+    times = {"timestamp": aged(age_days * DAY_MS)} if age_days else {}
+    fill(flow.source, topic_name, 20_000, size=200, batch_size=16_000, **times)
     lease = flow.lease(topic_name)
 
     with distant(far[1]):
@@ -78,6 +80,6 @@ def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factor
 
     check_copy(flow, topic_name)
     assert report.resyncs == 0
-    assert report.batches >= 80
+    assert report.batches >= 200
     # Five at a time would take a round trip for every five batches.
     assert report.seconds - report.startup_seconds < report.batches / 5 * ROUND_TRIP_SECONDS / 2
