@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.config import ClusterSettings, Loaded, Settings, read
+from drkit.config import ClusterSettings, Loaded, Settings
 from drkit.config.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
@@ -29,7 +30,7 @@ def config() -> None:
 @click.option("--connect", is_flag=True, help="Also connect: compare cluster ids, ask for permissions.")
 def check(*, connect: bool) -> None:
     """Name every problem of the configuration, or say OK."""
-    loaded = read(session().config)
+    loaded = configuration()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
     if loaded.notes:
@@ -45,7 +46,7 @@ def check(*, connect: bool) -> None:
 @click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
 def show(*, plan: bool) -> None:
     """Show every setting, its value and where it comes from; secrets stay hidden."""
-    loaded = read(session().config)
+    loaded = configuration()
     if not plan:
         emit(_rows(loaded))
         return
@@ -99,6 +100,4 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
 
 
 def _origin(loaded: Loaded, at: str) -> str:
-    if at in loaded.origins:
-        return loaded.origins[at]
-    return loaded.path.name if at in loaded.written else "default"
+    return loaded.origins.get(at, "default")

@@ -14,6 +14,7 @@ class Session:
     """The common options of one run."""
 
     config: Path | None = None
+    overrides: tuple[str, ...] = ()
     as_json: bool = False
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -35,6 +36,13 @@ def common_options() -> list[click.Parameter]:
             type=click.Path(path_type=Path, dir_okay=False),
             help="Configuration file.  [default: $DRKIT_CONFIG, else ./drkit.toml]",
         ),
+        _option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="One setting, as in 'flows.primary->standby.tasks=4'; wins over the file. May be repeated.",
+        ),
         _option("--json", "as_json", is_flag=True, help="Print JSON."),
         _option("--log-format", type=formats, help="How logs look on stderr.  [default: console]"),
         _option("--log-level", type=levels, help="From which level on to log.  [default: info]"),
@@ -48,4 +56,7 @@ def _option(*names: str, **settings: Any) -> click.Option:
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     # Not given here (None, or a flag that is off): what was said before the command's name stands.
     if value:
-        setattr(context.find_root().ensure_object(Session), str(parameter.name), value)
+        known = context.find_root().ensure_object(Session)
+        if parameter.multiple:
+            value = (*getattr(known, str(parameter.name)), *value)
+        setattr(known, str(parameter.name), value)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.config import read
 from drkit.replicate.verify import Request
 from drkit.replicate.verify import verify as compare
 from drkit.replicate.verify_report import answer, exit_code
@@ -35,6 +35,6 @@ def verify(
     Exit code: 0 equal, 1 different, 3 cannot be decided.
     """
     request = Request(flow, topics, only_new=only_new, master=master)
-    reports = compare(read(session().config).settings, request, lambda line: click.echo(line, err=True))
+    reports = compare(configuration().settings, request, lambda line: click.echo(line, err=True))
     emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

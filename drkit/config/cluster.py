@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from drkit.config.fields import Alias, Strict
+from drkit.config.client_properties import acts
+from drkit.config.fields import Alias, Strict, as_kafka_writes_it, host_and_port
 from drkit.masking import masked
-from drkit.topology import split_list
+
+_SERVERS: Final = "bootstrap.servers"
+_JAAS: Final = "sasl.jaas.config"
+_USER: Final = ("sasl.username", "sasl.password")
 
 
 def _servers(value: object) -> object:
@@ -22,9 +25,9 @@ class ClusterSettings(Strict):
 
     alias: Alias
     """The name of the table."""
-    bootstrap_servers: Annotated[str, BeforeValidator(_servers)]
+    bootstrap_servers: Annotated[str, BeforeValidator(_servers), AfterValidator(host_and_port)]
     """host:port of some brokers: an array, or one string with commas."""
-    client: dict[str, str] = Field(default_factory=dict)
+    client: Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)] = Field(default_factory=dict)
     """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
     own_principal: Annotated[str, Field(pattern=r"^[^:*]+:[^*]+$")] | None = None
     """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
@@ -33,24 +36,19 @@ class ClusterSettings(Strict):
     """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all, else
     not known."""
 
-    @field_validator("bootstrap_servers")
-    @classmethod
-    def _host_and_port(cls, value: str) -> str:
-        servers = split_list(value)
-        for server in servers:
-            host, _, port = server.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-                raise PydanticCustomError("server", "'{server}' is not host:port", {"server": server})
-        if not servers:
-            raise PydanticCustomError("server", "no server is named", {})
-        return ",".join(servers)
+    def with_client(self, overrides: Mapping[str, str]) -> ClusterSettings:
+        """The same cluster as one role reaches it: with other properties, or by other servers.
 
-    @field_validator("client", mode="before")
-    @classmethod
-    def _as_kafka_writes_it(cls, value: object) -> object:
-        if not isinstance(value, Mapping):
-            return value
-        return {k: str(v).lower() if isinstance(v, bool) else _number(v) for k, v in value.items()}
+        What says nothing about the connection is left out: it does nothing here.
+        """
+        ours = {k: v for k, v in overrides.items() if acts(k)}
+        if not ours:
+            return self
+        servers = host_and_port(ours.pop(_SERVERS, self.bootstrap_servers))
+        # Two spellings of one thing: the cluster's must not win over the role's.
+        replaced = _USER if _JAAS in ours else (_JAAS,) if ours.keys() & set(_USER) else ()
+        client = {k: v for k, v in self.client.items() if k not in replaced}
+        return ClusterSettings(**{**dict(self), "bootstrap_servers": servers, "client": client | ours})
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [
@@ -58,7 +56,3 @@ class ClusterSettings(Strict):
             ("bootstrap_servers", self.bootstrap_servers),
             ("client", masked(self.client)),
         ]
-
-
-def _number(value: object) -> object:
-    return str(value) if isinstance(value, (int, float)) else value

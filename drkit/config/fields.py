@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import re
 from typing import Annotated
 
@@ -21,6 +22,29 @@ def _expression(pattern: str) -> str:
     except re.error as error:
         raise PydanticCustomError("regex", "not a regular expression: {why}", {"why": str(error)}) from error
     return pattern
+
+
+def host_and_port(value: str) -> str:
+    """Servers with commas between them. Raises PydanticCustomError for one that is not host:port."""
+    servers = split_list(value)
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise PydanticCustomError("server", "'{server}' is not host:port", {"server": server})
+    if not servers:
+        raise PydanticCustomError("server", "no server is named", {})
+    return ",".join(servers)
+
+
+def as_kafka_writes_it(value: object) -> object:
+    """Client properties are texts, whatever TOML makes of ``true`` and ``5000``."""
+    if not isinstance(value, Mapping):
+        return value
+    return {k: str(v).lower() if isinstance(v, bool) else _number(v) for k, v in value.items()}
+
+
+def _number(value: object) -> object:
+    return str(value) if isinstance(value, (int, float)) else value
 
 
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], BeforeValidator(_listed)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from drkit.config.client_properties import ROLES, AdminProperties, ConsumerProperties, ProducerProperties
 from drkit.config.fields import Alias, Patterns, Strict
+from drkit.masking import masked
 from drkit.topology import (
     DEFAULT_CONFIG_EXCLUDE,
     DEFAULT_GROUPS_EXCLUDE,
@@ -100,6 +102,16 @@ class FlowSettings(Strict):
     """Longest time between two transactions while catching up."""
     bulk_commit_bytes: PositiveInt = 32 * _MIB
     """Most bytes in one transaction while catching up."""
+    throttle_bytes_per_second: PositiveInt | None = None
+    """How much the flow fetches from its source at the most; absent: as much as it can."""
+    source_consumer: ConsumerProperties = Field(default_factory=dict)
+    """Kafka's consumer properties for copy tasks' connections to the source; they win over the cluster's."""
+    source_admin: AdminProperties = Field(default_factory=dict)
+    """Kafka's admin properties for all else on the source."""
+    target_producer: ProducerProperties = Field(default_factory=dict)
+    """Kafka's producer properties for copy tasks' connections to the target."""
+    target_admin: AdminProperties = Field(default_factory=dict)
+    """Kafka's admin properties for all else on the target."""
     checkpoint_interval_seconds: PositiveFloat = 5.0
     """How often group offsets are to be translated. Not acted on yet."""
 
@@ -170,3 +182,7 @@ class FlowSettings(Strict):
             and not is_internal_topic(topic)
             and not self.naming_policy.comes_from(topic, self.target)
         )
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        roles = {role: masked(getattr(self, role)) for role in ROLES}
+        return [(name, roles.get(name or "", value)) for name, value in super().__repr_args__()]

@@ -11,14 +11,16 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from drkit.config.client_properties import ROLES, idle
 from drkit.config.closest import suggestion
 from drkit.config.document import Document
-from drkit.config.environment import override
 from drkit.config.interpolate import Problem, interpolate, place
+from drkit.config.layers import override
 from drkit.config.mm2_file import translate
 from drkit.config.mm2_keys import Effect
 from drkit.config.mm2_properties import MalformedEscape, parse
 from drkit.config.settings import Settings
+from drkit.config.toml_lines import lines_of
 from drkit.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
@@ -35,9 +37,8 @@ class Loaded(NamedTuple):
     settings: Settings
     path: Path
     origins: dict[str, str]
-    """Place → the reference it was read through, as in ``${env:PASSWORD}``."""
-    written: frozenset[str]
-    """Places that stand in the file; all others are defaults."""
+    """Place → where its value comes from: ``drkit.toml:7``, ``drkit.toml:7 ${env:PASSWORD}``, a variable
+    ``DRKIT_…``, a flag ``--set …``. What is not there is drkit's own default."""
     notes: tuple[Problem, ...] = ()
     """What the file asks for and drkit does not do, or not yet."""
 
@@ -50,12 +51,19 @@ def load(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os
     return read(path, env).settings
 
 
-def read(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Loaded:
-    """Like :func:`load`, with the origin of every value."""
+def read(
+    path: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] = os.environ,
+    flags: Iterable[str] = (),
+) -> Loaded:
+    """Like :func:`load`, with the origin of every value.
+
+    :param flags: single settings as ``KEY=VALUE``, stronger than environment and file
+    """
     file = find(path, env)
     document = _document(file, env)
     written = set(_places(document.tables, ""))
-    override(document, env)
+    override(document, env, flags)
     _refuse(file, document.problems)
     try:
         settings = Settings.model_validate(document.tables)
@@ -63,8 +71,8 @@ def read(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os
         # `from None`: pydantic's own text repeats the input, and with it passwords.
         raise _problems(file, _in_the_users_words(document, _translated(error))) from None
     _refuse(file, _in_the_users_words(document, [Problem(*found) for found in settings.disagreements()]))
-    notes = (*document.notes, *_idle(written, document))
-    return Loaded(settings, file, document.origins, frozenset(written), notes)
+    notes = (*document.notes, *_idle(written, document), *_idle_properties(settings, document))
+    return Loaded(settings, file, document.origins, notes)
 
 
 def _document(file: Path, env: Mapping[str, str]) -> Document:
@@ -76,8 +84,13 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
             raise ConfigError(
                 "the configuration is not a valid properties file", where=str(file), evidence=str(error)
             ) from error
-    filled = interpolate(_parse(file), file.parent, env)
-    return Document(filled.document, origins=filled.origins, problems=filled.problems)
+    text = _text(file)
+    filled = interpolate(_parse(file, text), file.parent, env)
+    origins = {}
+    for at, line in lines_of(text).items():
+        reference = filled.origins.get(at, "")
+        origins[at] = f"{file.name}:{line} {reference}".rstrip()
+    return Document(filled.document, origins=origins, problems=filled.problems)
 
 
 def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
@@ -85,6 +98,16 @@ def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
     for at in sorted(written):
         if _IDLE.match(at) and not document.labels.get(at):
             yield Problem(at, Effect.LATER.value, "it is checked, but nothing acts on it yet")
+
+
+def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
+    """Client properties of one role that do nothing here; MM2's file has told of its own."""
+    for number, flow in enumerate(settings.flows):
+        for setting, role in ROLES.items():
+            for name, value in getattr(flow, setting).items():
+                at = place(place(place("flows", number), setting), name)
+                if (why := idle(role, name, value)) and not document.labels.get(at):
+                    yield Problem(at, Effect.NOTHING.value, why)
 
 
 def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
@@ -111,9 +134,9 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
     )
 
 
-def _parse(file: Path) -> dict[str, Any]:
+def _parse(file: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(file))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
             "the configuration is not valid TOML", where=str(file), evidence=str(error)

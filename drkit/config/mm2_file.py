@@ -5,36 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from pydantic_core import PydanticCustomError
+
+from drkit.config.client_properties import acts, exists, idle, meant
 from drkit.config.closest import suggestion
 from drkit.config.document import Document
+from drkit.config.fields import host_and_port
 from drkit.config.interpolate import Problem, interpolate, place
-from drkit.config.mm2_keys import CLIENT_FIELDS, FLOW_KEYS, ONE_CONNECTION, Effect, Mm2Key, connect_reason
+from drkit.config.mm2_keys import FLOW_KEYS, NO_CLIENT, ROLE_NEEDED, Effect, Mm2Key, connect_reason
+from drkit.config.mm2_overrides import Direction, Override, placed
 from drkit.config.mm2_properties import Entry
 from drkit.topology import split_list
 
 _KEYS: Final = {k.name: k for k in FLOW_KEYS}
 _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)")
-_ROLE: Final = re.compile(r"(?:(?P<side>source|target)\.)?(?P<role>producer|consumer|admin)\.(?P<key>.+)")
 _SHARED: Final = ("security.", "ssl.", "sasl.")
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
-_SIDE_OF: Final = {"consumer": "source", "producer": "target"}
 _BOOLEANS: Final = ("true", "false")
-
-
-class _Flow(NamedTuple):
-    source: str
-    target: str
-
-
-class _Override(NamedTuple):
-    """A client property for one role; ``scope``: a flow, a cluster's alias, or None for all."""
-
-    scope: _Flow | str | None
-    side: str | None
-    role: str
-    key: str
+_ABSENT: Final = "MirrorMaker 2's default"
+_COMMENT: Final = re.compile(r"\s+#.*")
+_NO_COMMENT: Final = "MirrorMaker 2 takes it for a part of the value: give the comment a line of its own"
 
 
 def translate(entries: Sequence[Entry], file: Path, env: Mapping[str, str]) -> Document:
@@ -56,10 +48,10 @@ class _Reader:
         self.entries = entries
         self.values = values
         self.references = references
-        self.aliases = split_list(values.get("clusters", ""))
+        self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
         self.document = Document({"clusters": {}, "flows": []})
-        self.flow_values: dict[_Flow | None, dict[str, str]] = {}
-        self.overrides: dict[_Override, str] = {}
+        self.flow_values: dict[Direction | None, dict[str, str]] = {}
+        self.overrides: dict[Override, str] = {}
 
     def read(self) -> Document:
         if "clusters" not in self.values:
@@ -72,11 +64,12 @@ class _Reader:
             self.document.labels[place("clusters", alias)] = self.label("clusters")
         # Properties for all clusters first: those of one cluster win.
         for key in sorted(self.entries, key=lambda k: not k.startswith(_SHARED)):
+            self.without_comment(key)
             self.take(key)
         for flow in self.flow_values:
             if flow is not None and self.is_enabled(flow):
                 self.build(flow)
-        self.note_overrides()
+        self.judge_overrides()
         return self.document
 
     def take(self, key: str) -> None:
@@ -89,13 +82,10 @@ class _Reader:
         elif key.startswith(_SHARED):
             for each in self.aliases:
                 self.put_client(each, key, key)
-        elif not connect_reason(key) and (role := _ROLE.fullmatch(key)):
-            if key in _KEYS:  # consumer.poll.timeout.ms is no property of a consumer
-                self.flow_values.setdefault(None, {})[key] = key
-            else:
-                self.overrides[_Override(None, role["side"], role["role"], role["key"])] = key
-        elif key in _KEYS:
+        elif key in _KEYS:  # before overrides: consumer.poll.timeout.ms is no property of a consumer
             self.flow_values.setdefault(None, {})[key] = key
+        elif not connect_reason(key) and (override := Override.parse(None, key)):
+            self.overrides[override] = key
         else:
             self.connect_or_unknown(key, key)
         if key in _KEYS:
@@ -107,20 +97,21 @@ class _Reader:
             hint = "write A->B.setting, without blanks: in this format a blank ends the key"
             self.problem(key, "not a setting of a flow", hint)
             return
-        flow, name = _Flow(match["source"], match["target"]), match["key"]
+        flow, name = Direction(match["source"], match["target"]), match["key"]
         missing = [a for a in flow if a not in self.aliases]
         for alias in missing:
             self.problem(key, f"there is no cluster '{alias}'", suggestion(alias, self.aliases))
+        if missing:
+            return
         known = self.flow_values.setdefault(flow, {})
-        role = _ROLE.fullmatch(name)
         if name == "enabled" or name in _KEYS:
             known[name] = key
             if name in _KEYS:
                 self.judge(key, _KEYS[name])
             elif self.values[key].lower() not in _BOOLEANS:
                 self.problem(key, "must be true or false")
-        elif role:
-            self.overrides[_Override(flow, role["side"], role["role"], role["key"])] = key
+        elif override := Override.parse(flow, name):
+            self.overrides[override] = key
         else:
             self.connect_or_unknown(key, name)
 
@@ -129,10 +120,12 @@ class _Reader:
         if name == "bootstrap.servers":
             self.put(place(place("clusters", alias), "bootstrap_servers"), key)
             self.document.tables["clusters"][alias]["bootstrap_servers"] = self.values[key]
-        elif role := _ROLE.fullmatch(name):
-            self.overrides[_Override(alias, role["side"], role["role"], role["key"])] = key
+        elif override := Override.parse(alias, name):
+            self.overrides[override] = key
         elif (why := connect_reason(name)) or name in _KEYS:
             self.note(key, Effect.NOTHING, why or "a flow has this setting, not a cluster")
+        elif _is_of_a_role(name):
+            self.note(key, Effect.NOTHING, ROLE_NEEDED)
         else:
             self.put_client(alias, name, key)
 
@@ -140,27 +133,27 @@ class _Reader:
         self.document.tables["clusters"][alias]["client"][name] = self.values[key]
         self.put(place(place(place("clusters", alias), "client"), name), key)
 
-    def build(self, flow: _Flow) -> None:
+    def build(self, flow: Direction) -> None:
         at = f"flows[{len(self.document.tables['flows'])}]"
         table: dict[str, Any] = {"source": flow.source, "target": flow.target, "naming": "prefix"}
         enabled = self.flow_values[flow]["enabled"]
         for name in ("", ".source", ".target"):
             self.put(at + name, enabled)
-        self.document.origins[f"{at}.naming"] = "MirrorMaker 2's default"
+        self.document.origins[f"{at}.naming"] = _ABSENT
         for name, key in {**self.flow_values.get(None, {}), **self.flow_values[flow]}.items():
-            if (known := _KEYS.get(name)) and known.field:
-                table[known.field] = self.value(known, key)
-                self.put(f"{at}.{known.field}", key)
-        # From the general to the special, so that the special one stands in the end.
-        for override, key in sorted(self.overrides.items(), key=lambda o: _weight(o[0])):
-            field = CLIENT_FIELDS.get((override.role, override.key))
-            side = override.side or _SIDE_OF.get(override.role)
-            ours = side == _SIDE_OF.get(override.role) and override.scope in {
-                None, flow, getattr(flow, side or "", None),
-            }  # fmt: skip
-            if field and ours:
-                table[field] = self.values[key]
-                self.put(f"{at}.{field}", key)
+            if (found := _KEYS.get(name)) and found.field:
+                table[found.field] = self.value(found, key)
+                self.put(f"{at}.{found.field}", key)
+        for absent in (k for k in FLOW_KEYS if k.kept and k.field not in table):
+            table[absent.field] = absent.default
+            self.document.origins[f"{at}.{absent.field}"] = _ABSENT
+        for one in placed(self.overrides, flow):
+            if one.name is None:
+                table[one.setting] = self.values[one.key]
+                self.put(f"{at}.{one.setting}", one.key)
+            else:
+                table.setdefault(one.setting, {})[one.name] = self.values[one.key]
+                self.put(place(f"{at}.{one.setting}", one.name), one.key)
         self.document.tables["flows"].append(table)
 
     def value(self, known: Mm2Key, key: str) -> str:
@@ -168,7 +161,7 @@ class _Reader:
             return _POLICIES.get(self.values[key].rpartition(".")[2], self.values[key])
         return self.values[key]
 
-    def is_enabled(self, flow: _Flow) -> bool:
+    def is_enabled(self, flow: Direction) -> bool:
         key = self.flow_values[flow].get("enabled")
         return key is not None and self.values[key].lower() == "true"
 
@@ -184,18 +177,36 @@ class _Reader:
     def connect_or_unknown(self, key: str, name: str) -> None:
         if why := connect_reason(name):
             self.note(key, Effect.NOTHING, why)
+        elif acts(name) or _is_of_a_role(name):
+            self.note(key, Effect.NOTHING, ROLE_NEEDED)
         else:
-            known = [*_KEYS, "clusters", *(f"{a}.bootstrap.servers" for a in self.aliases)]
+            names = [*_KEYS, "clusters", *(f"{a}.bootstrap.servers" for a in self.aliases)]
             self.problem(
-                key, "unknown setting", suggestion(name, [*known, "enabled"] if key != name else known)
+                key, "unknown setting", suggestion(name, [*names, "enabled"] if key != name else names)
             )
 
-    def note_overrides(self) -> None:
+    def judge_overrides(self) -> None:
         for override, key in self.overrides.items():
-            side = override.side or _SIDE_OF.get(override.role)
-            acts = (override.role, override.key) in CLIENT_FIELDS and side == _SIDE_OF[override.role]
-            if not acts:
-                self.note(key, Effect.LATER, ONE_CONNECTION)
+            if not exists(override.role, override.name):
+                hint = meant(override.role, override.name)
+                self.problem(key, f"there is no such property of Kafka's {override.role}", hint)
+            elif override.name == "bootstrap.servers" and (wrong := _servers_wrong(self.values[key])):
+                self.problem(key, wrong)
+            elif not override.settings:
+                self.note(key, Effect.NOTHING, NO_CLIENT[override.role])
+            elif why := idle(override.role, override.name, self.values[key]):
+                self.note(key, Effect.NOTHING, why)
+
+    def without_comment(self, key: str) -> None:
+        """Kafka's documentation has comments behind values, where the format knows none."""
+        ours = (
+            key == "clusters"
+            or key.partition("->")[2].partition(".")[2] in {*_KEYS, "enabled"}
+            or key in _KEYS
+        )
+        if ours and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
+            self.values[key] = value
+            self.note(key, Effect.NOTHING, f"what stands behind #: {_NO_COMMENT}")
 
     def note(self, key: str, effect: Effect, why: str) -> None:
         self.document.notes.append(Problem(self.label(key), effect.value, why))
@@ -213,7 +224,14 @@ class _Reader:
         return f"line {self.entries[key].line}: {key}"
 
 
-def _weight(override: _Override) -> tuple[int, bool]:
-    """MM2's order: for all, for a cluster, for a flow; with ``source.``/``target.`` before it wins."""
-    rank = 2 if isinstance(override.scope, _Flow) else int(override.scope is not None)
-    return rank, override.side is not None
+def _servers_wrong(value: str) -> str:
+    try:
+        host_and_port(value)
+    except PydanticCustomError as error:
+        return error.message()
+    return ""
+
+
+def _is_of_a_role(name: str) -> bool:
+    """Whether only one kind of client has this property, or all have it but not to connect."""
+    return not acts(name) and any(exists(role, name) for role in ("consumer", "producer", "admin"))

@@ -21,6 +21,7 @@ class Mm2Key(NamedTuple):
     :param field: the flow's setting in drkit.toml that it becomes, if there is one
     :param why: what the reader of a note must know
     :param agreed: values that ask for what drkit does anyway, so nothing need be said
+    :param kept: MM2's default counts where the key is absent, not drkit's own
     """
 
     name: str
@@ -29,76 +30,85 @@ class Mm2Key(NamedTuple):
     field: str = ""
     why: str = ""
     agreed: tuple[str, ...] = ()
+    kept: bool = False
 
 
 _W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
-_NO_CONFIG_SYNC: Final = "a topic gets its configuration when it is created; later changes are not followed"
-_NO_ACLS: Final = "ACLs are not copied"
 _NO_GROUPS: Final = "group offsets are not carried over"
 _NO_SYNCS: Final = "drkit keeps an exact offset map on the target and writes no offset syncs"
 _NO_CHECKPOINTS: Final = "no checkpoints are written"
 _ALWAYS: Final = "drkit always looks for new topics"
 _CONFIG_EXCLUDE: Final = (
     r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, "
+    r"message\.timestamp\.difference\.max\.ms, log\.message\.timestamp\.before\.max\.ms, "
+    r"log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
     r"unclean\.leader\.election\.enable, min\.insync\.replicas"
 )
 
 FLOW_KEYS: Final = (
     Mm2Key("topics", ".*", _W, "topics"),
-    Mm2Key("topics.exclude", r".*[\-\.]internal, .*\.replica, __.*", _W, "topics_exclude"),
+    Mm2Key("topics.exclude", r"mm2.*\.internal, .*\.replica, __.*", _W, "topics_exclude",
+           r"until Kafka 4 the default was .*[\-\.]internal, .*\.replica, __.*", kept=True),
+    Mm2Key("topics.blacklist", "", _W, "topics_exclude", "the older name of topics.exclude"),
     Mm2Key("groups", ".*", _L, "groups", _NO_GROUPS),
     Mm2Key("groups.exclude", "console-consumer-.*, connect-.*, __.*", _L, "groups_exclude", _NO_GROUPS),
+    Mm2Key("groups.blacklist", "", _L, "groups_exclude", f"the older name of groups.exclude; {_NO_GROUPS}"),
     Mm2Key("replication.policy.class", "DefaultReplicationPolicy", _W, "naming",
            "DefaultReplicationPolicy is naming prefix, IdentityReplicationPolicy is identity"),
     Mm2Key("replication.policy.separator", ".", _W, "separator"),
     Mm2Key("replication.policy.internal.topic.separator.enabled", "true", _N, "",
            "drkit's own topics have fixed names"),
-    Mm2Key("replication.factor", "2", _W, "replication_factor", "when absent: as on the source"),
+    Mm2Key("replication.factor", "2", _W, "replication_factor",
+           "in drkit.toml the default is: as on the source", kept=True),
     Mm2Key("offset-syncs.topic.replication.factor", "3", _N, "", _NO_SYNCS),
     Mm2Key("checkpoints.topic.replication.factor", "3", _L, "", _NO_CHECKPOINTS),
     Mm2Key("heartbeats.topic.replication.factor", "3", _N, "", "3, or as many as the source has brokers"),
     Mm2Key("refresh.topics.enabled", "true", _N, "", _ALWAYS, ("true",)),
     Mm2Key("refresh.topics.interval.seconds", "600", _W, "refresh_topics_interval_seconds",
-           "when absent: 10"),
+           "when absent: 10, so new topics are found sooner"),
     Mm2Key("refresh.groups.enabled", "true", _L, "", _NO_GROUPS, ("false",)),
     Mm2Key("refresh.groups.interval.seconds", "600", _L, "", _NO_GROUPS),
-    Mm2Key("sync.topic.configs.enabled", "true", _L, "", _NO_CONFIG_SYNC),
-    Mm2Key("sync.topic.configs.interval.seconds", "600", _L, "", _NO_CONFIG_SYNC),
-    Mm2Key("config.properties.exclude", _CONFIG_EXCLUDE, _L, "", _NO_CONFIG_SYNC),
-    Mm2Key("use.defaults.from", "target", _L, "", _NO_CONFIG_SYNC, ("target",)),
-    Mm2Key("sync.topic.acls.enabled", "true", _L, "", _NO_ACLS, ("false",)),
-    Mm2Key("sync.topic.acls.interval.seconds", "600", _L, "", _NO_ACLS),
+    Mm2Key("sync.topic.configs.enabled", "true", _W, "sync_topic_configs"),
+    Mm2Key("sync.topic.configs.interval.seconds", "600", _W, "sync_topic_configs_interval_seconds",
+           "when absent: 60, so changes are followed sooner"),
+    Mm2Key("config.properties.exclude", _CONFIG_EXCLUDE, _W, "config_properties_exclude",
+           "drkit's own default keeps min.insync.replicas", kept=True),
+    Mm2Key("config.properties.blacklist", "", _W, "config_properties_exclude",
+           "the older name of config.properties.exclude"),
+    Mm2Key("use.defaults.from", "target", _W, "use_defaults_from"),
+    Mm2Key("sync.topic.acls.enabled", "true", _W, "sync_topic_acls"),
+    Mm2Key("sync.topic.acls.interval.seconds", "600", _W, "sync_topic_acls_interval_seconds",
+           "when absent: 60"),
     Mm2Key("emit.checkpoints.enabled", "true", _L, "", _NO_CHECKPOINTS, ("false",)),
     Mm2Key("emit.checkpoints.interval.seconds", "60", _L, "checkpoint_interval_seconds", _NO_CHECKPOINTS),
     Mm2Key("sync.group.offsets.enabled", "false", _L, "", _NO_GROUPS, ("false",)),
     Mm2Key("sync.group.offsets.interval.seconds", "60", _L, "", _NO_GROUPS),
     Mm2Key("emit.heartbeats.enabled", "true", _W, "emit_heartbeats",
            "into the source's topic heartbeats, so that they travel with the records"),
+    Mm2Key("emit.heartbeats", "", _N, "",
+           "Kafka's documentation has it in one place; the key is emit.heartbeats.enabled"),
     Mm2Key("emit.heartbeats.interval.seconds", "1", _W, "heartbeats_interval_seconds"),
     Mm2Key("heartbeats.replication.enabled", "true", _W, "heartbeats_replication"),
     Mm2Key("emit.offset-syncs.enabled", "true", _N, "", _NO_SYNCS, ("false",)),
     Mm2Key("offset-syncs.topic.location", "source", _N, "", _NO_SYNCS),
     Mm2Key("offset.lag.max", "100", _N, "", "every offset is mapped exactly: the lag is 0"),
-    Mm2Key("tasks.max", "1", _W, "tasks", "when absent: 2"),
+    Mm2Key("tasks.max", "1", _W, "tasks", "in drkit.toml the default is 2", kept=True),
     Mm2Key("consumer.poll.timeout.ms", "1000", _N, "", "see fetch_max_wait_ms"),
     Mm2Key("admin.timeout.ms", "60000", _N, "", "set <alias>.request.timeout.ms"),
 )  # fmt: skip
 """Keys of a flow; each may also stand without ``A->B.`` and then counts for all flows."""
 
-CLIENT_FIELDS: Final = {
-    ("consumer", "fetch.max.bytes"): "fetch_max_bytes",
-    ("consumer", "max.partition.fetch.bytes"): "fetch_partition_max_bytes",
-    ("consumer", "fetch.max.wait.ms"): "fetch_max_wait_ms",
-    ("producer", "max.request.size"): "produce_request_bytes",
-    ("producer", "max.in.flight.requests.per.connection"): "produce_in_flight",
-}
-"""Client overrides that a flow has a setting for: (role, Kafka's name) → the flow's setting."""
-
-ONE_CONNECTION: Final = (
-    "a cluster has one set of client properties for all roles; set it as <alias>.<property> if it is needed"
+ROLE_NEEDED: Final = (
+    "a cluster's own properties say how to connect; for one kind of client write A.consumer.…,"
+    " A.producer.… or A.admin.…"
 )
-"""Why another override of one role does nothing yet."""
+"""Why a client property without a role does nothing."""
+NO_CLIENT: Final = {
+    "consumer": "what drkit reads of its own on the target, it reads as target_producer or target_admin says",
+    "producer": "drkit writes no records to the source",
+    "admin": "",
+}
+"""Why an override does nothing on this side, by its role."""
 
 _CONVERTERS: Final = "records are copied as bytes: nothing is converted"
 _STORAGE: Final = "drkit keeps its state in its own topics on the target"
@@ -132,6 +142,15 @@ CONNECT_KEYS: Final = {
     "session.timeout.ms": _WORKER,
     "heartbeat.interval.ms": _WORKER,
     "task.shutdown.graceful.timeout.ms": _WORKER,
+    "connector.plugin.version": _WORKER,
+    "config.action.reload": _WORKER,
+    "inter.worker": _WORKER,
+    "metric.names.formats": "metrics reporters are Java classes",
+    "offsets.storage.topic": _STORAGE,
+    "exactly.once.support": "copies are always exactly once",
+    "response.http.headers.config": _WORKER,
+    "tasks.max.enforce": _WORKER,
+    "topic.tracking": _WORKER,
     "topic.creation": "topics are created like their source",
     "name": _WORKER,
     "connector.class": _WORKER,
@@ -141,7 +160,7 @@ CONNECT_KEYS: Final = {
     "metrics": "metrics reporters are Java classes",
     "topic.filter.class": "topics and topics.exclude choose",
     "group.filter.class": "groups and groups.exclude choose",
-    "config.property.filter.class": _NO_CONFIG_SYNC,
+    "config.property.filter.class": "config.properties.exclude chooses",
 }
 """Keys, or their beginnings up to a dot, that only Kafka Connect or Java can use → why not here."""
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import sys
 from typing import Any, Final
 
-from drkit.config.mm2_keys import CLIENT_FIELDS, CONNECT_KEYS, FLOW_KEYS, ONE_CONNECTION, Effect, Mm2Key
+from drkit.config.changes import LIVE
+from drkit.config.client_properties import CONNECTION, FLOW_FIELDS, IDLE
+from drkit.config.mm2_keys import CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
+from drkit.config.reference_toml import reference_toml, unit
 from drkit.config.settings import Settings
 
 _TABLES: Final = {
@@ -21,26 +24,60 @@ _TABLES: Final = {
     "RepointSettings": "[[failover.repoint]]",
     "DrillSettings": "[[drills]]",
 }
-_UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes"}
 _HEADER: Final = "<!-- generated: python -m drkit.config.reference -->\n"
 
 _CONFIGURATION: Final = """# Configuration
 
 drkit reads the file named by `--config`, else by `DRKIT_CONFIG`, else `./drkit.toml`. A name that ends in
-`.properties` is read as MirrorMaker 2's file: see [Coming from MirrorMaker 2](coming-from-mirrormaker-2.md).
+`.properties` is read as MirrorMaker 2's file: see [Coming from MirrorMaker
+2](coming-from-mirrormaker-2.md).
 
 `drkit config check` names every problem and notes what is accepted but not acted on; `drkit config show`
-prints each value with its origin, secrets hidden.
+prints each value with its origin (file and line, variable, flag or default), secrets hidden.
+[drkit.reference.toml](drkit.reference.toml) is a complete file to copy from.
 
 Which value counts, the strongest first:
 
-1. a variable of the environment for one setting: `DRKIT_FLOWS__SOURCE__TARGET__SETTING`,
+1. a flag of the command: `--set 'flows.primary->standby.tasks=4'`, `--set
+   clusters.standby.client.client.id=me`, `--set failover.mode=auto`; a flow also by its number in the file
+   (`flows.0.tasks`), lists with commas. May be repeated. Others see command lines: give secrets by the
+   environment or a file. `--flow`, `--master`, `--once` and their like say what a command does and are no
+   settings;
+2. a variable of the environment for one setting: `DRKIT_FLOWS__SOURCE__TARGET__SETTING`,
    `DRKIT_CLUSTERS__ALIAS__BOOTSTRAP_SERVERS`, `DRKIT_CLUSTERS__ALIAS__CLIENT__SASL_PASSWORD` (the property
-   `sasl.password`), `DRKIT_FAILOVER__SETTING`. Aliases are written in capitals, with `_` for `-`; lists with
-   commas. The cluster or flow must stand in the file; an unknown name is an error;
-2. the file. In any text of it, `${env:NAME}` is a variable, `${file:PATH}` the content of a file and
+   `sasl.password`), `DRKIT_FLOWS__SOURCE__TARGET__TARGET_PRODUCER__SASL_PASSWORD`,
+   `DRKIT_FAILOVER__SETTING`. Aliases are written in capitals, with `_` for `-`; lists with commas. The
+   cluster or flow must stand in the file; an unknown name is an error;
+3. the file. In any text of it, `${env:NAME}` is a variable, `${file:PATH}` the content of a file and
    `${file:PATH:KEY}` a key of a properties file; relative paths start at the configuration file;
-3. the default below.
+4. the default below.
+
+## While it runs
+
+`drkit replicate` looks at its file every second, and at once on `SIGHUP` (then it also reads variables and
+files named in it anew). What it says is checked as at the start: a file that cannot be is refused, with the
+reason, and the settings of before stay (event `config_refused`). Otherwise each flow takes these at once
+(event `config_changed`):
+
+@LIVE@
+
+Any other change waits for a restart and is named (event `config_needs_restart`).
+
+## Client properties of one role
+
+A cluster's `client` holds for all that drkit does there. `source_consumer` and `target_producer` of a flow
+win over it for the connections of copy tasks, `source_admin` and `target_admin` for all else (topics,
+settings, ACLs, the flow's own state). They take Kafka's property names; an unknown one is an error. These
+act, and everything that begins with `security.`, `sasl.` or `ssl.`:
+
+@CONNECTION@
+
+Sizes of requests are settings of the flow: @FIELDS@. Other properties of Kafka's clients are accepted, do
+nothing and are noted by `drkit config check`:
+
+@IDLE@
+
+`drkit verify` reads with the clusters' own properties.
 """
 
 _COMING: Final = """# Coming from MirrorMaker 2
@@ -50,8 +87,39 @@ wins over the same key for all flows. A flow runs when `A->B.enabled = true`; to
 MirrorMaker 2 (`A.orders`) unless `replication.policy.class` ends in `IdentityReplicationPolicy`.
 
 A key that does nothing here, or not yet, is said by `drkit config check` as a note, with its line and the
-reason. An unknown key is an error that names the closest one. Where a key is absent, drkit's own default
-counts (see [Configuration](configuration.md)), except for the naming.
+reason. An unknown key is an error that names the closest one.
+
+## How to switch
+
+1. `drkit config check --config mm2.properties`: every note is something that MirrorMaker 2 did and drkit
+   does otherwise, or not yet. `drkit config show` prints what each flow got, and from which line; `drkit
+   config check --connect` also asks both clusters, and names permissions that are missing.
+2. `drkit config show --plan --config mm2.properties` lists every change that drkit would make to topics of
+   the targets: with the same file it should list none, or only what "What differs" below explains.
+3. Stop MirrorMaker 2, all of its processes: drkit refuses to copy into topics that it still writes.
+4. `drkit replicate --takeover-from-mm2 --config mm2.properties` (or `takeover_from_mm2` of the flow) goes
+   on behind the last record that MirrorMaker 2 copied. Without it, copies that hold records of another
+   writer are appended to from the source's oldest record.
+5. MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit neither copies nor changes
+   them. `drkit config show` is also the way to write the same as `drkit.toml`, when that is wanted.
+
+## What differs
+
+- **Exactly once**, always: there is nothing to enable, and no `read_committed` to set.
+- **Where a key is absent**, MirrorMaker 2's own default counts for what one relies on: naming,
+  `topics.exclude`, `replication.factor` (2), `config.properties.exclude`, `tasks.max` (1), sync of
+  configurations and ACLs. Otherwise drkit's does (see [Configuration](configuration.md)): new topics are
+  looked for every 10 s instead of 600 s, configurations compared every 60 s instead of 600 s.
+- **Changes of the file** are taken while drkit runs (see [Configuration](configuration.md)); MirrorMaker 2
+  needs a restart.
+- **`--clusters`** ("consume from remote, produce to local"): start drkit beside the target and name the
+  flows that end there with `--flow 'A->B'`, once for each.
+- **One process runs a flow.** More `tasks.max`, or Spark workers with `--master`, make it faster; a second
+  process for the same flow is refused, and told who runs it.
+- **Batches travel as they are**: codec, timestamps and headers of the source's producers stay;
+  `compression.type`, `linger.ms` and `batch.size` have nothing to do.
+- **A comment behind a value** is a part of the value in this format. Kafka's documentation has such lines;
+  drkit leaves the comment out of lists and switches, and notes it.
 
 ## Clusters
 
@@ -59,7 +127,7 @@ counts (see [Configuration](configuration.md)), except for the naming.
 |---|---|
 | `clusters` | works: the aliases, with commas |
 | `A.bootstrap.servers` | works |
-| `A.` and a client property | works: `client` of the cluster |
+| `A.` and a client property | works: `client` of the cluster; others need a role |
 | `security.…`, `ssl.…`, `sasl.…` without alias | works: for all clusters; `A.` wins |
 | `${env:NAME}`, `${file:PATH:KEY}` in a value | works |
 """
@@ -68,20 +136,22 @@ _OVERRIDES: Final = """
 ## Client overrides
 
 `consumer.…`, then `A.consumer.…`, then `A->B.consumer.…`, then `A->B.source.consumer.…`: the later wins.
-The same for `producer` (`target.producer`) and `admin`.
+The same for `producer` (`target.producer`) and `admin` (`source.admin`, `target.admin`). A name that
+Kafka's client does not have is an error.
 
 """
+_ROLES_HERE: Final = "`source_consumer`, `target_producer`, `source_admin`, `target_admin`"
 
 
 def configuration() -> str:
     """The page of drkit.toml: every table, key, type, default, unit and meaning."""
     definitions = Settings.model_json_schema()["$defs"]
-    parts = [_HEADER, _CONFIGURATION]
+    parts = [_HEADER, _filled(_CONFIGURATION)]
     for model, title in _TABLES.items():
         schema = definitions[model]
         needed = schema.get("required", ())
         rows = [
-            (f"`{name}`", _type(found), "needed" if name in needed else _default(found), _unit(name),
+            (f"`{name}`", _type(found), "needed" if name in needed else _default(found), unit(name),
              found.get("description", ""))
             for name, found in schema["properties"].items()
             if name != "alias"
@@ -91,12 +161,28 @@ def configuration() -> str:
     return "".join(parts)
 
 
+def _filled(text: str) -> str:
+    fields = (f"`{name}` is `{field}`" for (_, name), field in FLOW_FIELDS.items())
+    idle = "".join(_table(("property", "why not"), ((f"`{n}`", i.why) for n, i in IDLE.items())))
+    return (
+        text.replace("@LIVE@", ", ".join(f"`{name}`" for name in LIVE))
+        .replace("@CONNECTION@", ", ".join(f"`{name}`" for name in sorted(CONNECTION)))
+        .replace("@FIELDS@", ", ".join(fields))
+        .replace("@IDLE@", idle.rstrip())
+    )
+
+
 def coming_from_mm2() -> str:
     """The page for users of MirrorMaker 2, key by key."""
     flow = [("`A->B.enabled`", "`false`", "works", "", "only enabled flows run")]
     flow += [(f"`{k.name}`", _code(k.default), k.effect.value, _code(k.field), _remark(k)) for k in FLOW_KEYS]
-    overrides = [(f"`{role}.{name}`", "works", f"`{to}`") for (role, name), to in CLIENT_FIELDS.items()]
-    overrides.append(("all others", Effect.LATER.value, ONE_CONNECTION.replace("<", "`<").replace(">", ">`")))
+    overrides = [(f"`{role}.{name}`", "works", f"`{to}`") for (role, name), to in FLOW_FIELDS.items()]
+    connection = ", ".join(f"`{name}`" for name in sorted(CONNECTION))
+    overrides.append((f"{connection}, `security.…`, `sasl.…`, `ssl.…`", "works", _ROLES_HERE))
+    overrides += [(f"`{name}`", Effect.NOTHING.value, idle.why) for name, idle in IDLE.items()]
+    overrides.append(
+        ("any other of Kafka's", Effect.NOTHING.value, "only Java's clients have what it steers")
+    )
     connect = [(f"`{name}`, `{name}.…`", why) for name, why in CONNECT_KEYS.items()]
     return "".join([
         _HEADER, _COMING,
@@ -108,11 +194,15 @@ def coming_from_mm2() -> str:
     ])  # fmt: skip
 
 
-PAGES: Final = {"configuration.md": configuration, "coming-from-mirrormaker-2.md": coming_from_mm2}
+PAGES: Final = {
+    "configuration.md": configuration,
+    "coming-from-mirrormaker-2.md": coming_from_mm2,
+    "drkit.reference.toml": reference_toml,
+}
 
 
 def main(folder: Path) -> None:
-    """Write both pages into a folder."""
+    """Write the pages into a folder."""
     for name, page in PAGES.items():
         (folder / name).write_text(page(), encoding="utf-8")
         sys.stdout.write(f"{folder / name}\n")
@@ -139,10 +229,6 @@ def _remark(key: Mm2Key) -> str:
 def _default(found: Mapping[str, Any]) -> str:
     value = found.get("default")
     return "" if value in (None, [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
-
-
-def _unit(name: str) -> str:
-    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
 def _type(found: Mapping[str, Any]) -> str:

@@ -40,4 +40,34 @@ def test_show_names_lines_and_hides_secrets(config: str, capsys: pytest.CaptureF
     assert rows['clusters.west.client."sasl.password"']["from"] == "mm2.properties:3"
     assert rows["flows[0].source"]["from"] == "mm2.properties:5"
     assert rows["flows[0].naming"]["from"] == "MirrorMaker 2's default"
-    assert rows["flows[0].tasks"]["from"] == "default"
+    assert (rows["flows[0].tasks"]["value"], rows["flows[0].tasks"]["from"]) == (
+        "1",
+        "MirrorMaker 2's default",
+    )
+    assert rows["flows[0].buckets"]["from"] == "default"
+
+
+def test_flags_and_variables_win_and_are_named(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DRKIT_FLOWS__WEST__EAST__TASKS", "5")
+    monkeypatch.setenv("DRKIT_FLOWS__WEST__EAST__TARGET_PRODUCER__SASL_PASSWORD", "hunter-2")
+    flags = ["--set", "flows.west->east.topics=a, b", "--set", "flows.0.buckets=4"]
+    arguments = ["--set", "clusters.west.client.sasl.password=hunter-3", "config", "show", "--json"]
+    assert cli.run([*arguments, "--config", config, *flags]) == 0
+    out = capsys.readouterr().out
+    assert "hunter" not in out
+    rows = {row["setting"]: (row["value"], row["from"]) for row in json.loads(out)}
+    assert rows["flows[0].topics"] == ("a, b", "--set flows.west->east.topics")
+    assert rows["flows[0].buckets"] == ("4", "--set flows.0.buckets")
+    assert rows["flows[0].tasks"] == ("5", "DRKIT_FLOWS__WEST__EAST__TASKS")
+    masked = "********"
+    at = 'clusters.west.client."sasl.password"'
+    assert rows[at] == (masked, "--set clusters.west.client.sasl.password")
+    variable = "DRKIT_FLOWS__WEST__EAST__TARGET_PRODUCER__SASL_PASSWORD"
+    assert rows['flows[0].target_producer."sasl.password"'] == (masked, variable)
+
+
+def test_a_wrong_flag_is_a_configuration_error(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["config", "show", "--config", config, "--set", "flows.0.tsks=1"]) == 2
+    assert "did you mean 'tasks'?" in capsys.readouterr().err

@@ -152,7 +152,7 @@ def test_config_show_hides_secrets(config: str, where: int, capsys: pytest.Captu
     assert "top-secret" not in out
     rows = {row["setting"]: row for row in json.loads(out)}
     assert rows['clusters.primary.client."sasl.password"']["value"] == "********"
-    assert rows["flows[0].source"]["from"] == "drkit.toml"
+    assert rows["flows[0].source"]["from"] == "drkit.toml:8"
     assert rows["flows[0].tasks"]["from"] == "default"
 
 
@@ -163,7 +163,8 @@ def test_config_show_tells_which_reference_a_value_came_through(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOST_A", "h")
     assert cli.run(["config", "show"]) == 0
-    assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+\$\{env:HOST_A\}", capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+drkit.toml:2 \$\{env:HOST_A\}", out)
 
 
 def test_a_reader_that_leaves_early_is_no_error(config: str):

@@ -130,8 +130,8 @@ def test_references(file: Path):
     loaded = read(file, {"HOST": "h"})
     assert loaded.settings.cluster("a").client == {"a": "from-file", "b": "a=b", "c": "x-h-h"}
     assert loaded.settings.cluster("a").bootstrap_servers == "h:9092"
-    assert loaded.origins["clusters.a.client.a"] == "${file:secret.txt}"
-    assert "clusters.a.client.b" in loaded.written
+    assert loaded.origins["clusters.a.client.a"] == "drkit.toml:3 ${file:secret.txt}"
+    assert loaded.origins["clusters.a.bootstrap_servers"] == "drkit.toml:2 ${env:HOST}"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def problem(file: Path, text: str, env: dict[str, str] | None = None) -> ConfigE
 
 
 def test_two_clusters_both_ways(file: Path):
-    settings, _, origins, _, notes = loaded(file, BOTH)
+    settings, _, origins, notes = loaded(file, BOTH)
     there, back = settings.flows
     assert (there.name, back.name) == ("west->east", "east->west")
     assert settings.cluster("west").bootstrap_servers == "w1:9092,w2:9092"
@@ -88,11 +88,57 @@ def test_client_overrides_from_general_to_special(file: Path):
         "west.consumer.fetch.max.bytes = 3\nconsumer.fetch.max.bytes = 2\n"
         "east.producer.max.request.size = 7\neast.admin.retries = 1\n"
     )
-    settings, _, _, _, notes = loaded(file, text)
+    settings, _, _, notes = loaded(file, text)
     assert [f.fetch_max_bytes for f in settings.flows] == [5, 2]
     assert settings.flows[0].produce_request_bytes == 7
     assert settings.flows[1].produce_request_bytes != 7
-    assert [n.at for n in notes] == ["line 15: east.admin.retries"]
+    assert [(n.at, n.what) for n in notes] == [("line 15: east.admin.retries", "accepted, does nothing here")]
+
+
+def test_client_overrides_of_the_connection(file: Path):
+    text = BOTH + (
+        "consumer.request.timeout.ms = 1\nwest.consumer.request.timeout.ms = 2\n"
+        "west->east.source.consumer.sasl.password = secret\nwest->east.consumer.sasl.password = general\n"
+        "east.producer.send.buffer.bytes = 3\nwest.admin.bootstrap.servers = w9:1\n"
+        "west->east.target.admin.client.id = me\nsource.producer.acks = all\n"
+    )
+    settings, _, origins, notes = loaded(file, text)
+    there, back = settings.flows
+    assert there.source_consumer == {"request.timeout.ms": "2", "sasl.password": "secret"}
+    assert there.target_producer == {"send.buffer.bytes": "3"}
+    assert (there.source_admin, there.target_admin) == ({"bootstrap.servers": "w9:1"}, {"client.id": "me"})
+    assert (back.source_consumer, back.target_producer) == ({"request.timeout.ms": "1"}, {})
+    assert (back.source_admin, back.target_admin) == ({}, {"bootstrap.servers": "w9:1"})
+    assert origins['flows[0].source_consumer."sasl.password"'] == "mm2.properties:12"
+    assert [n.at for n in notes] == ["line 17: source.producer.acks"]
+    assert "secret" not in repr(settings)
+
+
+def test_what_is_absent_is_as_mm2_has_it(file: Path):
+    settings, _, origins, notes = loaded(file, BOTH)
+    there = settings.flows[0]
+    assert (there.replication_factor, there.tasks) == (2, 1)
+    assert there.sync_topic_configs
+    assert there.sync_topic_acls
+    assert "min\\.insync\\.replicas" in there.config_properties_exclude
+    assert there.topics_exclude[0] == r"mm2.*\.internal"
+    assert origins["flows[0].replication_factor"] == "MirrorMaker 2's default"
+    assert not notes
+
+
+def test_older_names(file: Path):
+    there = loaded(file, BOTH + "topics.blacklist = x.*\nconfig.properties.blacklist = y\n").settings.flows[0]
+    assert (there.topics_exclude, there.config_properties_exclude) == (("x.*",), ("y",))
+
+
+def test_a_property_of_one_role_without_the_role(file: Path):
+    settings, _, _, notes = loaded(
+        file, BOTH + "west.fetch.max.bytes = 5\nretries = 1\nwest.client.id = me\n"
+    )
+    assert settings.cluster("west").client == {"client.id": "me"}
+    assert settings.flows[0].fetch_max_bytes != 5
+    assert [n.at for n in notes] == ["line 10: west.fetch.max.bytes", "line 11: retries"]
+    assert all("A.consumer.…" in n.hint for n in notes)
 
 
 @pytest.mark.parametrize("key", [k for k in FLOW_KEYS if k.field != "naming"], ids=lambda k: k.name)
@@ -133,6 +179,9 @@ def test_keys_of_connect_do_nothing(file: Path, key: str):
         ("emit.heartbeats.enabled = yes", "true or false", ""),
         ("east.bootstrap.servers = e1", "host:port", ""),
         ("east.sasl.password = ${env:NONE}", "NONE is not set", ""),
+        ("consumer.fetch.max.byte = 1", "no such property of Kafka's consumer", "'fetch.max.bytes'"),
+        ("east.consumer.acks = all", "no such property of Kafka's consumer", "Kafka's producer"),
+        ("west.admin.bootstrap.servers = w", "host:port", ""),
     ],
 )
 def test_a_problem_is_named_with_its_line(file: Path, line: str, what: str, hint: str):
@@ -156,7 +205,7 @@ def test_the_environment_wins_over_the_file(file: Path):
         "DRKIT_CLUSTERS__EAST__CLIENT__SASL_PASSWORD": "top-secret",
         "DRKIT_FAILOVER__MODE": "auto",
     }
-    settings, _, origins, _, _ = loaded(file, BOTH + "tasks.max = 3\n", env)
+    settings, _, origins, _ = loaded(file, BOTH + "tasks.max = 3\n", env)
     assert [f.tasks for f in settings.flows] == [9, 3]
     assert settings.cluster("east").bootstrap_servers == "z:1"
     assert settings.cluster("east").client == {"sasl.password": "top-secret"}

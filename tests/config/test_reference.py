@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+import re
 
 import pytest
 
-from drkit.config import Settings
+from drkit.config import DrillSettings, FailoverSettings, FlowSettings, Settings, read
+from drkit.config.changes import LIVE
 from drkit.config.mm2_keys import FLOW_KEYS
 from drkit.config.reference import PAGES, coming_from_mm2, configuration
+from drkit.config.reference_toml import reference_toml
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,3 +30,30 @@ def test_every_setting_is_there_and_has_a_meaning():
 def test_every_key_of_mm2_is_there():
     page = coming_from_mm2()
     assert [k.name for k in FLOW_KEYS if f"| `{k.name}` |" not in page] == []
+
+
+@pytest.mark.parametrize("uncomment", [False, True])
+def test_the_reference_file_is_the_defaults(tmp_path: Path, *, uncomment: bool):
+    text = reference_toml()
+    if uncomment:
+        text = re.sub(r"^#(?=\S+ = )", "", text, flags=re.MULTILINE)
+        assert text.count("\n#") < reference_toml().count("\n#") - 30
+    (tmp_path / "drkit.toml").write_text(text)
+    settings = read(tmp_path / "drkit.toml", {}).settings
+    assert settings.flows == (FlowSettings(source="primary", target="standby"),)
+    assert settings.failover == FailoverSettings(repoint=settings.failover.repoint)
+    assert settings.drills == (DrillSettings(name="monthly", cron="0 6 1 * *"),)
+    assert all(not c.client for c in settings.clusters.values())
+
+
+def test_the_reference_file_has_every_setting():
+    for model in Settings.model_json_schema()["$defs"].values():
+        for name in model["properties"]:
+            assert name == "alias" or re.search(
+                rf"^#?(\[\[failover\.)?{name}\b", reference_toml(), re.MULTILINE
+            ), name
+
+
+def test_what_is_taken_while_running_is_documented():
+    page = configuration().partition("## While it runs")[2].partition("\n## ")[0]
+    assert [name for name in LIVE if f"`{name}`" not in page] == []

@@ -1,0 +1,114 @@
+"""What a changed configuration means for flows that run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from drkit.config.client_properties import ROLES
+from drkit.config.flow import FlowSettings
+from drkit.config.settings import Settings
+from drkit.masking import MASK, is_secret
+
+LIVE: Final = (
+    "topics",
+    "topics_exclude",
+    "groups",
+    "groups_exclude",
+    "refresh_topics_interval_seconds",
+    "replication_factor",
+    "sync_topic_configs",
+    "sync_topic_configs_interval_seconds",
+    "config_properties_exclude",
+    "use_defaults_from",
+    "sync_topic_acls",
+    "sync_topic_acls_interval_seconds",
+    "guard_passive_topics",
+    "on_source_recreated",
+    "on_source_deleted",
+    "on_target_deleted",
+    "checkpoint_interval_seconds",
+)
+"""Settings of a flow that it takes while it runs: those that only its driver looks at."""
+
+
+class Taken(NamedTuple):
+    """New values of a flow's settings, and a line about each."""
+
+    values: dict[str, Any]
+    told: tuple[str, ...]
+
+
+class Changes(NamedTuple):
+    """The difference between what runs and what the file says now.
+
+    :param live: what flows take at once, by the flow's name
+    :param restart: what waits for a restart, as ``flows.A->B.tasks: 2 → 4``
+    """
+
+    live: dict[str, Taken]
+    restart: tuple[str, ...]
+
+
+def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Changes:
+    """Compare the settings that run with those of the file.
+
+    :param names: the flows that this process runs; others are none of its business
+    """
+    live: dict[str, Taken] = {}
+    restart: list[str] = []
+    theirs = {f.name: f for f in wanted.flows}
+    ours = [running.flow(name) for name in names]
+    for flow in ours:
+        if flow.name not in theirs:
+            restart.append(f"flows.{flow.name}: it is no longer in the file")
+            continue
+        values = {n: getattr(theirs[flow.name], n) for n in FlowSettings.model_fields}
+        told = {n: _told(n, getattr(flow, n), v) for n, v in values.items() if getattr(flow, n) != v}
+        if taken := [n for n in told if n in LIVE]:
+            live[flow.name] = Taken({n: values[n] for n in taken}, tuple(told[n] for n in taken))
+        restart += [f"flows.{flow.name}.{line}" for n, line in told.items() if n not in LIVE]
+    known = {f.name for f in running.flows}
+    restart += [f"flows.{name}: it is new in the file" for name in theirs if name not in known]
+    restart += _clusters(running, ours, wanted)
+    return Changes(live, tuple(restart))
+
+
+def combined(running: Settings, found: Changes) -> Settings:
+    """The settings as they are when the live changes are taken and the others are not."""
+    flows = tuple(
+        f.model_copy(update=found.live[f.name].values) if f.name in found.live else f for f in running.flows
+    )
+    return running.model_copy(update={"flows": flows})
+
+
+def _clusters(running: Settings, flows: Iterable[FlowSettings], wanted: Settings) -> list[str]:
+    told = []
+    for alias in dict.fromkeys(a for f in flows for a in (f.source, f.target)):
+        ours, theirs = running.clusters[alias], wanted.clusters.get(alias)
+        if theirs is None:
+            continue  # then its flows are gone too, and that is told
+        if ours.bootstrap_servers != theirs.bootstrap_servers:
+            servers = _told("bootstrap_servers", ours.bootstrap_servers, theirs.bootstrap_servers)
+            told.append(f"clusters.{alias}.{servers}")
+        told += [f"clusters.{alias}.client.{name}" for name in _different(ours.client, theirs.client)]
+    return told
+
+
+def _different(ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
+    return sorted(n for n in {*ours, *theirs} if ours.get(n) != theirs.get(n))
+
+
+def _told(name: str, before: Any, after: Any) -> str:
+    """One changed setting; of client properties only the names, for they may be secret."""
+    if name in ROLES:
+        return f"{name}: {', '.join(_different(before, after))}"
+    if is_secret(name):
+        return f"{name}: {MASK}"
+    return f"{name}: {_shown(before)} → {_shown(after)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+
+from pydantic import ValidationError
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings, read
+from drkit.config.client_properties import FLOW_FIELDS, IDLE, ROLES, acts, exists, idle
+from drkit.local.jars import classpath
+from drkit.local.java import find_java
+
+CLUSTER = ClusterSettings(
+    alias="a", bootstrap_servers="h:1", client={"client.id": "all", "sasl.jaas.config": "x", "a.b": "c"}
+)
+PROGRAM = """
+import java.util.Set;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
+public class Names {
+    static void show(String role, Set<String> names) {
+        names.forEach(n -> System.out.println(role + " " + n));
+    }
+    public static void main(String[] arguments) {
+        show("admin", AdminClientConfig.configNames());
+        show("consumer", ConsumerConfig.configNames());
+        show("producer", ProducerConfig.configNames());
+    }
+}
+"""
+
+
+def test_the_names_are_those_of_kafkas_own_clients(tmp_path):
+    (tmp_path / "Names.java").write_text(PROGRAM)
+    command = [str(find_java()), "-cp", classpath(), str(tmp_path / "Names.java")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    real = {
+        tuple(line.split())
+        for line in done.stdout.splitlines()
+        if not line.split()[1].startswith("internal.")
+    }
+    assert len(real) > 250
+    assert {(r, n) for r, n in real if not exists(r, n)} == set()
+    for role in ("admin", "consumer", "producer"):
+        ours = {n for r, n in real if exists(role, n) and not n.startswith(("sasl.", "ssl."))}
+        assert {n for n in ours if (role, n) not in real} == set()
+
+
+def test_a_role_reaches_the_cluster_its_own_way():
+    other = CLUSTER.with_client({"client.id": "mine", "bootstrap.servers": "x:1,y:2", "acks": "1"})
+    assert other.bootstrap_servers == "x:1,y:2"
+    assert other.client == {**CLUSTER.client, "client.id": "mine"}
+    assert CLUSTER.with_client({"acks": "1"}) is CLUSTER
+
+
+def test_another_spelling_of_the_credentials_replaces_the_clusters():
+    theirs = CLUSTER.with_client({"sasl.username": "u", "sasl.password": "p"})
+    assert "sasl.jaas.config" not in theirs.client
+    assert "sasl.username" not in theirs.with_client({"sasl.jaas.config": "y"}).client
+
+
+@pytest.mark.parametrize(
+    ("properties", "what"),
+    [
+        ({"fetch.max.byte": "1"}, "did you mean 'fetch.max.bytes'"),
+        ({"acks": "1"}, "it is one of Kafka's producer"),
+        ({"zzz": "1"}, "Kafka's documentation"),
+        ({"fetch.max.bytes": "1"}, "is fetch_max_bytes of the flow"),
+        ({"bootstrap.servers": "x"}, "'x' is not host:port"),
+    ],
+)
+def test_what_cannot_be_is_refused(properties: dict[str, str], what: str):
+    with pytest.raises(ValidationError, match=what):
+        FlowSettings(source="a", target="b", source_consumer=properties)
+
+
+def test_what_does_nothing_is_noted(tmp_path):
+    (tmp_path / "drkit.toml").write_text(
+        '[clusters.a]\nbootstrap_servers = "a:1"\n[clusters.b]\nbootstrap_servers = "b:1"\n'
+        '[[flows]]\nsource = "a"\ntarget = "b"\n'
+        'source_consumer = { "isolation.level" = "read_committed", "max.poll.records" = 5 }\n'
+        'target_producer = { "acks" = "all", "linger.ms" = 5, "request.timeout.ms" = 5000 }\n'
+    )
+    notes = read(tmp_path / "drkit.toml", {}).notes
+    assert {n.at for n in notes} == {
+        'flows[0].source_consumer."max.poll.records"', 'flows[0].target_producer."linger.ms"',
+    }  # fmt: skip
+
+
+def test_every_property_acts_is_a_setting_or_says_why_not():
+    for role, name in FLOW_FIELDS:
+        assert exists(role, name)  # type: ignore[arg-type]
+        assert not idle(role, name, "1")
+    for name, found in IDLE.items():
+        assert not acts(name)
+        assert all(not idle("producer", name, value) for value in found.agreed)
+    assert idle("consumer", "group.id", "x")
+    assert set(ROLES) <= set(FlowSettings.model_fields)

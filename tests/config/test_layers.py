@@ -1,0 +1,132 @@
+"""Flags, variables and the lines of the file: which value counts, and what is said of its origin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from drkit.config import Loaded, read
+from drkit.config.toml_lines import lines_of
+from drkit.errors import ConfigError
+
+TEXT = """\
+[clusters.primary]
+bootstrap_servers = "p1:9092"   # a comment
+client = { "security.protocol" = "SASL_SSL", "sasl.password" = "${env:PASSWORD}" }
+
+[clusters.stand-by]
+bootstrap_servers = [
+  "s1:9092",  # [[not a table]]
+]
+[[flows]]
+source = "primary"
+target = "stand-by"
+topics = \"\"\"
+a,
+[b]\"\"\"
+[flows.source_consumer]
+"request.timeout.ms" = 5000
+
+[[flows]]
+source = "stand-by"
+target = "primary"
+[failover]
+repoint = [
+  { kind = "file", path = "/x" },
+]
+"""
+
+
+def loaded(folder: Path, *flags: str, **env: str) -> Loaded:
+    file = folder / "drkit.toml"
+    file.write_text(TEXT)
+    return read(file, {"PASSWORD": "top-secret", **env}, flags)
+
+
+def test_every_setting_has_its_line(tmp_path: Path):
+    origins = loaded(tmp_path).origins
+    assert {at: origins[at] for at in origins if at.count(".") or "[" in at} == {
+        "clusters.primary": "drkit.toml:1",
+        "clusters.primary.bootstrap_servers": "drkit.toml:2",
+        "clusters.primary.client": "drkit.toml:3",
+        'clusters.primary.client."security.protocol"': "drkit.toml:3",
+        'clusters.primary.client."sasl.password"': "drkit.toml:3 ${env:PASSWORD}",
+        "clusters.stand-by": "drkit.toml:5",
+        "clusters.stand-by.bootstrap_servers": "drkit.toml:6",
+        "flows[0]": "drkit.toml:9",
+        "flows[0].source": "drkit.toml:10",
+        "flows[0].target": "drkit.toml:11",
+        "flows[0].topics": "drkit.toml:12",
+        "flows[0].source_consumer": "drkit.toml:15",
+        'flows[0].source_consumer."request.timeout.ms"': "drkit.toml:16",
+        "flows[1]": "drkit.toml:18",
+        "flows[1].source": "drkit.toml:19",
+        "flows[1].target": "drkit.toml:20",
+        "failover.repoint": "drkit.toml:22",
+        "failover.repoint[0]": "drkit.toml:22",
+        "failover.repoint[0].kind": "drkit.toml:22",
+        "failover.repoint[0].path": "drkit.toml:22",
+    }
+
+
+@given(
+    st.lists(
+        st.sampled_from(["# x", "", "a = 1", "a = [\n1,\n]", 'a = """\nb = 2\n"""', "a = {b = 1}"]),
+        max_size=5,
+    )
+)
+def test_a_statement_begins_where_it_is_found(before: list[str]):
+    tables = "".join(f"[t{i}]\n{part}\n" for i, part in enumerate(before))
+    text = f"{tables}[last]\nkey = [\n 1,\n 2 ]\n"
+    line = lines_of(text)["last.key"]
+    assert text.splitlines()[line - 1] == "key = ["
+
+
+def test_flags_win_over_variables_over_the_file(tmp_path: Path):
+    env = {"DRKIT_FLOWS__PRIMARY__STAND_BY__TASKS": "5", "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS": "8"}
+    found = loaded(
+        tmp_path,
+        "flows.primary->stand-by.tasks=4",
+        "flows[1].topics=x, y",
+        'clusters.stand-by.client."client.id" = me',
+        "clusters.primary.client.sasl.password=other=secret",
+        "flows.0.source_consumer.request_timeout_ms=7",
+        "failover.mode=auto",
+        **env,
+    )
+    there, back = found.settings.flows
+    assert (there.tasks, there.buckets, back.topics) == (4, 8, ("x", "y"))
+    assert there.source_consumer == {"request.timeout.ms": "7"}
+    assert found.settings.cluster("stand-by").client == {"client.id": "me"}
+    assert found.settings.cluster("primary").client["sasl.password"] == "other=secret"
+    assert found.settings.failover.mode == "auto"
+    assert found.origins["flows[0].tasks"] == "--set flows.primary->stand-by.tasks"
+    assert found.origins["flows[0].buckets"] == "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS"
+    assert not [n for n in found.notes if n.at.startswith("failover.mode")]
+
+
+@pytest.mark.parametrize(
+    ("flag", "what", "hint"),
+    [
+        ("flow.0.tasks=1", "not the name of a single setting", "'flows'"),
+        ("flows.0.tasks", "not the name of a single setting", "flows.NUMBER.SETTING"),
+        ("flows.7.tasks=1", "no such flow", "flows.SOURCE->TARGET.SETTING"),
+        ("flows.primary->x.tasks=1", "no such flow", ""),
+        ("clusters.x.client.a=1", "no such cluster", "clusters.ALIAS"),
+        ("clusters.primary.client=1", "not the name of a single setting", "client.PROPERTY"),
+        ("flows.0.source_consumer=1", "not the name of a single setting", ""),
+        ("flows.0.tasks.x=1", "not the name of a single setting", ""),
+        ("flows.0.tsks=1", "unknown setting", "'tasks'"),
+        ("flows.0.tasks=many", "valid integer", ""),
+        ("flows.0.source_consumer.fetch.max.byte=1", "no property 'fetch.max.byte'", ""),
+    ],
+)
+def test_a_wrong_flag_is_named(tmp_path: Path, flag: str, what: str, hint: str):
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, flag)
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+    assert "top-secret" not in str(caught.value.as_dict())
