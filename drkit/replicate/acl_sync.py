@@ -79,7 +79,7 @@ class AclSync:
         except NoAuthorizer as error:
             self._off(error)
         except DrkitError as error:
-            self._events.once("acl_sync_refused", "", f"{error.what} {error.evidence}", level="error",
+            self._events.once("acl_sync_refused", "", f"{error.what} {error.evidence}", level="warning",
                               reason=error.what, where=error.where, evidence=error.evidence,
                               hint=error.hint)  # fmt: skip
 

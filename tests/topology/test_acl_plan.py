@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -282,3 +284,21 @@ def test_patterns_meet_where_a_name_can_match_both():
     assert meet(acl("*"), acl("x", prefixed=True))
     assert not meet(acl("orders"), acl("order"))
     assert not meet(acl("orders"), acl("orders", kind="GROUP"))
+
+
+def test_the_example_of_the_page_is_what_a_plan_shows():
+    text = (Path(__file__).parents[2] / "docs" / "acls.md").read_text(encoding="utf-8")
+    lines = text.partition("config show --plan\n    topic ")[2].partition("\n\n")[0].splitlines()[1:]
+    everything = AclScope(
+        IdentityNaming("primary"), lambda _: True, frozenset({"orders"}), NameFilter((".*",))
+    )
+    source = [
+        acl("orders", "READ", "User:shop"),
+        acl("orders", "WRITE", "User:shop"),
+        acl("ord", "ALL", "User:etl", prefixed=True),
+        acl("orders", "READ", "User:intern", deny=True),
+        acl("payments", "WRITE", "User:*", deny=True),
+    ]
+    plan = plan_acls(source, TargetAcls(frozenset(), OWN), everything, NOTHING)
+    shown = [(r.topic, r.what, r.setting, r.after, r.why) for r in plan.rows()]
+    assert [tuple(re.split(" {2,}", line.strip())) for line in lines] == shown

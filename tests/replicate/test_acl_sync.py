@@ -1,0 +1,332 @@
+"""ACLs between real clusters with authorizers: who may do what on a passive target, and who keeps it so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from typing import Any
+import uuid
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.kafka.acls import create_acls, delete_acls, is_open, list_acls, own_principal
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.spec import ADMIN, ClusterSpec
+from drkit.replicate import state_topic
+from drkit.replicate.acl_preview import acl_plan_rows
+from drkit.replicate.acl_sync import ACLS, FENCE_ACLS, AclSync
+from drkit.replicate.state_topic import StateTopic
+from drkit.topology.acl_record import AclRecord, promotion
+from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind, to_json
+from tests.replicate.process import eventually
+
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
+MAIN = "from drkit.cli.main import main; main()"
+Worlds = Callable[..., "World"]
+
+
+class Shared:
+    """A locked source and target, and a target that is open where no ACL stands."""
+
+    def __init__(self) -> None:
+        self.source, self.locked, self.open = (
+            LocalCluster(
+                ClusterSpec(name, sasl=True, authorizer=True, mechanisms=("PLAIN",), properties=more)
+            )
+            for name, more in (("source", {}), ("locked", {}), ("open", OPEN))
+        )
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    made = Shared()
+    start_together(made.source, made.locked, made.open)
+    yield made
+    for cluster in (made.source, made.locked, made.open):
+        cluster.stop()
+
+
+def connect(cluster: LocalCluster, alias: str, user: str, **more: Any) -> Cluster:
+    client = cluster.client_properties(user, "PLAIN")
+    return Cluster.connect(
+        ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap(), client=client, **more)
+    )
+
+
+class World:
+    """A flow with names nobody else uses, administered by the super user, run by drkit's own."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster, *, user: str = ADMIN, **more: Any) -> None:
+        self.tag = uuid.uuid4().hex[:8]
+        self._clusters = source, target
+        self.admins = connect(source, "primary", ADMIN), connect(target, "standby", ADMIN)
+        alias = f"p{self.tag}"
+        self.source = connect(source, alias, ADMIN)
+        self.target = connect(target, "standby", user, **more)
+        state_topic.ensure_state_topic(self.admins[1], self.flow())
+        self.state = StateTopic(self.admins[1].settings, alias)
+
+    def flow(self, **more: Any) -> FlowSettings:
+        return FlowSettings(source=f"p{self.tag}", target="standby", topics=(f"{self.tag}-.*",),
+                            groups=(f"{self.tag}-.*",), **more)  # fmt: skip
+
+    def sync(self, **more: Any) -> AclSync:
+        cluster = more.pop("source", self.source)
+        return AclSync(cluster, self.target, self.flow(**more), self.state)
+
+    def name(self, rest: str) -> str:
+        return f"{self.tag}-{rest}"
+
+    def acl(self, name: str, operation: str = "READ", principal: str = "User:app", *, kind: str = "TOPIC",
+            prefixed: bool = False, deny: bool = False) -> Acl:  # fmt: skip
+        return Acl(ResourceKind(kind), PatternKind.PREFIXED if prefixed else PatternKind.LITERAL, name,
+                   principal, "*", Operation(operation),
+                   Permission.DENY if deny else Permission.ALLOW)  # fmt: skip
+
+    def give(self, side: int, *acls: Acl) -> None:
+        assert create_acls(self.admins[side].settings, acls) == {}
+
+    def has(self, side: int = 1) -> set[Acl]:
+        """The ACLs that name this world."""
+        return {a for a in list_acls(self.admins[side].settings).acls if self.tag in a.name}
+
+    def topic(self, rest: str) -> str:
+        for cluster in self.admins:
+            assert create_topics(cluster, [TopicPlan(self.name(rest), 1, 1, {})]) == {}
+            eventually(lambda c=cluster: describe_topics(c, [self.name(rest)]), what=rest)
+        return self.name(rest)
+
+    def event(self, kind: str, at: str = "") -> dict[str, Any] | None:
+        return self.state.values.get(f"event/{kind}/{at}/-1")
+
+    def as_user(self, user: str) -> dict[str, Any]:
+        client = self._clusters[1].client_properties(user, "PLAIN")
+        settings = ClusterSettings(alias="x", bootstrap_servers=self._clusters[1].bootstrap(), client=client)
+        return {**confluent_config(settings), "log_level": 0}
+
+    def write(self, user: str, topic: str) -> KafkaError | None:
+        """The target's answer to one record."""
+        heard: list[KafkaError | None] = []
+        producer = Producer({**self.as_user(user), "message.timeout.ms": 10_000})
+        producer.produce(topic, b"canary", on_delivery=lambda error, _: heard.append(error))
+        producer.flush(15)
+        return heard[0]
+
+    def may_write(self, user: str, topic: str) -> bool:
+        error = self.write(user, topic)
+        assert error is None or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+        return error is None
+
+    def read(self, user: str, topic: str) -> bytes | None:
+        consumer = Consumer({**self.as_user(user), "group.id": self.name("g"), "enable.auto.commit": False})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        try:
+            found = consumer.consume(1, 15)
+        finally:
+            consumer.close()
+        assert found
+        assert not found[0].error(), found[0].error()
+        return found[0].value()
+
+    def close(self) -> None:
+        self.state.close()
+        for side, admin in enumerate(self.admins):
+            delete_acls(admin.settings, sorted(self.has(side)))
+
+
+@pytest.fixture
+def worlds(shared: Shared) -> Iterator[Worlds]:
+    made: list[World] = []
+
+    def make(target: LocalCluster | None = None, **more: Any) -> World:
+        made.append(World(shared.source, target or shared.locked, **more))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: Worlds):
+    world = worlds()
+    orders, tx = world.topic("orders"), world.name("tx")
+    world.give(
+        0,
+        world.acl(orders, "READ"),
+        world.acl(orders, "WRITE"),
+        world.acl(world.name("ord"), "DESCRIBE_CONFIGS", "User:audit", prefixed=True),
+        world.acl(world.name("g"), "READ", kind="GROUP", prefixed=True),
+        world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID"),
+        world.acl(tx, "DESCRIBE", kind="TRANSACTIONAL_ID"),
+        world.acl(orders, "READ", "User:bob", deny=True),
+        world.acl("other" + world.tag, "READ"),
+    )
+    expected = world.has(0) - {
+        world.acl(orders, "WRITE"),
+        world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID"),
+        world.acl("other" + world.tag),
+    }  # fmt: skip
+    clusters = {world.source.alias: world.source, "standby": world.target}
+    rows = acl_plan_rows(world.flow(), clusters)
+    assert sorted(r["what"] for r in rows) == ["create acl"] * 5 + ["hold acl"] * 2
+    assert world.has() == set(), "a plan has no effects"
+
+    assert len(world.sync().look([orders]).changes) == 5
+    assert world.has() == expected
+    world.state.load()
+    position = world.state.position
+    assert world.sync().look([orders]).changes == ()
+    world.state.load()
+    assert world.state.position == position, "the second run wrote again what was written"
+
+    assert world.may_write(ADMIN, orders)
+    assert not world.may_write("app", orders)
+    assert world.read("app", orders) == b"canary"
+    # With the source gone, a failover finds on the target what it has to give.
+    with StateTopic(world.admins[1].settings, world.source.alias) as later:
+        later.load()
+        held = promotion(AclRecord.from_json(later.values[ACLS])).grant
+    assert held == {world.acl(orders, "WRITE"), world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID")}
+    world.give(1, *held)
+    eventually(lambda: world.may_write("app", orders), what="the promoted topic's producer")
+
+
+def test_with_prefixed_names_patterns_are_prefixed_too(worlds: Worlds):
+    world = worlds()
+    source = world.source.alias
+    world.give(0, world.acl(world.name("ord"), prefixed=True), world.acl(world.name("bills")))
+    world.sync(naming="prefix").look([])
+    assert world.has() == {
+        world.acl(f"{source}.{world.name('ord')}", prefixed=True),
+        world.acl(f"{source}.{world.name('bills')}"),
+    }  # fmt: skip
+
+
+def test_only_what_drkit_made_goes_with_the_sources(worlds: Worlds):
+    world = worlds()
+    orders = world.topic("orders")
+    ours, theirs = world.acl(orders), world.acl(orders, "READ", "User:local")
+    both = world.acl(orders, "DESCRIBE")
+    world.give(0, ours, both)
+    world.give(1, theirs, both)
+    world.sync().look([orders])
+    assert world.has() == {ours, theirs, both}
+    delete_acls(world.admins[0].settings, [ours, both])
+    world.sync().look([orders])
+    assert world.has() == {theirs, both}
+
+
+def test_a_refused_listing_is_no_empty_one(worlds: Worlds, shared: Shared):
+    """confluent-kafka answers `no ACLs` here: everything that drkit made would be deleted."""
+    world = worlds()
+    orders = world.topic("orders")
+    world.give(0, world.acl(orders))
+    world.sync().look([orders])
+    world.sync(source=connect(shared.source, world.source.alias, "app")).look_when_due([orders])
+    assert world.has() == {world.acl(orders)}
+    told = world.event("acl_sync_refused")
+    assert told
+    assert "DESCRIBE on the cluster" in told["hint"]
+
+
+def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: LocalCluster):
+    world = worlds()
+    plain = Cluster.connect(ClusterSettings(alias=world.source.alias, bootstrap_servers=source.bootstrap()))
+    sync = world.sync(source=plain)
+    sync.look_when_due([])
+    told = world.event("acl_sync_off")
+    assert told
+    assert "has no authorizer" in told["reason"]
+    rows = acl_plan_rows(world.flow(), {world.source.alias: plain, "standby": world.target})
+    assert rows == []
+
+
+def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
+    world = worlds()
+    orders = world.topic("orders")
+    fence = world.acl(orders, "WRITE", "User:app", deny=True)
+    world.give(0, fence, world.acl(orders))
+    world.state.put(FENCE_ACLS, {"acls": to_json([fence])})
+    world.sync().look([orders])
+    assert world.has() == {world.acl(orders)}
+
+
+def test_a_deny_for_everybody_never_locks_drkit_out(worlds: Worlds, shared: Shared):
+    world = worlds(shared.open, user="drkit")
+    assert own_principal(world.target.settings) == "User:drkit", "no super user there"
+    orders = world.topic("orders")
+    deny = world.acl(orders, "WRITE", "User:*", deny=True)
+    world.give(0, deny, world.acl(orders))
+    world.sync().look([orders])
+    assert deny not in world.has()
+    told = world.event("acl_left_out", deny.at)
+    assert told
+    assert "refuse drkit itself" in told["reason"]
+    # The copied READ alone closes an open topic: drkit let itself in before.
+    assert world.may_write("drkit", orders)
+    assert not world.may_write("app", orders)
+    assert world.read("app", orders) == b"canary"
+
+
+def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_everybody_reads(
+    worlds: Worlds, shared: Shared
+):
+    world = worlds(shared.open, user="drkit", allow_everyone_if_no_acl_found=True)
+    orders = world.topic("orders")
+    assert world.may_write("app", orders), "without an ACL the cluster is open"
+    guarded = world.sync(guard_passive_topics=True)
+    assert guarded.look([orders]).changes
+    eventually(lambda: not world.may_write("app", orders), what="the guard")
+    assert world.may_write("drkit", orders)
+    assert world.read("app", orders) == b"canary"
+    assert guarded.look([orders]).changes == ()
+    record = AclRecord.from_json(world.state.values[ACLS])
+    assert promotion(record, [orders]).lift == world.has()
+    # Switched off, it leaves no trace.
+    world.sync().look([orders])
+    assert world.has() == set()
+    eventually(lambda: world.may_write("app", orders), what="the end of the guard")
+
+
+def test_whether_a_cluster_is_open_is_asked_before_it_is_guarded(worlds: Worlds, shared: Shared):
+    assert is_open(worlds().target) is False
+    world = worlds(shared.open, user="drkit")
+    assert is_open(world.target) is None
+    assert world.sync(guard_passive_topics=True).look([world.topic("orders")]).changes == ()
+    told = world.event("guard_off")
+    assert told
+    assert "allow_everyone_if_no_acl_found" in told["hint"]
+
+
+def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(worlds: Worlds, shared: Shared, tmp_path):
+    world = worlds(shared.open, user="drkit")
+    orders = world.name("orders")
+    assert create_topics(world.admins[0], [TopicPlan(orders, 1, 1, {})]) == {}
+    world.give(0, world.acl(orders, "READ", "User:other"))
+    producer = Producer({**confluent_config(world.admins[0].settings), "log_level": 0})
+    producer.produce(orders, b"first")
+    assert producer.flush(15) == 0
+    text = ""
+    for settings in (world.source.settings, world.target.settings):
+        text += f'[clusters.{settings.alias}]\nbootstrap_servers = "{settings.bootstrap_servers}"\n'
+        text += f"[clusters.{settings.alias}.client]\n"
+        text += "".join(f'"{k}" = "{v}"\n' for k, v in settings.client.items())
+    text += f'[[flows]]\nsource = "{world.source.alias}"\ntarget = "standby"\ntasks = 1\n'
+    text += f'topics = ["{orders}"]\n'
+    path = tmp_path / "drkit.toml"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "replicate", "--config", str(path), "--once"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert world.acl(orders, "READ", "User:other") in world.has()
+    assert world.acl(orders, "WRITE", "User:drkit") in world.has()
+    assert not world.may_write("app", orders)
+    assert world.read("drkit", orders) == b"first"
