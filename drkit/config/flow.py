@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import ROLES, AdminProperties, ConsumerProperties, ProducerProperties
 from drkit.config.fields import Alias, Patterns, Strict
+from drkit.config.naming_class import checked, is_own_class, own_naming
 from drkit.masking import masked
 from drkit.topology import (
     DEFAULT_CONFIG_EXCLUDE,
@@ -16,6 +17,7 @@ from drkit.topology import (
     DEFAULT_TOPICS_EXCLUDE,
     ConfigRules,
     IdentityNaming,
+    Mm2Topics,
     NameFilter,
     Naming,
     PrefixNaming,
@@ -43,10 +45,15 @@ class FlowSettings(Strict):
     """Which consumer groups. Group offsets are not carried over yet."""
     groups_exclude: Patterns = DEFAULT_GROUPS_EXCLUDE
     """Groups left out although ``groups`` accepts them. Not acted on yet."""
-    naming: Literal["identity", "prefix"] = "identity"
-    """identity: topics keep their names; prefix: they get the source's alias in front."""
     separator: Annotated[str, Field(pattern=r"^[._-]$")] = "."
     """Between alias and topic in prefixed names."""
+    naming: str = "identity"
+    """``"identity"``: topics keep their names; ``"prefix"``: they get the source's alias in front;
+    ``"mypackage.module:ClassName"``: your own class."""
+
+    internal_topic_separator: bool = True
+    """MirrorMaker 2's own topics have the separator in their names too; false: always a dot. drkit's have fixed
+    names."""
 
     tasks: PositiveInt = 2
     """Copy tasks that run at once."""
@@ -123,6 +130,12 @@ class FlowSettings(Strict):
     heartbeats_replication: bool = True
     """Copy topics of heartbeats whatever ``topics`` says, as MirrorMaker 2 does."""
 
+    # Source and separator stand above, so they are known here: a class is tried with both.
+    @field_validator("naming")
+    @classmethod
+    def _usable_policy(cls, value: str, info: ValidationInfo) -> str:
+        return checked(value, info.data.get("source"), info.data.get("separator"))
+
     @field_validator("replication_factor")
     @classmethod
     def _some_replicas(cls, value: int | None) -> int | None:
@@ -149,7 +162,14 @@ class FlowSettings(Strict):
     @property
     def naming_policy(self) -> Naming:
         """How topics are called on the target."""
+        if is_own_class(self.naming):
+            return own_naming(self.naming, self.source, self.separator)
         return (PrefixNaming if self.naming == "prefix" else IdentityNaming)(self.source, self.separator)
+
+    @property
+    def mm2_topics(self) -> Mm2Topics:
+        """What MirrorMaker 2 calls its own topics under the same settings."""
+        return Mm2Topics.of(self.separator, enabled=self.internal_topic_separator)
 
     @property
     def topic_filter(self) -> NameFilter:
@@ -179,7 +199,7 @@ class FlowSettings(Strict):
         """Whether this flow copies a topic of its source: chosen, not internal, and no loop."""
         return (
             (self.topic_filter.accepts(topic) or self._carries_beats(topic))
-            and not is_internal_topic(topic)
+            and not is_internal_topic(topic, self.mm2_topics)
             and not self.naming_policy.comes_from(topic, self.target)
         )
 

@@ -17,12 +17,17 @@ from drkit.config.interpolate import Problem, interpolate, place
 from drkit.config.mm2_keys import FLOW_KEYS, NO_CLIENT, ROLE_NEEDED, Effect, Mm2Key, connect_reason
 from drkit.config.mm2_overrides import Direction, Override, placed
 from drkit.config.mm2_properties import Entry
+from drkit.config.naming_class import is_own_class
 from drkit.topology import split_list
 
 _KEYS: Final = {k.name: k for k in FLOW_KEYS}
 _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)")
 _SHARED: Final = ("security.", "ssl.", "sasl.")
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
+_JAVA_POLICY: Final = (
+    f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give its"
+    " path here: mypackage.module:ClassName (docs/topologies.md)"
+)
 _BOOLEANS: Final = ("true", "false")
 _ABSENT: Final = "MirrorMaker 2's default"
 _COMMENT: Final = re.compile(r"\s+#.*")
@@ -169,8 +174,8 @@ class _Reader:
         value = self.values[key].strip()
         if known.name.endswith(".enabled") and value.lower() not in _BOOLEANS:
             self.problem(key, "must be true or false")
-        elif known.field == "naming" and value.rpartition(".")[2] not in _POLICIES:
-            self.problem(key, f"the policy {value} cannot be used", f"use one of {', '.join(_POLICIES)}")
+        elif known.field == "naming" and not is_own_class(value) and value.rpartition(".")[2] not in _POLICIES:
+            self.problem(key, f"the policy {value} cannot be used", _JAVA_POLICY)
         elif known.effect is not Effect.WORKS and value.lower() not in known.agreed:
             self.note(key, known.effect, known.why)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, PositiveFloat, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,6 +15,8 @@ from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
 from drkit.errors import ConfigError
 from drkit.topology import Route, collision, rings
+
+_BREAK: Final = "break the ring: leave one flow out, or choose disjoint topics"
 
 
 class RepointSettings(Strict):
@@ -127,10 +129,19 @@ class Settings(Strict):
         return found
 
     def _endless(self) -> list[tuple[str, str, str]]:
-        return [
-            ("flows", f"records would circle for ever: {' -> '.join((*ring, ring[0]))}", "break the ring")
-            for ring in rings([_route(f) for f in self.flows])
-        ]
+        found = []
+        for ring in rings([_route(f) for f in self.flows]):
+            way = " -> ".join((*ring.clusters, ring.clusters[0]))
+            if ring.returns_as == ring.topic:
+                what, hint = f"records of topic '{ring.topic}' would circle for ever: {way}", _BREAK
+            else:
+                what = (
+                    f"names of topics would grow for ever: '{ring.topic}' of {ring.clusters[0]} comes back as"
+                    f" '{ring.returns_as}': {way}"
+                )
+                hint = f'give these flows the same naming, "prefix"; or {_BREAK}'
+            found.append(("flows", what, hint))
+        return found
 
 
 def _route(flow: FlowSettings) -> Route:

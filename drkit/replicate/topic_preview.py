@@ -8,6 +8,7 @@ from typing import Any
 from drkit.config import FlowSettings, Settings
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
+from drkit.replicate.rivals import refuse_shared
 from drkit.replicate.state_topic import StateTopic, topic_name
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
@@ -17,12 +18,14 @@ from drkit.topology.topic_plan import Row
 def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
     """Connect to every cluster of the flows before anything is started.
 
-    :raises DrkitError: unreachable, not authenticated, or two aliases that are one cluster
+    :raises DrkitError: unreachable, not authenticated, two aliases that are one cluster, or two flows that
+        would write one topic
     """
     aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
     clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
     for flow in flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    refuse_shared(clusters, flows)
     return clusters
 
 

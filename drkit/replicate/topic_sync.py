@@ -14,6 +14,7 @@ from drkit.config import FlowSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
+from drkit.replicate.rivals import Rivals
 from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.topic_ask import one_by_one
 from drkit.replicate.topic_change import TopicChanges
@@ -65,6 +66,7 @@ class TopicSync:
         self._configs: dict[UUID, Configs] = {}
         self._events = TopicEvents(flow, state, effects=effects)
         self._changes = TopicChanges(target, flow, state, self._events, effects=effects)
+        self._rivals = Rivals(target, flow, state, self._events, clock)
         self._gone = SourceGone(source, target, flow, state, self._events)
 
     def look(self) -> Round:
@@ -107,7 +109,8 @@ class TopicSync:
         configs, unread = one_by_one(topic_configs, self._source, unknown)
         self._configs |= {sources[n].topic_id: c for n, c in configs.items()}
         naming = self._flow.naming_policy
-        target_names = {n: naming.downstream(n) for n in sources}
+        refused |= self._rivals.refused(sources)
+        target_names = {n: naming.downstream(n) for n in sources if n not in refused}
         targets, unseen = one_by_one(describe_topics, self._target, target_names.values())
         refused |= unread | {n: unseen[t] for n, t in target_names.items() if t in unseen}
         for name, error in refused.items():

@@ -7,23 +7,36 @@ from drkit.topology.filters import (
     is_internal_topic,
     split_list,
 )
-from drkit.topology.flows import Route, collision, rings
-from drkit.topology.naming import MAX_TOPIC_NAME, IdentityNaming, Naming, PrefixNaming
+from drkit.topology.flows import Ring, Route, collision, rings, shared
+from drkit.topology.mm2_names import Mm2Topics
+from drkit.topology.naming import (
+    BUILT_IN_NAMING,
+    MAX_TOPIC_NAME,
+    IdentityNaming,
+    Naming,
+    PrefixNaming,
+    broken_promise,
+)
 from drkit.topology.topic_configs import DEFAULT_CONFIG_EXCLUDE, ConfigRules
 
 __all__ = [
+    "BUILT_IN_NAMING",
     "DEFAULT_CONFIG_EXCLUDE",
     "DEFAULT_GROUPS_EXCLUDE",
     "DEFAULT_TOPICS_EXCLUDE",
     "MAX_TOPIC_NAME",
     "ConfigRules",
     "IdentityNaming",
+    "Mm2Topics",
     "NameFilter",
     "Naming",
     "PrefixNaming",
+    "Ring",
     "Route",
+    "broken_promise",
     "collision",
     "is_internal_topic",
     "rings",
+    "shared",
     "split_list",
 ]

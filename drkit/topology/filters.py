@@ -8,6 +8,10 @@ from functools import cached_property
 import re
 from typing import Final
 
+from drkit.topology.mm2_names import Mm2Topics
+
+_DOTS: Final = Mm2Topics()
+
 DEFAULT_TOPICS_EXCLUDE: Final = (r".*[\-\.]internal", r".*\.replica", r"__.*", r"drkit-.*")
 """MirrorMaker 2's ``topics.exclude`` and drkit's own topics."""
 
@@ -21,9 +25,12 @@ _INTERNAL: Final = re.compile(
 )
 
 
-def is_internal_topic(topic: str) -> bool:
-    """True for topics in which Kafka, MirrorMaker 2 or drkit keep their own state: never copied."""
-    return _INTERNAL.fullmatch(topic) is not None
+def is_internal_topic(topic: str, mm2: Mm2Topics = _DOTS) -> bool:
+    """True for topics in which Kafka, MirrorMaker 2 or drkit keep their own state: never copied.
+
+    :param mm2: names of MM2's topics under the flow's separator; those with dots are always known
+    """
+    return _INTERNAL.fullmatch(topic) is not None or mm2.is_internal(topic)
 
 
 def split_list(text: str) -> tuple[str, ...]:

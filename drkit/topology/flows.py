@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 import re
 from typing import Final, NamedTuple
 
 from drkit.topology.filters import NameFilter
-from drkit.topology.naming import IdentityNaming, Naming
+from drkit.topology.naming import Naming
 
 _SMALLEST_RING: Final = 3
 
@@ -19,6 +20,10 @@ class Route(NamedTuple):
     target: str
     topics: NameFilter
     naming: Naming
+
+    def copies(self, topic: str) -> bool:
+        """Whether this flow would copy that topic of its source."""
+        return self.topics.accepts(topic) and not self.naming.comes_from(topic, self.target)
 
     def writes(self, target_topic: str) -> bool:
         """Whether this flow would write that topic of its target, if the source has it."""
@@ -43,33 +48,75 @@ def collision(one: Route, other: Route) -> str | None:
     return None
 
 
-def rings(routes: Sequence[Route]) -> Iterator[tuple[str, ...]]:
-    """Rings of three and more clusters in which a topic keeps its name: its records would circle for ever.
+class Ring(NamedTuple):
+    """Clusters in a circle round which a topic would run for ever."""
 
-    A pair of opposite flows is no such ring: each skips what the other wrote, by its producer id.
+    clusters: tuple[str, ...]
+    topic: str
+    """A topic of the first cluster that comes back there and sets out again."""
+    returns_as: str
+    """What it is called when it comes back; another name grows with every round."""
+
+
+def rings(routes: Sequence[Route]) -> Iterator[Ring]:
+    """Rings in which a topic comes back to where it started, under its own name or a longer one.
+
+    A pair of opposite flows in which it keeps its name is no such ring: each skips what the other wrote, by
+    its producer id. Whether a topic comes back is tried with names made from the filters.
     """
-    keeping = [r for r in routes if isinstance(r.naming, IdentityNaming)]
-    for first in keeping:
-        yield from _rings_from((first,), keeping)
+    for first in routes:
+        yield from _rings_from((first,), routes)
 
 
-def _rings_from(path: tuple[Route, ...], routes: Sequence[Route]) -> Iterator[tuple[str, ...]]:
+def _rings_from(path: tuple[Route, ...], routes: Sequence[Route]) -> Iterator[Ring]:
     seen = [r.source for r in path]
     for route in routes:
         if route.source != path[-1].target:
             continue
         longer = (*path, route)
         if route.target == seen[0]:
-            if len(longer) >= _SMALLEST_RING and _share_a_topic(longer):
-                yield tuple(r.source for r in longer)
+            yield from islice(_endless(longer), 1)
         # Each ring is told once: from its first cluster by name.
         elif route.target > seen[0] and route.target not in seen:
             yield from _rings_from(longer, routes)
 
 
-def _share_a_topic(routes: Sequence[Route]) -> bool:
-    names = {name for r in routes for pattern in r.topics.include for name in _examples(pattern)}
-    return any(all(r.topics.accepts(name) for r in routes) for name in names)
+def _endless(ring: Sequence[Route]) -> Iterator[Ring]:
+    names = sorted({n for r in ring for p in r.topics.include for n in _examples(p)})
+    for turn in range(len(ring)):
+        turned = (*ring[turn:], *ring[:turn])
+        for name in names:
+            back = _round(turned, name)
+            if back is None or (back == name and len(ring) < _SMALLEST_RING):
+                continue
+            # A name that a longer one of its kind stops after one round does not run for ever.
+            if back == name or _round(turned, back) is not None:
+                yield Ring(tuple(r.source for r in turned), name, back)
+
+
+def _round(ring: Sequence[Route], topic: str) -> str | None:
+    """What a topic is called after one round; None when a flow does not copy it."""
+    name = topic
+    for route in ring:
+        if not route.copies(name):
+            return None
+        name = route.naming.downstream(name)
+    return name
+
+
+def shared(copied: Iterable[tuple[Route, Iterable[str]]]) -> Iterator[tuple[str, Route, Route]]:
+    """Topics of one target that two flows would write, by the topics that are really there.
+
+    :param copied: each flow with the topics of its source that it copies
+    :returns: the target's name and the two flows
+    """
+    written: dict[tuple[str, str], Route] = {}
+    for route, topics in copied:
+        for topic in topics:
+            name = route.naming.downstream(topic)
+            first = written.setdefault((route.target, name), route)
+            if first is not route:
+                yield name, first, route
 
 
 def _examples(pattern: str) -> Iterator[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 MAX_TOPIC_NAME: Final = 249
 """Longest topic name Kafka accepts (``Topic.MAX_NAME_LENGTH``)."""
+
+BUILT_IN_NAMING: Final = ("identity", "prefix")
+"""Policies that need no class of the user's."""
 
 _HEARTBEATS: Final = "heartbeats"
 
@@ -83,3 +86,32 @@ class IdentityNaming:
 
     def _beats(self, topic: str) -> bool:
         return is_heartbeats(topic, self.separator)
+
+
+def broken_promise(naming: Any, source: str, separator: str) -> str:
+    """What is wrong with a policy, tried with names as they occur; empty when nothing was found.
+
+    Progress, offsets and failover find a source topic by its copy's name, so every name must lead back.
+
+    :param naming: has the methods of :class:`Naming`; what they return is not known yet
+    """
+    owners: dict[str, str] = {}
+    for topic in _samples(source, separator):
+        copy = naming.downstream(topic)
+        if not isinstance(copy, str) or not copy:
+            return f"downstream('{topic}') is {copy!r}, not a name"
+        back = naming.upstream(copy)
+        if back != topic:
+            return f"upstream('{copy}') is {back!r}, but '{copy}' is what downstream('{topic}') gave"
+        if owners.setdefault(copy, topic) != topic:
+            return f"'{owners[copy]}' and '{topic}' would both be called '{copy}'"
+        found = naming.comes_from(topic, source)
+        if not isinstance(found, bool):
+            return f"comes_from('{topic}', '{source}') is {found!r}, neither True nor False"
+    return ""
+
+
+def _samples(source: str, separator: str) -> tuple[str, ...]:
+    mark = f"{source}{separator}"
+    return ("orders", "Orders", "a.b-c_d", "o", mark + "orders", f"orders{separator}{source}", "heartbeats",
+            mark + "heartbeats", f"{mark}{mark}orders", "x" * 40)  # fmt: skip

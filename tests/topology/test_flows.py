@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.topology import IdentityNaming, NameFilter, PrefixNaming, Route, collision, rings
+from drkit.topology import IdentityNaming, NameFilter, PrefixNaming, Route, collision, rings, shared
 
 
 def route(
@@ -61,12 +61,87 @@ def test_what_is_called_a_collision_is_one(pattern: str):
 
 
 def test_a_ring_of_three():
+    """FACTS.md §4: "no cycles" — with the same names only two clusters can know each other's batches."""
     flows = [route("a", "b"), route("b", "c"), route("c", "a")]
-    assert list(rings(flows)) == [("a", "b", "c")]
+    (found,) = rings(flows)
+    assert found.clusters == ("a", "b", "c")
+    assert found.returns_as == found.topic
 
 
-def test_no_ring():
-    assert not list(rings([route("a", "b"), route("b", "a")]))  # a pair knows its own batches
-    assert not list(rings([route("a", "b"), route("b", "c")]))
-    assert not list(rings([route("a", "b"), route("b", "c"), route("c", "a", prefix=True)]))
-    assert not list(rings([route("a", "b", "x"), route("b", "c", "y"), route("c", "a", "z")]))
+def test_a_ring_of_four_beside_other_flows():
+    flows = [
+        route("a", "b"),
+        route("b", "c"),
+        route("c", "d"),
+        route("d", "a"),
+        route("a", "x"),
+        route("y", "c"),
+    ]
+    assert [r.clusters for r in rings(flows)] == [("a", "b", "c", "d")]
+
+
+@pytest.mark.parametrize(
+    "flows",
+    [
+        pytest.param([route("a", "b", prefix=True), route("b", "a")], id="a pair of two policies"),
+        pytest.param([route("a", "b"), route("b", "c"), route("c", "a", prefix=True)], id="one of three"),
+    ],
+)
+def test_names_that_would_grow_for_ever(flows: list[Route]):
+    """FACTS.md §4: "Renaming loops that grow topic names to the 249-character limit: impossible"."""
+    found = next(iter(rings(flows)))
+    assert len(found.returns_as) > len(found.topic)
+
+
+def test_a_policy_that_forgets_where_topics_come_from_grows_them():
+    """FACTS.md §4: renaming loops are impossible with a user's own policy too."""
+
+    class Forgetful(PrefixNaming):
+        def comes_from(self, _topic: str, _alias: str) -> bool:
+            return False
+
+    both = [Route(s, t, NameFilter((".*",)), Forgetful(s)) for s, t in (("a", "b"), ("b", "a"))]
+    assert [r.returns_as for r in rings(both)]
+
+
+@pytest.mark.parametrize(
+    "flows",
+    [
+        pytest.param([route("a", "b"), route("b", "a")], id="bidirectional: a pair knows its own batches"),
+        pytest.param([route("a", "b"), route("b", "c")], id="pipe"),
+        pytest.param([route("a", "b"), route("a", "c"), route("a", "d")], id="fan-out"),
+        pytest.param([route(s, "t", prefix=True) for s in "abc"], id="fan-in"),
+        pytest.param([route("a", "b", prefix=True), route("b", "a", prefix=True)], id="active/active"),
+        pytest.param(
+            [route(s, t, prefix=True) for s in "abc" for t in "abc" if s != t], id="all to all, prefix"
+        ),
+        pytest.param(
+            [route("a", "b", prefix=True), route("b", "c", prefix=True), route("c", "a")],
+            id="names that know their way end a mixed ring",
+        ),
+        pytest.param([route("a", "b", "x"), route("b", "c", "y"), route("c", "a", "z")], id="other topics"),
+    ],
+)
+def test_no_ring(flows: list[Route]):
+    """FACTS.md §4: fan-out, fan-in, pipe, bidirectional and active/active are all allowed."""
+    assert not list(rings(flows))
+    assert not [1 for i, a in enumerate(flows) for b in flows[i + 1 :] if collision(a, b)]
+
+
+def test_hops_stand_in_the_name_and_end_the_way():
+    """FACTS.md §4: pipe (A→B→C) and renaming ``source.topic``; a name goes to each cluster once."""
+    ab, bc, ca = (route(s, t, prefix=True) for s, t in (("a", "b"), ("b", "c"), ("c", "a")))
+    there = bc.naming.downstream(ab.naming.downstream("orders"))
+    assert there == "b.a.orders"
+    assert not ca.copies(there)
+    assert ca.copies("b.orders")
+
+
+def test_real_topics_that_two_flows_would_write():
+    """FACTS.md §4: "Two flows that would copy the same topic twice: refused" — by the topics there are."""
+    one, other = route("a", "t", "[a-m].*s"), route("b", "t", "ledg?er(s)")
+    assert list(shared([(one, ["items", "ledgers"]), (other, ["ledgers"])])) == [("ledgers", one, other)]
+    assert not list(shared([(one, ["items"]), (other, ["ledgers"])]))
+    elsewhere = other._replace(target="u")
+    assert not list(shared([(one, ["ledgers"]), (elsewhere, ["ledgers"])]))
+    assert not list(shared([(route("a", "t", prefix=True), ["x"]), (route("b", "t", prefix=True), ["x"])]))

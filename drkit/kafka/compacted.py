@@ -1,0 +1,78 @@
+"""The newest value of every key of small compacted topics, such as another replicator's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import logging
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from drkit.clock import monotonic
+from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.topics import describe_topics
+
+_SECONDS: Final = 20.0
+_QUIET: Final = logging.getLogger("drkit.kafka.compacted")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+def newest_values(
+    cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS
+) -> dict[str, dict[bytes, bytes]]:
+    """Read topics from their start to their end of now, committed records only, all with one consumer.
+
+    :returns: topic → key → newest value, without deleted keys; nothing of a topic that does not exist
+    :raises NotAuthorized: drkit's principal may not read one of them
+    :raises Failed: they could not be read to their ends in time
+    """
+    found = describe_topics(cluster, topics)
+    partitions = {(t.name, p) for t in found.values() for p in t.partitions}
+    if not partitions:
+        return {}
+    consumer = Consumer(
+        {
+            **confluent_config(cluster.settings),
+            "log_level": 0,
+            # Never used as a group: partitions are assigned and offsets never committed.
+            "group.id": "drkit-reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        },
+        logger=_QUIET,
+    )
+    try:
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])
+        return _read(cluster, consumer, partitions, monotonic() + seconds)
+    except KafkaException as error:
+        raise cluster.error(error.args[0], "read topics", ", ".join(found)) from error
+    finally:
+        consumer.close()
+
+
+def _read(
+    cluster: Cluster, consumer: Consumer, unread: set[tuple[str, int]], deadline: float
+) -> dict[str, dict[bytes, bytes]]:
+    values: dict[str, dict[bytes, bytes]] = {topic: {} for topic, _ in unread}
+    while unread:
+        message = consumer.poll(0.1)
+        if message is None:
+            if monotonic() > deadline:
+                left = ", ".join(sorted({topic for topic, _ in unread}))
+                raise Failed("a topic cannot be read to its end", where=f"{cluster.alias}: {left}")
+            continue
+        topic, error, key, value = message.topic() or "", message.error(), message.key(), message.value()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                raise cluster.error(error, "read a topic", topic)
+            unread.discard((topic, message.partition() or 0))
+        elif isinstance(key, bytes):
+            values[topic].pop(key, None)
+            if isinstance(value, bytes):
+                values[topic][key] = value
+    return values

@@ -1,0 +1,109 @@
+"""Topics that cannot have a copy, or whose copy could be taken for another: found before anything is made.
+
+Pure: names in, refusals out. One refused topic stops no other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+import re
+from typing import Final
+
+from drkit.errors import Refused
+from drkit.topology.filters import is_internal_topic
+from drkit.topology.naming import MAX_TOPIC_NAME, Naming
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_EXCLUDE: Final = "add it to topics_exclude of the flow"
+
+
+def metric_name(topic: str) -> str:
+    """What Kafka's metrics call a topic: ``.`` and ``_`` are one (``Topic.hasCollision``).
+
+    Brokers refuse to create a topic whose name differs from another's in nothing else.
+    """
+    return topic.replace(".", "_")
+
+
+def refused_names(
+    flow: str,
+    source: str,
+    naming: Naming,
+    topics: Iterable[str],
+    on_target: Iterable[str],
+) -> dict[str, Refused]:
+    """Source topics that are not to be copied because of a name, each with the reason.
+
+    :param flow: for the errors
+    :param source: the source's alias
+    :param topics: of the source, as the flow's filters choose them
+    :param on_target: all topics of the target
+    """
+    copies = {topic: naming.downstream(topic) for topic in topics}
+    refused = {}
+    for topic, copy in copies.items():
+        found = _own_fault(topic, copy, source, naming)
+        if found is not None:
+            refused[topic] = found
+    # Names that lead back are all different, so no two of the rest share a copy.
+    refused |= _colliding({t: c for t, c in copies.items() if t not in refused}, set(on_target))
+    for topic, error in refused.items():
+        error.where = f"topic {topic}, flow {flow}"
+    return refused
+
+
+def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | None:
+    """What is wrong with one name alone."""
+    if len(copy) > MAX_TOPIC_NAME:
+        return Refused(
+            "the copy's name would be too long for Kafka",
+            evidence=f"{len(copy)} characters, {MAX_TOPIC_NAME} are allowed: {copy[:40]}…",
+            hint=f'set naming = "identity", give {source} a shorter alias, or {_EXCLUDE}',
+        )
+    if not _LEGAL.fullmatch(copy) or copy in {".", ".."}:
+        return Refused(
+            "the copy's name is no name for a topic",
+            evidence=f"'{copy}': Kafka takes letters, digits, '.', '_' and '-'",
+            hint="correct downstream() of the naming policy",
+        )
+    if is_internal_topic(copy):
+        return Refused(
+            "the copy would stand where Kafka, MirrorMaker 2 or drkit keep their own state",
+            evidence=f"it would be called {copy}",
+            hint=_EXCLUDE,
+        )
+    if naming.comes_from(topic, source):
+        return Refused(
+            f"the name says that it is a copy from {source}, but it stands on {source} itself",
+            evidence=f"its copy {copy} could not be told from a topic that was copied twice",
+            hint=f"set another separator or another alias for {source}, rename the topic, or {_EXCLUDE}",
+        )
+    if (back := naming.upstream(copy)) != topic:
+        return Refused(
+            "the copy's name does not lead back to the topic",
+            evidence=f"{copy} would be taken for the copy of {back}",
+            hint=f"correct upstream() of the naming policy, or {_EXCLUDE}",
+        )
+    return None
+
+
+def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refused]:
+    """Copies not made yet that brokers would refuse for a name that differs in ``.`` and ``_`` only."""
+    there = defaultdict(set)
+    for name in on_target:
+        there[metric_name(name)].add(name)
+    wanted = defaultdict(set)
+    for copy in copies.values():
+        wanted[metric_name(copy)].add(copy)
+    refused = {}
+    for topic, copy in copies.items():
+        others = (there[metric_name(copy)] | wanted[metric_name(copy)]) - {copy}
+        if others and copy not in on_target:
+            where = "stands on the target" if others & on_target else "is to be created too"
+            refused[topic] = Refused(
+                "the copy's name differs only in '.' and '_' from another topic's: brokers refuse that",
+                evidence=f"{copy}; {', '.join(sorted(others))} {where}",
+                hint=f"rename one of them, set another naming or separator, or {_EXCLUDE}",
+            )
+    return refused
