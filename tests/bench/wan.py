@@ -25,8 +25,12 @@ RECORDS: Final = 48_000
 ROUNDS: Final = 2
 SETTINGS: Final[Mapping[str, Mapping[str, int]]] = {
     "defaults": {},
-    "`produce_in_flight` 32": {"produce_in_flight": 32},
     "recommended": {
+        "fetch_max_bytes": 32 * _MIB,
+        "fetch_partition_max_bytes": 8 * _MIB,
+        "produce_in_flight": 32,
+    },
+    "recommended, larger batches": {
         "fetch_max_bytes": 32 * _MIB,
         "fetch_partition_max_bytes": 8 * _MIB,
         "produce_in_flight": 32,
