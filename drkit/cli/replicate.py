@@ -26,15 +26,24 @@ _HARD = 130
 @click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
+@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics there.")
 def replicate(
-    names: tuple[str, ...], master: str | None, metrics_port: int | None, *, once: bool, dry_run: bool
+    names: tuple[str, ...],
+    master: str | None,
+    metrics_port: int | None,
+    *,
+    once: bool,
+    dry_run: bool,
+    takeover: bool,
 ) -> None:
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
     settings = load(session().config)
     flows = [settings.flow(n) for n in names] or list(settings.flows)
     if not flows:
         raise click.UsageError("the configuration has no [[flows]]")
+    if takeover:
+        flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
     if dry_run:
         emit(_plan(settings, flows))
         return

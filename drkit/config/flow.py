@@ -55,6 +55,8 @@ class FlowSettings(Strict):
     """MirrorMaker 2's own topics have the separator in their names too; false: always a dot. drkit's have fixed
     names."""
 
+    takeover_from_mm2: bool = False
+    """Go on where MirrorMaker 2 stopped instead of copying its topics anew; it must be stopped."""
     tasks: PositiveInt = 2
     """Copy tasks that run at once."""
     buckets: PositiveInt = 16

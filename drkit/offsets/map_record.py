@@ -121,7 +121,7 @@ class Pack:
     until: int
     """Target offset up to which the pack speaks."""
     segments: tuple[tuple[int, int, int], ...]
-    """(upstream start, downstream start, records or −1 when open)."""
+    """(upstream start, downstream start, records; −1 when open, −2 when unknown inside)."""
 
 
 MapRecord = Intent | Mark | Pack

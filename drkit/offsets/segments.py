@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from drkit.model import SourceOffset, TargetOffset
 
 _OPEN = -1
+UNKNOWN = -2
+"""As the length of the first segment: somebody else copied what lies in it, nobody knows what to where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class SegmentMap:
     """The segments of one partition, in ascending order of both offsets.
 
     Shapes: three parallel ``array('q')`` of equal length: upstream starts, downstream starts,
-    lengths in records (−1: open-ended, only the last).
+    lengths in records (−1: open-ended, only the last; −2: unknown inside, only the first).
     """
 
     __slots__ = ("_down", "_length", "_up")
@@ -79,7 +81,8 @@ class SegmentMap:
             length[-1] = known if length[-1] == _OPEN else min(length[-1], known)
             if up[-1] + length[-1] > upstream:  # the source was cut back into the segment
                 length[-1] = upstream - up[-1]
-            if end == downstream and upstream - downstream == up[-1] - down[-1]:
+            same = upstream - downstream == up[-1] - down[-1]
+            if end == downstream and same and length[-1] != UNKNOWN:
                 length[-1] = _OPEN
                 return
         up.append(upstream)
@@ -104,7 +107,7 @@ class SegmentMap:
 
     def close(self, end: int) -> None:
         """State that the last segment ends at the target offset `end`."""
-        if self._up:
+        if self._up and self._length[-1] != UNKNOWN:
             self._length[-1] = max(0, end - self._down[-1])
 
     def cut(self, downstream: int) -> None:
@@ -128,11 +131,19 @@ class SegmentMap:
         """Upstream minus downstream of the last segment while it is open."""
         return self._up[-1] - self._down[-1] if self._up and self._length[-1] == _OPEN else None
 
+    def known_from(self) -> tuple[int, int] | None:
+        """First (upstream, downstream) offset behind an unknown part; None when there is no such part."""
+        if len(self) > 1 and self._length[0] == UNKNOWN:
+            return self._up[1], self._down[1]
+        return None
+
     def frontier(self, target_end: int) -> SourceOffset | None:
         """First source offset behind the last copied record, or None when nothing was copied."""
         if not self._up:
             return None
         length = self._length[-1]
+        if length == UNKNOWN:
+            return None
         if length == _OPEN:
             length = max(0, target_end - self._down[-1])
         return SourceOffset(self._up[-1] + length)
@@ -147,6 +158,8 @@ class SegmentMap:
         index = bisect_right(self._up, upstream) - 1
         if index < 0:
             return TargetOffset(self._down[0])
+        if self._length[index] == UNKNOWN:
+            return _before(SourceOffset(self._up[index + 1]) if index + 1 < len(self) else None)
         offset = upstream - self._up[index]
         if index + 1 == len(self._up):
             length = self._length[index]
@@ -163,6 +176,8 @@ class SegmentMap:
         index = bisect_right(self._down, downstream) - 1
         if index < 0:
             return SourceOffset(self._up[0])
+        if self._length[index] == UNKNOWN:
+            return _before(SourceOffset(self._up[index + 1]) if index + 1 < len(self) else None)
         offset = downstream - self._down[index]
         if self._length[index] != _OPEN and offset >= self._length[index]:
             if index + 1 < len(self._up):
@@ -176,3 +191,8 @@ class SegmentMap:
         if keep:
             del self._up[:keep], self._down[:keep], self._length[:keep]
         return keep
+
+
+def _before(first: SourceOffset | None) -> Unavailable:
+    known = f"; known from source offset {first} on" if first is not None else ""
+    return Unavailable(f"copied by another replicator before the takeover, so its place is not known{known}")

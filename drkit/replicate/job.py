@@ -34,6 +34,7 @@ from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import is_transient
+from drkit.replicate.takeover import Takeover
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
 
@@ -133,6 +134,9 @@ class Attempt:
         self._acls = AclSync(source, target, job.flow, state, opposite=opposite_acls)
         self._ids = own_ids(target.settings, job.flow, state)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
+        self._takeover = (
+            Takeover(source, target, job.flow, state, self._ids) if job.flow.takeover_from_mm2 else None
+        )
         once = job.once
         self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not once)
         job.leases = lambda: self._epochs.leases
@@ -154,6 +158,8 @@ class Attempt:
         if stop.is_set():
             return
         self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk)
+        if self._takeover is not None:
+            self._takeover.begin(pause)
         self._look()
         if self._job.once and self._job.all_copied():
             return
@@ -168,6 +174,8 @@ class Attempt:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
         job.found = self._sync.look()
+        if self._takeover is not None:
+            self._takeover.take(job.found)
         self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         placed = list(placed_of(job.found, job.flow.buckets))
         if job.once:

@@ -31,6 +31,8 @@ BULK_PRODUCER_ID: Final = "producer-ids/bulk/"
 OFFSET_MAP: Final = "offset-map"
 FLOW: Final = "flow"
 """Ids of the clusters between which the flow runs: aliases may be called otherwise elsewhere."""
+TAKEOVER: Final = "takeover/"
+"""Before a topic's name: from where it was taken over from MirrorMaker 2."""
 SKIPS: Final = "skips"
 """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 _READ_SECONDS: Final = 20.0

@@ -10,6 +10,7 @@ from typing import Any
 
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
+from drkit.offsets.segments import UNKNOWN
 from drkit.replicate.verify_compare import Segment
 
 _SMALLEST = 50_000
@@ -79,7 +80,8 @@ def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
     found = []
     for up, down, length in segments.triples():
         room = max(0, target_end - down)
-        found.append(Segment(up, down, room if length < 0 else min(length, room)))
+        if length != UNKNOWN:
+            found.append(Segment(up, down, room if length < 0 else min(length, room)))
     return tuple(s for s in found if s.records > 0)
 
 

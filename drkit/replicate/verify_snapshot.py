@@ -135,6 +135,11 @@ class _Look:
                 f"{to}: the target once reached offset {found.truncated_from} and ends at {end} now;"
                 " what it lost counts as not yet copied"
             )
+        begin = found.segments.known_from()
+        if begin is not None:
+            self._out.notes.append(
+                f"{to}: what MirrorMaker 2 copied before offset {begin[1]} is not compared"
+            )
         return PartitionView(
             at,
             to,
@@ -146,6 +151,7 @@ class _Look:
             closed(found.segments, end),
             at.topic in self._source.compacted,
             to.topic in self._target.compacted,
+            begin,
         )
 
 

@@ -18,7 +18,7 @@ from drkit.replicate.session import Workshop, spark_session
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS
 from tests.replicate.process import eventually
-from tests.replicate.produce import aged, producer, put
+from tests.replicate.produce import now_ms, producer, put
 
 PARTITIONS = 2
 
@@ -95,8 +95,8 @@ class Pair:
         out = producer(self.sides[side])
         for i in range(fresh + old):
             value = b"%d-%s" % (i, uuid.uuid4().hex.encode())
-            extra = {"timestamp": aged(2 * DAY_MS)(i)} if i >= fresh else {}
-            put(out, self.topic, value, partition=i % PARTITIONS, **extra)
+            age_ms = 2 * DAY_MS if i >= fresh else 0
+            put(out, self.topic, value, partition=i % PARTITIONS, timestamp=now_ms() - age_ms)
             self.written.add(value)
         assert out.flush(30) == 0
 
@@ -107,12 +107,16 @@ class Pair:
 
     def both_hold_all_once(self) -> None:
         for side in (0, 1):
-            eventually(
-                lambda side=side: self._broken() or len(self.values(side)) >= len(self.written),
-                what=f"{len(self.written)} records on side {side}",
-            )
-            assert not self._broken()
+            self._arrives(side)
             assert sorted(self.values(side)) == sorted(self.written), f"side {side}"
+
+    def _arrives(self, side: int) -> None:
+        wanted = len(self.written)
+        eventually(
+            lambda: self._broken() or len(self.values(side)) >= wanted,
+            what=f"{wanted} records on side {side}",
+        )
+        assert not self._broken()
 
     def _broken(self) -> list[BaseException]:
         return [*self.forward.failure, *self.backward.failure]

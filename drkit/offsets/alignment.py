@@ -1,0 +1,137 @@
+"""Where another replicator stopped: the target's last records found again in the source. Pure.
+
+MirrorMaker 2 stores its offsets from time to time, so behind the stored one any number of records may have
+been copied already. Its last worker went on from some stored offset without a break: the target ends in the
+source's records behind the stored offset, in order, up to the last one copied. That one is looked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+_RIVALS = 2000
+"""Places to compare at the most; so many equal records prove nothing."""
+
+
+@dataclass(slots=True)
+class Fingerprints:
+    """Records of one partition in order: their offsets, and a 64-bit hash of what is in each."""
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    hashes: array[int] = field(default_factory=lambda: array("q"))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def add(self, offset: int, content: int) -> None:
+        """The next record."""
+        self.offsets.append(offset)
+        self.hashes.append(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The place up to which the other replicator copied."""
+
+    next_source: int
+    """First source offset that is not on the target."""
+    behind: int
+    """Records on the target behind the stored offset."""
+    segments: tuple[tuple[int, int, int], ...]
+    """(upstream, downstream, records) of the last records, as far back as both sides agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAligned:
+    """The place cannot be proven."""
+
+    reason: str
+
+
+def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Aligned | NotAligned:
+    """Find the last record of the target in the source.
+
+    :param source: visible records from some way before `copied` on, to where it may have been copied
+    :param target: the last visible records, all of them or more than `source` has behind `copied`
+    :param copied: a source offset that is on the target, or None: not even the first need be
+    """
+    first = 0 if copied is None else bisect_left(source.offsets, copied)
+    unproven = 0 if copied is None else bisect_right(source.offsets, copied)
+    if copied is not None and first == len(source):
+        return Aligned(copied + 1, 0, ())  # the source holds nothing that could have been copied since
+    found = _run_up_to(source, target, len(target), first, unproven)
+    best, end = found, len(target)
+    # A worker that was killed soon after its start may have got less far than the one before it.
+    while isinstance(found, _Run) and (end := end - found.count) > 0:
+        found = _run_up_to(source, target, end, 0, unproven)
+        if isinstance(found, _Run) and isinstance(best, _Run) and found.place > best.place:
+            best = found
+    if isinstance(best, NotAligned):
+        return best
+    behind = max(0, best.place + 1 - unproven)
+    return Aligned(source.offsets[best.place] + 1, behind, _segments(source, target, best))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Records of the source that one worker appended without a break."""
+
+    place: int
+    """Index in the source of the last one."""
+    end: int
+    """Index in the target behind the last one."""
+    count: int
+    """How many, as far back as both sides agree."""
+
+
+def _run_up_to(
+    source: Fingerprints, target: Fingerprints, end: int, first: int, unproven: int
+) -> _Run | NotAligned:
+    """The run in which the first `end` records of the target end."""
+    if not end:
+        return NotAligned("the target holds no record to compare with")
+    last = target.hashes[end - 1]
+    places = [i for i in range(first, len(source)) if source.hashes[i] == last]
+    if not places:
+        return NotAligned(
+            f"the target's last record, at offset {target.offsets[end - 1]}, is not among the"
+            f" {len(source) - first} records of the source from offset {source.offsets[first]} on"
+        )
+    if len(places) > _RIVALS:
+        return NotAligned(f"{len(places)} records of the source equal the target's last one")
+    runs = [_Run(i, end, _agree(source, target, i, end)) for i in places]
+    possible = [r for r in runs if r.count >= min(r.place + 1 - unproven, end)]
+    if not possible:
+        nearest = runs[0]
+        return NotAligned(
+            f"the target differs from the source at target offset {target.offsets[end - 1 - nearest.count]}:"
+            f" the {nearest.count} records behind it are the source's up to {source.offsets[nearest.place]}"
+        )
+    if len(possible) > 1:
+        # Equal records one after the other: the right place agrees with all that was read before, too.
+        possible = [r for r in possible if r.count == min(r.place + 1, end)]
+    if len(possible) != 1:
+        return NotAligned("several places of the source end in the same records as the target")
+    return possible[0]
+
+
+def _agree(source: Fingerprints, target: Fingerprints, place: int, end: int) -> int:
+    """Records that are equal on both sides, counted backwards."""
+    most = min(place + 1, end)
+    count = 0
+    while count < most and source.hashes[place - count] == target.hashes[end - 1 - count]:
+        count += 1
+    return count
+
+
+def _segments(source: Fingerprints, target: Fingerprints, run: _Run) -> tuple[tuple[int, int, int], ...]:
+    out: list[tuple[int, int, int]] = []
+    for back in range(run.count - 1, -1, -1):
+        up, down = source.offsets[run.place - back], target.offsets[run.end - 1 - back]
+        if out and up == out[-1][0] + out[-1][2] and down == out[-1][1] + out[-1][2]:
+            out[-1] = (*out[-1][:2], out[-1][2] + 1)
+        else:
+            out.append((up, down, 1))
+    return tuple(out)

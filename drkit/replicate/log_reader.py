@@ -1,0 +1,79 @@
+"""Reading partitions from an offset to their ends with an ordinary consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import Failed
+from drkit.kafka.client_config import confluent_config
+from drkit.model import TopicPartition
+from drkit.replicate.state_topic import QUIET
+
+_SILENT_SECONDS: Final = 30.0
+_BATCH: Final = 5000
+
+
+def read_partitions(
+    cluster: ClusterSettings,
+    starts: Mapping[TopicPartition, int],
+    take: Callable[[Message], bool | None],
+    *,
+    committed: bool = True,
+) -> None:
+    """Hand every record from the starts on to `take`, which ends a partition's reading by True.
+
+    Without that a partition is read to the end it has when the reading gets there.
+
+    :param committed: records of open and aborted transactions are left out
+    :raises Failed: a partition cannot be read
+    """
+    if not starts:
+        return
+    consumer = Consumer(
+        {
+            **confluent_config(cluster),
+            "group.id": "drkit-takeover",  # never used as a group
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",  # retention may take the start away while we begin
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        },
+        logger=QUIET,
+    )
+    try:
+        consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
+        _drain(consumer, cluster.alias, set(starts), take)
+    except KafkaException as error:
+        raise Failed("records cannot be read", where=cluster.alias, evidence=error.args[0].str()) from error
+    finally:
+        consumer.close()
+
+
+def _drain(
+    consumer: Consumer, alias: str, open_: set[TopicPartition], take: Callable[[Message], bool | None]
+) -> None:
+    heard = monotonic()
+    while open_:
+        messages = consumer.consume(_BATCH, 0.1)
+        if not messages and monotonic() - heard > _SILENT_SECONDS:
+            where = ", ".join(map(str, sorted(open_)[:3]))
+            raise Failed("records cannot be read", where=f"{where} on {alias}", evidence="no answer")
+        for message in messages:
+            heard = monotonic()
+            at = TopicPartition(message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is None:
+                if at in open_ and take(message):
+                    open_.discard(at)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                open_.discard(at)
+            elif not error.retriable():
+                raise KafkaException(error)
