@@ -11,9 +11,9 @@ from types import FrameType
 import click
 
 from drkit import observe
+from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.session import session
-from drkit.config import load
+from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Options
 from drkit.replicate.run import replicate as run_flows
 from drkit.replicate.topic_preview import dry_run
@@ -38,7 +38,8 @@ def replicate(
     takeover: bool,
 ) -> None:
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
-    settings = load(session().config)
+    loaded = configuration()
+    settings = loaded.settings
     flows = [settings.flow(n) for n in names] or list(settings.flows)
     if not flows:
         raise click.UsageError("the configuration has no [[flows]]")
@@ -49,9 +50,10 @@ def replicate(
         return
     if metrics_port is not None:
         observe.serve_metrics(metrics_port)
-    stop = _stop_on_signals()
+    config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
-    options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0)
+    stop = _stop_on_signals(config, terminal=terminal)
+    options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0, config=config)
     answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
     if terminal:
         click.echo(err=True)
@@ -62,8 +64,11 @@ def replicate(
 _plan = dry_run
 
 
-def _stop_on_signals() -> threading.Event:
-    """An event that the first SIGINT or SIGTERM sets; the second ends the process where it stands."""
+def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process where it stands.
+
+    SIGHUP asks to read the configuration again, unless it means that our terminal is gone.
+    """
     stop = threading.Event()
 
     def heard(_number: int, _frame: FrameType | None) -> None:
@@ -71,8 +76,15 @@ def _stop_on_signals() -> threading.Event:
             os._exit(_HARD)  # Spark's workers end with this process
         stop.set()
 
+    def hung_up(number: int, frame: FrameType | None) -> None:
+        if terminal and not sys.stderr.isatty():
+            heard(number, frame)
+        else:
+            config.ask()
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, heard)
+    signal.signal(signal.SIGHUP, hung_up)
     return stop
 
 

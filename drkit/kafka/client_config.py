@@ -29,6 +29,7 @@ _JAVA_ONLY: Final = frozenset({
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
     "security.providers",
+    "socket.connection.setup.timeout.max.ms",
     "ssl.enabled.protocols",
     "ssl.engine.factory.class",
     "ssl.protocol",

@@ -67,15 +67,18 @@ class RawCluster:
         self.loop = loop
         self.alias = settings.alias
         self._settings = settings
+        config = raw_config(settings)
+        self.request_timeout_ms: int | None = config.get("request_timeout_ms")
+        """How long the user wants to wait for answers to fetches and appends; None: nothing is said."""
         self._manager = WideManager(
             loop.net,
             **{
-                **raw_config(settings),
-                "client_id": f"drkit-{purpose}",
-                "receive_message_max_bytes": _RESPONSE_LIMIT,
-                "max_in_flight_requests_per_connection": 1000,
                 "reconnect_backoff_ms": 50,
                 "reconnect_backoff_max_ms": 1000,
+                **config,
+                "client_id": f"{config['client_id']}-{purpose}",
+                "receive_message_max_bytes": _RESPONSE_LIMIT,
+                "max_in_flight_requests_per_connection": 1000,
             },
         )
         self.gate = self._manager.gate = Gate()

@@ -21,10 +21,12 @@ from drkit.offsets import MapKey, MapRecord
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.mapstore import MapBucket, encode_batch, new_nonce
 from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.throttle import Throttle
 from drkit.wire import Record, encode, stamp
 
 _RETRIES = 40
 _PAUSE_SECONDS = 0.05
+_APPEND_MS = 30_000
 _SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which it is said that a partition does not get on."""
 QUEUE_LIMIT_BYTES = 24 << 20
@@ -125,11 +127,15 @@ class TaskContext:
     """Something can go on: data arrived, was acknowledged, or a state changed."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Told whenever a partition may have something to append."""
+    throttle: Throttle = field(init=False)
+    """This task's share of what the flow may fetch."""
     failure: BaseException | None = None
     """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
         self.changed = Signal(self.links.loop)
+        rate = self.flow.throttle_bytes_per_second
+        self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
 
     @property
     def loop(self) -> EventLoop:
@@ -263,7 +269,7 @@ class TaskContext:
 
     def send_deadline(self) -> float:
         """Monotonic time after which a queued request is given up."""
-        return time.monotonic() + 30.0
+        return time.monotonic() + (self.links.produce.request_timeout_ms or _APPEND_MS) / 1000
 
 
 def error_name(code: int) -> str:

@@ -47,7 +47,9 @@ def copy_task(
     :raises Failed: the offset map cannot be read or written
     """
     keep_memory()
-    links = _links.pop(lease.flow, None) or Links.open(source, target)
+    links = _links.pop(lease.flow, None) or Links.open(
+        source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
+    )
     try:
         report: TaskReport = links.loop.run(_copy, lease, flow, links)
     except BaseException:

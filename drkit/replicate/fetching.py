@@ -23,6 +23,7 @@ _FORGOTTEN = FetchRequest.ForgottenTopic
 _IDLE_SECONDS = 0.2
 _PAUSE_SECONDS = 0.1
 _HELD_BACK_MS = 5
+_PATIENCE_MS = 15_000
 _SESSION_ERRORS = frozenset({70, 71, 106})
 _OFFSET_OUT_OF_RANGE = 1
 _GONE = frozenset({3, 100, 103})
@@ -59,11 +60,13 @@ class Fetcher:
                 for p in task.partitions
                 if not full and p.leader == self._node and p.fetchable(limit)
             }
-            if not wanted:
-                await task.changed.wait(_IDLE_SECONDS)
+            pause = task.throttle.pause()
+            if pause or not wanted:
+                await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
                 continue
             try:
-                answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=15_000)
+                patience = task.links.fetch.request_timeout_ms or _PATIENCE_MS
+                answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
             except RawError:
                 self._reset()
                 await task.loop.sleep(_PAUSE_SECONDS)
@@ -88,7 +91,7 @@ class Fetcher:
                         fetch_offset=asked.offset,
                         last_fetched_epoch=p.fetched_epoch,
                         log_start_offset=-1,
-                        partition_max_bytes=flow.fetch_partition_max_bytes,
+                        partition_max_bytes=self._task.throttle.most(flow.fetch_partition_max_bytes),
                     )
                 )
         forgotten: dict[tuple[str, Any], list[int]] = {}
@@ -99,7 +102,7 @@ class Fetcher:
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=flow.fetch_max_bytes,
+            max_bytes=self._task.throttle.most(flow.fetch_max_bytes),
             isolation_level=1,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
@@ -145,6 +148,7 @@ class Fetcher:
                     self._in_session.pop(p, None)
                     await source_trouble(self._task, p, data)
                 elif data.records:
+                    self._task.throttle.take(len(data.records))
                     self._records(p, data)
         if troubled:
             self._reset()

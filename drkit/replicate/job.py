@@ -33,7 +33,7 @@ from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
-from drkit.replicate.supervisor import is_transient
+from drkit.replicate.supervisor import is_transient, within
 from drkit.replicate.takeover import Takeover
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
@@ -78,7 +78,8 @@ class FlowJob:
 
         :raises DrkitError: something that this attempt does not survive
         """
-        source, target = (Cluster.connect(c) for c in self.clusters)
+        ours = (self.flow.source_admin, self.flow.target_admin)
+        source, target = (Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, ours, strict=True))
         refuse_same_cluster(source, target)
         state_topic.ensure_state_topic(target, self.flow)
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
@@ -125,13 +126,13 @@ class Attempt:
         state_topic.ensure_offset_map(target, job.flow, state)
         self._job = job
         self._source = source
+        self._target = target
         self._state = state
         self._lease = lease
         self._opposite = opposite
         self._plan_file = folder / "plan.json"
-        self._sync = TopicSync(source, target, job.flow, state)
-        opposite_acls = partial(opposite.values, ACLS)
-        self._acls = AclSync(source, target, job.flow, state, opposite=opposite_acls)
+        self._flow = job.flow
+        self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         self._takeover = (
@@ -170,13 +171,22 @@ class Attempt:
         finally:
             self._end(query)
 
+    def _syncs(self) -> tuple[TopicSync, AclSync]:
+        """What follows the source's topics and ACLs as the flow's settings now say."""
+        world = self._source, self._target, self._flow, self._state
+        opposite = partial(self._opposite.values, ACLS)
+        return TopicSync(*world), AclSync(*world, opposite=opposite)
+
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
+        if self._flow is not job.flow:  # the configuration changed
+            self._flow = job.flow
+            self._sync, self._acls = self._syncs()
         job.found = self._sync.look()
+        self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         if self._takeover is not None:
             self._takeover.take(job.found)
-        self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         placed = list(placed_of(job.found, job.flow.buckets))
         if job.once:
             placed = self._bounded(placed)
@@ -222,12 +232,15 @@ class Attempt:
 
     def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
         last = opposite = monotonic()
+        flow = self._flow
         while not stop.is_set() and not self._finished.is_set():
             stop.wait(_WATCH_SECONDS)
             self._lease.check()
             if not query.isActive:
                 raise cause_of(query, self._job.flow)
-            if monotonic() - last >= self._job.flow.refresh_topics_interval_seconds:
+            due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
+            if due or flow is not self._job.flow:
+                flow = self._job.flow
                 self._survive(self._refresh)
                 last = monotonic()
             if monotonic() >= opposite:
@@ -284,21 +297,3 @@ class Attempt:
 
     def _control(self, action: str) -> None:
         self._state.control(self._epochs.run_id, self._epochs.version, action)
-
-
-def within(seconds: float, function: Callable[[], object]) -> bool:
-    """Run something that may hang on a dead cluster; False when it did not end in time or failed."""
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            function()
-        except DrkitError as error:
-            observe.error(error)
-        else:
-            done.set()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return done.is_set()

@@ -17,6 +17,7 @@ from drkit.replicate import state_topic
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.preflight import refuse_missing
+from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.session import choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
@@ -33,6 +34,8 @@ class Options(NamedTuple):
     once: bool = False
     master: str | None = None
     progress_seconds: float = 10.0
+    config: ConfigFile | None = None
+    """The file to follow for changes; None follows none."""
 
 
 class Answer(NamedTuple):
@@ -61,17 +64,23 @@ def replicate(
         _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
     with spark_session("drkit replicate", tasks, options.master) as workshop:
-        runs = []
+        jobs = []
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            runs.append(_FlowRun(FlowJob(clusters, flow, workshop, run_id, once=options.once), stop, options))
+            jobs.append(FlowJob(clusters, flow, workshop, run_id, once=options.once))
+        runs = [_FlowRun(job, stop, options) for job in jobs]
+        # What `once` copies was settled at the start.
+        followed = None if options.once else options.config
+        reload = Reload(followed, settings, jobs) if followed is not None else None
         for run in runs:
             run.thread.start()
-        _watch(runs, options, stop, tell)
+        _watch(runs, options, stop, tell, reload)
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
 
 
-def _watch(runs: Sequence[_FlowRun], options: Options, stop: threading.Event, tell: Tell) -> None:
+def _watch(
+    runs: Sequence[_FlowRun], options: Options, stop: threading.Event, tell: Tell, reload: Reload | None
+) -> None:
     """Return when all flows have ended, or soon after `stop`, even when a cluster hangs."""
 
     def glance() -> None:
@@ -82,6 +91,8 @@ def _watch(runs: Sequence[_FlowRun], options: Options, stop: threading.Event, te
     threading.Thread(target=glance, name="progress", daemon=True).start()
     while not stop.is_set() and any(r.thread.is_alive() for r in runs):
         stop.wait(_WATCH_SECONDS)
+        if reload is not None:
+            reload.look()
     deadline = monotonic() + _STOP_SECONDS
     for run in runs:
         run.thread.join(max(0.0, deadline - monotonic()))

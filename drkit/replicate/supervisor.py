@@ -90,5 +90,23 @@ def supervise(
     )(guarded)
 
 
+def within(seconds: float, function: Callable[[], object]) -> bool:
+    """Run something that may hang on a dead cluster; False when it did not end in time or failed."""
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            function()
+        except DrkitError as error:
+            observe.error(error)
+        else:
+            done.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return done.is_set()
+
+
 def _wait(stop: threading.Event, seconds: float) -> None:
     stop.wait(seconds)

@@ -21,8 +21,12 @@ def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluste
     :raises DrkitError: unreachable, not authenticated, two aliases that are one cluster, or two flows that
         would write one topic
     """
-    aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
-    clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
+    properties: dict[str, dict[str, str]] = {}
+    for flow in flows:
+        # Each flow's job connects as that flow says; the first one's way is good enough to look.
+        properties.setdefault(flow.source, flow.source_admin)
+        properties.setdefault(flow.target, flow.target_admin)
+    clusters = {a: Cluster.connect(settings.cluster(a).with_client(p)) for a, p in properties.items()}
     for flow in flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
     refuse_shared(clusters, flows)

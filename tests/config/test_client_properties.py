@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import subprocess
+from typing import cast, get_args
 
 from pydantic import ValidationError
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, read
-from drkit.config.client_properties import FLOW_FIELDS, IDLE, ROLES, acts, exists, idle
+from drkit.config.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
 from drkit.local.jars import classpath
 from drkit.local.java import find_java
 
@@ -35,14 +36,11 @@ def test_the_names_are_those_of_kafkas_own_clients(tmp_path):
     (tmp_path / "Names.java").write_text(PROGRAM)
     command = [str(find_java()), "-cp", classpath(), str(tmp_path / "Names.java")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    real = {
-        tuple(line.split())
-        for line in done.stdout.splitlines()
-        if not line.split()[1].startswith("internal.")
-    }
+    lines = [line.partition(" ") for line in done.stdout.splitlines()]
+    real = {(cast("Role", role), name) for role, _, name in lines if not name.startswith("internal.")}
     assert len(real) > 250
     assert {(r, n) for r, n in real if not exists(r, n)} == set()
-    for role in ("admin", "consumer", "producer"):
+    for role in get_args(Role):
         ours = {n for r, n in real if exists(role, n) and not n.startswith(("sasl.", "ssl."))}
         assert {n for n in ours if (role, n) not in real} == set()
 
@@ -90,7 +88,8 @@ def test_what_does_nothing_is_noted(tmp_path):
 
 def test_every_property_acts_is_a_setting_or_says_why_not():
     for role, name in FLOW_FIELDS:
-        assert exists(role, name)  # type: ignore[arg-type]
+        assert role in get_args(Role)
+        assert exists(cast("Role", role), name)
         assert not idle(role, name, "1")
     for name, found in IDLE.items():
         assert not acts(name)
