@@ -18,7 +18,7 @@ from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, 
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.topics import Topic, TopicPlan, create_topics, describe_topics
@@ -181,8 +181,8 @@ class StateTopic:
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Told once per end reached, also behind transaction markers, which are no messages.
                     self._position = message.offset() or 0
-                elif monotonic() > deadline:
-                    raise self._unreadable(f"{error.name()}: {error.str()}")
+                elif error.code() in _FINAL or monotonic() > deadline:
+                    raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
             return fresh
 
     @property
@@ -272,8 +272,9 @@ class StateTopic:
     ) -> None:
         self.close()
 
-    def _unreadable(self, evidence: str) -> DrkitError:
-        return Failed(
+    def _unreadable(self, evidence: str, code: int = 0) -> DrkitError:
+        kind = NotAuthorized if code == KafkaError.TOPIC_AUTHORIZATION_FAILED else Failed
+        return kind(
             "the flow's state cannot be read",
             where=f"{self.name} on {self._target.alias}",
             evidence=evidence,
