@@ -33,8 +33,8 @@ class ClusterSettings(Strict):
     """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
     ``User:ANONYMOUS`` without any authentication; unknown for certificates, tokens and tickets."""
     allow_everyone_if_no_acl_found: bool | None = None
-    """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all, else
-    not known."""
+    """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all,
+    else not known."""
 
     def with_client(self, overrides: Mapping[str, str]) -> ClusterSettings:
         """The same cluster as one role reaches it: with other properties, or by other servers.
@@ -48,7 +48,10 @@ class ClusterSettings(Strict):
         # Two spellings of one thing: the cluster's must not win over the role's.
         replaced = _USER if _JAAS in ours else (_JAAS,) if ours.keys() & set(_USER) else ()
         client = {k: v for k, v in self.client.items() if k not in replaced}
-        return ClusterSettings(**{**dict(self), "bootstrap_servers": servers, "client": client | ours})
+        # Whoever logs in as somebody else is not known by the table's name.
+        principal = None if ours.keys() & {_JAAS, *_USER} else self.own_principal
+        changed = {"bootstrap_servers": servers, "client": client | ours, "own_principal": principal}
+        return ClusterSettings(**dict(self) | changed)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [

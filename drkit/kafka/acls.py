@@ -22,8 +22,8 @@ from drkit.topology.acls import Acl, Operation, PatternKind, Permission, Resourc
 _CLUSTER_AUTHORIZATION_FAILED: Final = 31
 _SECURITY_DISABLED: Final = 54
 _ANY: Final = 1
-_AT_ONCE: Final = 500
-"""ACLs in one request: Kafka's controller takes no more than 10,000 changes as one batch."""
+_AT_ONCE: Final = 5000
+"""ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
 _OPEN: Final = "allow.everyone.if.no.acl.found"
 _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
@@ -97,6 +97,12 @@ def own_principal(settings: ClusterSettings) -> str | None:
         return "User:ANONYMOUS"
     sasl = security.sasl
     return f"User:{sasl.username}" if sasl and sasl.mechanism in _BY_NAME and sasl.username else None
+
+
+def own_principals(*settings: ClusterSettings) -> frozenset[str]:
+    """As whom drkit's clients are known; none at all when one of them is not known."""
+    found = {own_principal(s) for s in settings}
+    return frozenset(p for p in found if p is not None) if None not in found else frozenset()
 
 
 def is_open(cluster: Cluster) -> bool | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from drkit import observe
-from drkit.config import FlowSettings, Settings
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.kafka.acls import NoAuthorizer
 from drkit.kafka.admin import Cluster
@@ -22,25 +23,37 @@ def acl_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str
 
     :raises DrkitError: a cluster does not answer
     """
-    flows = [f for f in flows if f.sync_topic_acls]
-    aliases = dict.fromkeys(a for f in flows for a in (f.source, f.target))
-    clusters = {alias: Cluster.connect(settings.cluster(alias)) for alias in aliases}
-    return [row for flow in flows for row in acl_plan_rows(flow, clusters)]
+    rows = []
+    for flow in (f for f in flows if f.sync_topic_acls):
+        source = Cluster.connect(settings.cluster(flow.source).with_client(flow.source_admin))
+        base = settings.cluster(flow.target)
+        target = Cluster.connect(base.with_client(flow.target_admin))
+        rows += acl_plan_rows(flow, source, target, base.with_client(flow.target_producer))
+    return rows
 
 
-def acl_plan_rows(flow: FlowSettings, clusters: dict[str, Cluster]) -> list[dict[str, Any]]:
+def acl_plan_rows(
+    flow: FlowSettings, source: Cluster, target: Cluster, writer: ClusterSettings | None = None
+) -> list[dict[str, Any]]:
     """The rows of one flow; a reason why there is no plan is a row too.
 
-    :param clusters: connected, by alias
+    :param writer: how copy tasks reach the target, should that be otherwise
     """
-    source, target = clusters[flow.source], clusters[flow.target]
     with StateTopic(target.settings, flow.source) as state:
         if describe_topics(target, [topic_name(flow.source)]):
             state.load()
         opposite = OppositeFlows(source, target, flow, state, 0.0)
         try:
             opposite.find()
-            sync = AclSync(source, target, flow, state, effects=False, opposite=lambda: opposite.values(ACLS))
+            sync = AclSync(
+                source,
+                target,
+                flow,
+                state,
+                effects=False,
+                opposite=partial(opposite.values, ACLS),
+                writer=writer,
+            )
             rows = list(sync.plan(topic_names(source)).rows())
         except NoAuthorizer as error:
             observe.event("acl_sync_off", flow=flow.name, reason=error.what)

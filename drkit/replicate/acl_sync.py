@@ -12,9 +12,9 @@ from typing import Final
 
 from drkit import observe
 from drkit.clock import Seconds, monotonic
-from drkit.config import FlowSettings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Refused
-from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principal
+from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.replicate.state_topic import StateTopic, Value, topic_key
 from drkit.replicate.topic_events import TopicEvents
@@ -39,6 +39,7 @@ class AclSync:
 
     :param effects: False only looks and says what would be done
     :param opposite: what the flows from our target to our source keep under :data:`ACLS`
+    :param writer: how copy tasks reach the target, should that be otherwise
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class AclSync:
         *,
         effects: bool = True,
         opposite: Callable[[], Iterable[Value]] = tuple,
+        writer: ClusterSettings | None = None,
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -57,6 +59,7 @@ class AclSync:
         self._flow = flow
         self._state = state
         self._opposite = opposite
+        self._writer = writer or target.settings
         self._clock = clock
         self._events = TopicEvents(flow, state, effects=effects)
         self._looked_at: float | None = None
@@ -101,8 +104,8 @@ class AclSync:
         for unknown in source.unknown:
             self._events.once("acl_left_out", unknown, unknown, level="warning",
                               reason="a kind of ACL that this drkit does not know")  # fmt: skip
-        own, self._is_open = own_principal(self._target.settings), is_open(self._target)
-        if own is None and self._is_open is not False:
+        own, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
+        if not own and self._is_open is not False:
             raise Refused(
                 "any ACL on an open cluster could refuse drkit itself, whose principal is not known",
                 where=self._target.alias,

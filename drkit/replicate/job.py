@@ -174,8 +174,9 @@ class Attempt:
     def _syncs(self) -> tuple[TopicSync, AclSync]:
         """What follows the source's topics and ACLs as the flow's settings now say."""
         world = self._source, self._target, self._flow, self._state
+        writer = self._job.clusters[1].with_client(self._flow.target_producer)
         opposite = partial(self._opposite.values, ACLS)
-        return TopicSync(*world), AclSync(*world, opposite=opposite)
+        return TopicSync(*world), AclSync(*world, opposite=opposite, writer=writer)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""

@@ -59,12 +59,12 @@ class AclChange(NamedTuple):
 class TargetAcls:
     """How the target stands.
 
-    :param own: drkit's principal there; None: not known, then every DENY might concern it
+    :param own: drkit's principals there; none: not known, then every DENY might concern it
     :param is_open: everybody may do everything where no ACL stands; None: not known
     """
 
     acls: frozenset[Acl]
-    own: str | None
+    own: frozenset[str]
     is_open: bool | None = False
 
 
@@ -137,28 +137,29 @@ def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bo
 
 
 def _order(change: AclChange) -> tuple[Any, ...]:
-    # DENYs first: should one request not hold them all, nothing is allowed before it is limited.
-    return change.step, not change.acl.denies, change.acl
+    # Should one request not hold them all: drkit comes in first, and nothing is allowed before it is limited.
+    rank = 0 if change.why == _FOR_OWN else 1 if change.acl.denies else 2
+    return change.step, rank, change.acl
 
 
 def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> Step:
-    if acl.principal == target.own or acl in record.guard:
+    if acl.principal in target.own or acl in record.guard:
         return Step.LAST
     return Step.LIFT if acl.denies else Step.REVOKE
 
 
 def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
     """What drkit has to be allowed beside these, unless the target is known to be closed anyway."""
-    if target.own is None or target.is_open is False:
+    if not target.own or target.is_open is False:
         return frozenset()
-    has = [a for a in foreign if not a.denies and a.principal in {target.own, EVERYBODY}]
+    has = [a for a in foreign if not a.denies and a.principal in {*target.own, EVERYBODY}]
     wanted = {a for acl in acls for a in for_own(acl, target.own)}
-    return frozenset(a for a in wanted if not any(gives(h, target.own, a.operation, a) for h in has))
+    return frozenset(a for a in wanted if not any(gives(h, a.principal, a.operation, a) for h in has))
 
 
 def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozenset[Acl]:
     """For copies on which no ACL stands, on a target where this means that everybody writes."""
-    if target.own is None or not target.is_open:
+    if not target.own or not target.is_open:
         return frozenset()
     on_topics = [a for a in acls if a.resource is ResourceKind.TOPIC]
     found: set[Acl] = set()
@@ -185,7 +186,7 @@ def _leaks(
             for acl in foreign
             if acl.resource is ResourceKind.TOPIC
             and not acl.denies
-            and acl.principal != target.own
+            and acl.principal not in target.own
             and acl.operation in {Operation.WRITE, Operation.ALL}
             and any(acl.covers(t) for t in passive)
         )

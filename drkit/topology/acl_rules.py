@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, Permission, ResourceKind, overrides
@@ -63,10 +64,10 @@ class Sorted:
         return self.given | self.held | self.left_out
 
 
-def sort_acls(acls: Iterable[Acl], own: str | None) -> Sorted:
+def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
     """What becomes of each.
 
-    :param own: drkit's principal; None: not known, then every DENY might concern it
+    :param own: drkit's principals; none: not known, then every DENY might concern it
     """
     found = Sorted()
     for acl in acls:
@@ -86,14 +87,16 @@ def sort_acls(acls: Iterable[Acl], own: str | None) -> Sorted:
     return found
 
 
-def _refuses(deny: Acl, own: str | None) -> bool:
+def _refuses(deny: Acl, own: frozenset[str]) -> bool:
     """Whether a DENY concerns drkit: from which host it comes nobody knows here."""
-    if own is not None and deny.principal not in {own, EVERYBODY}:
+    if own and deny.principal not in {*own, EVERYBODY}:
         return False
     return deny.operation is Operation.ALL or deny.operation in _NEEDED[deny.resource]
 
 
-def for_own(at: Acl, own: str) -> Iterator[Acl]:
+def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:
     """All that drkit needs on the resources of an ACL."""
-    for operation in _OWN[at.resource]:
-        yield at._replace(principal=own, host=ANY_HOST, operation=operation, permission=Permission.ALLOW)
+    for principal, operation in product(own, _OWN[at.resource]):
+        yield at._replace(
+            principal=principal, host=ANY_HOST, operation=operation, permission=Permission.ALLOW
+        )

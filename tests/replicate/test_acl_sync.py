@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 import subprocess
 import sys
 from typing import Any
-import uuid
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 import pytest
 
-from drkit.config import ClusterSettings, FlowSettings
-from drkit.kafka.acls import create_acls, delete_acls, is_open, list_acls, own_principal
+from drkit.config import ClusterSettings
+from drkit.kafka.acls import delete_acls, is_open, own_principal
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
+from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate import state_topic
+from drkit.local.spec import ADMIN
 from drkit.replicate.acl_preview import acl_plan_rows
 from drkit.replicate.acl_sync import ACLS, FENCE_ACLS, AclSync
 from drkit.replicate.state_topic import StateTopic
 from drkit.topology.acl_record import AclRecord, promotion
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind, to_json
+from drkit.topology.acls import to_json
+from tests.replicate.acl_world import Shared, World, connect
 from tests.replicate.process import eventually
 
-OPEN = {"allow.everyone.if.no.acl.found": "true"}
 MAIN = "from drkit.cli.main import main; main()"
-Worlds = Callable[..., "World"]
-
-
-class Shared:
-    """A locked source and target, and a target that is open where no ACL stands."""
-
-    def __init__(self) -> None:
-        self.source, self.locked, self.open = (
-            LocalCluster(
-                ClusterSpec(name, sasl=True, authorizer=True, mechanisms=("PLAIN",), properties=more)
-            )
-            for name, more in (("source", {}), ("locked", {}), ("open", OPEN))
-        )
+Worlds = Callable[..., World]
 
 
 @pytest.fixture(scope="module")
@@ -50,94 +37,6 @@ def shared() -> Iterator[Shared]:
     yield made
     for cluster in (made.source, made.locked, made.open):
         cluster.stop()
-
-
-def connect(cluster: LocalCluster, alias: str, user: str, **more: Any) -> Cluster:
-    client = cluster.client_properties(user, "PLAIN")
-    return Cluster.connect(
-        ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap(), client=client, **more)
-    )
-
-
-class World:
-    """A flow with names nobody else uses, administered by the super user, run by drkit's own."""
-
-    def __init__(self, source: LocalCluster, target: LocalCluster, *, user: str = ADMIN, **more: Any) -> None:
-        self.tag = uuid.uuid4().hex[:8]
-        self._clusters = source, target
-        self.admins = connect(source, "primary", ADMIN), connect(target, "standby", ADMIN)
-        alias = f"p{self.tag}"
-        self.source = connect(source, alias, ADMIN)
-        self.target = connect(target, "standby", user, **more)
-        state_topic.ensure_state_topic(self.admins[1], self.flow())
-        self.state = StateTopic(self.admins[1].settings, alias)
-
-    def flow(self, **more: Any) -> FlowSettings:
-        return FlowSettings(source=f"p{self.tag}", target="standby", topics=(f"{self.tag}-.*",),
-                            groups=(f"{self.tag}-.*",), **more)  # fmt: skip
-
-    def sync(self, **more: Any) -> AclSync:
-        cluster = more.pop("source", self.source)
-        return AclSync(cluster, self.target, self.flow(**more), self.state)
-
-    def name(self, rest: str) -> str:
-        return f"{self.tag}-{rest}"
-
-    def acl(self, name: str, operation: str = "READ", principal: str = "User:app", *, kind: str = "TOPIC",
-            prefixed: bool = False, deny: bool = False) -> Acl:  # fmt: skip
-        return Acl(ResourceKind(kind), PatternKind.PREFIXED if prefixed else PatternKind.LITERAL, name,
-                   principal, "*", Operation(operation),
-                   Permission.DENY if deny else Permission.ALLOW)  # fmt: skip
-
-    def give(self, side: int, *acls: Acl) -> None:
-        assert create_acls(self.admins[side].settings, acls) == {}
-
-    def has(self, side: int = 1) -> set[Acl]:
-        """The ACLs that name this world."""
-        return {a for a in list_acls(self.admins[side].settings).acls if self.tag in a.name}
-
-    def topic(self, rest: str) -> str:
-        for cluster in self.admins:
-            assert create_topics(cluster, [TopicPlan(self.name(rest), 1, 1, {})]) == {}
-            eventually(lambda c=cluster: describe_topics(c, [self.name(rest)]), what=rest)
-        return self.name(rest)
-
-    def event(self, kind: str, at: str = "") -> dict[str, Any] | None:
-        return self.state.values.get(f"event/{kind}/{at}/-1")
-
-    def as_user(self, user: str) -> dict[str, Any]:
-        client = self._clusters[1].client_properties(user, "PLAIN")
-        settings = ClusterSettings(alias="x", bootstrap_servers=self._clusters[1].bootstrap(), client=client)
-        return {**confluent_config(settings), "log_level": 0}
-
-    def write(self, user: str, topic: str) -> KafkaError | None:
-        """The target's answer to one record."""
-        heard: list[KafkaError | None] = []
-        producer = Producer({**self.as_user(user), "message.timeout.ms": 10_000})
-        producer.produce(topic, b"canary", on_delivery=lambda error, _: heard.append(error))
-        producer.flush(15)
-        return heard[0]
-
-    def may_write(self, user: str, topic: str) -> bool:
-        error = self.write(user, topic)
-        assert error is None or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
-        return error is None
-
-    def read(self, user: str, topic: str) -> bytes | None:
-        consumer = Consumer({**self.as_user(user), "group.id": self.name("g"), "enable.auto.commit": False})
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        try:
-            found = consumer.consume(1, 15)
-        finally:
-            consumer.close()
-        assert found
-        assert not found[0].error(), found[0].error()
-        return found[0].value()
-
-    def close(self) -> None:
-        self.state.close()
-        for side, admin in enumerate(self.admins):
-            delete_acls(admin.settings, sorted(self.has(side)))
 
 
 @pytest.fixture
@@ -172,8 +71,7 @@ def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: 
         world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID"),
         world.acl("other" + world.tag),
     }  # fmt: skip
-    clusters = {world.source.alias: world.source, "standby": world.target}
-    rows = acl_plan_rows(world.flow(), clusters)
+    rows = acl_plan_rows(world.flow(), world.source, world.target)
     assert sorted(r["what"] for r in rows) == ["create acl"] * 5 + ["hold acl"] * 2
     assert world.has() == set(), "a plan has no effects"
 
@@ -243,8 +141,7 @@ def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: Loc
     told = world.event("acl_sync_off")
     assert told
     assert "has no authorizer" in told["reason"]
-    rows = acl_plan_rows(world.flow(), {world.source.alias: plain, "standby": world.target})
-    assert rows == []
+    assert acl_plan_rows(world.flow(), plain, world.target) == []
 
 
 def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
@@ -255,6 +152,27 @@ def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
     world.state.put(FENCE_ACLS, {"acls": to_json([fence])})
     world.sync().look([orders])
     assert world.has() == {world.acl(orders)}
+
+
+def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
+    world = worlds()
+    orders = world.topic("orders")
+    came, own = world.acl(orders, "DESCRIBE"), world.acl(orders)
+    world.give(0, came, own)
+    there = AclRecord(made=frozenset({came})).to_json()
+    AclSync(world.source, world.target, world.flow(), world.state, opposite=lambda: [there]).look([orders])
+    assert world.has() == {own}
+
+
+def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: Shared):
+    world = worlds(shared.open)
+    orders = world.topic("orders")
+    world.give(0, world.acl(orders))
+    flow = world.flow(target_producer={"sasl.username": "drkit", "sasl.password": "drkit-password"})
+    writer = world.target.settings.with_client(flow.target_producer)
+    AclSync(world.source, world.target, flow, world.state, writer=writer).look([orders])
+    assert world.may_write("drkit", orders)
+    assert not world.may_write("app", orders)
 
 
 def test_a_deny_for_everybody_never_locks_drkit_out(worlds: Worlds, shared: Shared):
@@ -304,7 +222,9 @@ def test_whether_a_cluster_is_open_is_asked_before_it_is_guarded(worlds: Worlds,
     assert "allow_everyone_if_no_acl_found" in told["hint"]
 
 
-def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(worlds: Worlds, shared: Shared, tmp_path):
+def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(
+    worlds: Worlds, shared: Shared, tmp_path: Path
+):
     world = worlds(shared.open, user="drkit")
     orders = world.name("orders")
     assert create_topics(world.admins[0], [TopicPlan(orders, 1, 1, {})]) == {}
