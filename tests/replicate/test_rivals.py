@@ -55,8 +55,10 @@ class Fan:
     def begin(self, name: str, **more: object) -> None:
         """Begin the flow from a source, with the same names unless told otherwise."""
         alias = self.sources[name].alias
+        quiet = {"emit_heartbeats": False, "heartbeats_replication": False}
+        topics = [f".*{self.tag}-.*"]
         flow = FlowSettings.model_validate(
-            {"source": alias, "target": self.target.alias, "topics": [f".*{self.tag}-.*"], **more}
+            {"source": alias, "target": self.target.alias, "topics": topics, **quiet, **more}
         )
         state_topic.ensure_state_topic(self.target, flow)
         state = self.states[name] = StateTopic(self.target.settings, alias)

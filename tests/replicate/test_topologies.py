@@ -56,6 +56,8 @@ class Triangle:
                 "buckets": 2,
                 "epoch_seconds": 2.0,
                 "refresh_topics_interval_seconds": 0.5,
+                "emit_heartbeats": False,
+                "heartbeats_replication": False,
                 **more,
             }
             for way in ways
