@@ -1,0 +1,156 @@
+"""Asking group coordinators: each about its own groups, many at a time, again while coordinators move."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from drkit.clock import monotonic
+from drkit.kafka.raw import RawCluster, RawError
+
+T = TypeVar("T")
+CALL_MS: Final = 10_000
+NO_ANSWER: Final = -1
+"""As an error: no broker answered in time."""
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS
+PASSES: Final = frozenset({NO_ANSWER, 14, 15, 16, 27})
+"""Errors that are over soon; the first commit on a new cluster always meets one."""
+_GROUP: Final = 0
+_KEYS_PER_REQUEST: Final = 500
+_PATIENCE_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_LIMIT_SECONDS: Final = 0.5
+
+
+class Answered(NamedTuple, Generic[T]):
+    """A group's answer, or Kafka's error code and no value."""
+
+    error: int
+    value: T | None = None
+
+
+Round = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
+"""Asks one broker about some groups."""
+
+
+class Coordinators:
+    """Knows which broker coordinates which group; learns it anew when it is told otherwise."""
+
+    def __init__(self, cluster: RawCluster) -> None:
+        self._cluster = cluster
+        self._of: dict[str, int] = {}
+
+    async def ask(
+        self,
+        groups: Iterable[str],
+        ask: Round[T],
+        *,
+        per_request: int,
+        in_flight: int = 5,
+        patience: float = _PATIENCE_SECONDS,
+    ) -> dict[str, Answered[T]]:
+        """Ask about every group at its coordinator.
+
+        One group's error, or one broker's silence, leaves the others their answers.
+
+        :param per_request: how many groups go into one request
+        :param in_flight: requests to one broker on their way at once
+        :param patience: seconds in which errors that pass are asked again
+        """
+        open_ = dict.fromkeys(groups)
+        out: dict[str, Answered[T]] = {}
+        deadline, pause = monotonic() + patience, _PAUSE_SECONDS
+        while open_:
+            found = await self._find(open_)
+            out |= {g: Answered(e) for g, e in found.items()}
+            asked = [g for g in open_ if not found.get(g)]
+            lanes = [
+                self._cluster.loop.spawn(self._lane, node, batches[lane::in_flight], ask)
+                for node, batches in self._batches(asked, per_request)
+                for lane in range(min(in_flight, len(batches)))
+            ]
+            for lane in lanes:
+                out |= await lane
+            open_ = {g: None for g in open_ if out[g].error in PASSES}
+            for group in open_:
+                self._of.pop(group, None)
+            if open_:
+                if monotonic() > deadline:
+                    break
+                await self._cluster.loop.sleep(pause)
+                pause = min(2 * pause, _PAUSE_LIMIT_SECONDS)
+        return out
+
+    def _batches(self, groups: list[str], size: int) -> Iterator[tuple[int, list[list[str]]]]:
+        by_node: dict[int, list[str]] = {}
+        for group in groups:
+            by_node.setdefault(self._of[group], []).append(group)
+        for node, names in by_node.items():
+            yield node, [names[i : i + size] for i in range(0, len(names), size)]
+
+    async def _lane(self, node: int, batches: list[list[str]], ask: Round[T]) -> dict[str, Answered[T]]:
+        out: dict[str, Answered[T]] = {}
+        for names in batches:
+            try:
+                out.update(await ask(node, names))
+            except IncompatibleBrokerVersion:
+                raise
+            except RawError:
+                out |= {g: Answered(NO_ANSWER) for g in names}
+        return out
+
+    async def _find(self, groups: Iterable[str]) -> dict[str, int]:
+        """Find the coordinators not known yet (KIP-699); returns only the errors."""
+        unknown = [g for g in groups if g not in self._of]
+        failed: dict[str, int] = {}
+        for i in range(0, len(unknown), _KEYS_PER_REQUEST):
+            keys = unknown[i : i + _KEYS_PER_REQUEST]
+            request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=keys, min_version=4)
+            try:
+                answer = await self._cluster.send(request, timeout_ms=CALL_MS)
+            except IncompatibleBrokerVersion:
+                raise
+            except RawError:
+                failed |= dict.fromkeys(keys, NO_ANSWER)
+                continue
+            for found in answer.coordinators:
+                if found.error_code:
+                    failed[found.key] = found.error_code
+                else:
+                    self._of[found.key] = found.node_id
+        return failed
+
+
+async def list_everywhere(cluster: RawCluster, patience: float = _PATIENCE_SECONDS) -> tuple[list[Any], int]:
+    """The groups of all brokers, as they answer, and the last error where one did not answer."""
+    out, error = [], 0
+    asked = [cluster.loop.spawn(_list_at, cluster, node, patience) for node in cluster.nodes()]
+    for future in asked:
+        groups, failed = await future
+        out += groups
+        error = failed or error
+    return out, error
+
+
+async def _list_at(cluster: RawCluster, node: int, patience: float) -> tuple[list[Any], int]:
+    deadline, error = monotonic() + patience, NO_ANSWER
+    while monotonic() < deadline:
+        try:
+            answer = await cluster.send(
+                ListGroupsRequest(states_filter=[], types_filter=[]), node, timeout_ms=CALL_MS
+            )
+            error = answer.error_code
+        except IncompatibleBrokerVersion:
+            raise
+        except RawError:
+            error = NO_ANSWER
+        if not error:
+            return list(answer.groups), 0
+        if error not in PASSES:
+            break
+        await cluster.loop.sleep(_PAUSE_SECONDS)
+    return [], error
