@@ -13,6 +13,7 @@ from drkit.kafka.compacted import newest_values
 from drkit.kafka.group_members import group_members
 from drkit.kafka.topics import describe_topics, topic_names
 from drkit.replicate.state_topic import StateTopic, source_of, topic_key
+from drkit.replicate.topic_ask import one_by_one
 from drkit.replicate.topic_events import TopicEvents
 from drkit.topology import Route, shared
 from drkit.topology.mm2_names import worker_group, worker_topic
@@ -77,9 +78,12 @@ class Rivals:
     def _of_flows(self, on_target: list[str], copies: Mapping[str, str]) -> dict[str, Claim]:
         wanted = set(copies.values())
         others = {n: a for n in on_target if (a := source_of(n)) and a != self._flow.source}
+        states, hidden = one_by_one(newest_values, self._target, others)
+        for name, error in hidden.items():
+            self._unknown("rival_unknown", name, "nobody can say what this flow writes", error)
         found = [
             (entry, flow_claim(entry, others[name], name), others[name])
-            for name, records in newest_values(self._target, others).items()
+            for name, records in states.items()
             for entry in flow_entries(records)
             if entry.target in wanted
         ]
@@ -108,12 +112,13 @@ class Rivals:
             try:
                 claims |= self._of_one_mm2(alias)
             except NotAuthorized as error:
-                self._events.once(
-                    "mm2_unknown", f"mm2-configs.{alias}.internal", alias, level="warning",
-                    reason="nobody can say whether this MirrorMaker 2 runs and writes to our topics",
-                    evidence=f"{error.where}: {error.evidence}", hint=error.hint,
-                )  # fmt: skip
+                what = "nobody can say whether this MirrorMaker 2 runs and writes to our topics"
+                self._unknown("mm2_unknown", f"mm2-configs.{alias}.internal", what, error)
         return {name: claim for name, claim in claims.items() if name in wanted}
+
+    def _unknown(self, kind: str, topic: str, what: str, error: DrkitError) -> None:
+        self._events.once(kind, topic, error.where, level="warning", reason=what,
+                          evidence=f"{error.where}: {error.evidence}", hint=error.hint)  # fmt: skip
 
     def _of_one_mm2(self, alias: str) -> dict[str, Claim]:
         group = worker_group(alias)

@@ -8,7 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from drkit.topology.filters import NameFilter
-from drkit.topology.naming import Naming
+from drkit.topology.naming import Naming, PrefixNaming
 
 _SMALLEST_RING: Final = 3
 
@@ -64,8 +64,23 @@ def rings(routes: Sequence[Route]) -> Iterator[Ring]:
     A pair of opposite flows in which it keeps its name is no such ring: each skips what the other wrote, by
     its producer id. Whether a topic comes back is tried with names made from the filters.
     """
+    told = set()
     for first in routes:
-        yield from _rings_from((first,), routes)
+        # Built-in prefixes with one separator see their own hops: by themselves they make no ring, and in a
+        # mesh of them there are too many ways to try.
+        if _sees_hops(first, routes):
+            continue
+        for ring in _rings_from((first,), routes):
+            at = ring.clusters.index(min(ring.clusters))
+            key = ring.clusters[at:] + ring.clusters[:at]
+            if key not in told:
+                told.add(key)
+                yield ring
+
+
+def _sees_hops(route: Route, routes: Sequence[Route]) -> bool:
+    separators = {r.naming.separator for r in routes if isinstance(r.naming, PrefixNaming)}
+    return type(route.naming) is PrefixNaming and len(separators) == 1
 
 
 def _rings_from(path: tuple[Route, ...], routes: Sequence[Route]) -> Iterator[Ring]:
@@ -76,8 +91,7 @@ def _rings_from(path: tuple[Route, ...], routes: Sequence[Route]) -> Iterator[Ri
         longer = (*path, route)
         if route.target == seen[0]:
             yield from islice(_endless(longer), 1)
-        # Each ring is told once: from its first cluster by name.
-        elif route.target > seen[0] and route.target not in seen:
+        elif route.target not in seen:
             yield from _rings_from(longer, routes)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import islice
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -91,6 +93,22 @@ def test_names_that_would_grow_for_ever(flows: list[Route]):
     """FACTS.md §4: "Renaming loops that grow topic names to the 249-character limit: impossible"."""
     found = next(iter(rings(flows)))
     assert len(found.returns_as) > len(found.topic)
+
+
+def test_prefixes_that_do_not_see_each_others_hops():
+    """FACTS.md §4: renaming loops are impossible with two separators too: ``a.x`` has no hop for ``_``."""
+    ways = (("a", "b", "."), ("b", "a", "_"))
+    both = [Route(s, t, NameFilter((".*",)), PrefixNaming(s, mark)) for s, t, mark in ways]
+    (found,) = rings(both)
+    assert len(found.returns_as) > len(found.topic)
+
+
+def test_a_mesh_of_many_clusters_is_quick():
+    clusters = "abcdefghijkl"
+    mesh = [route(s, t, prefix=True) for s in clusters for t in clusters if s != t]
+    assert not list(rings(mesh))
+    same = [route(s, t) for s in clusters for t in clusters if s != t]
+    assert len(list(islice(rings(same), 5))) == 5
 
 
 def test_a_policy_that_forgets_where_topics_come_from_grows_them():
