@@ -28,6 +28,7 @@ LIVE: Final = (
     "on_source_deleted",
     "on_target_deleted",
     "checkpoint_interval_seconds",
+    "heartbeats_replication",
 )
 """Settings of a flow that it takes while it runs: those that only its driver looks at."""
 

@@ -52,8 +52,8 @@ class FlowSettings(Strict):
     ``"mypackage.module:ClassName"``: your own class."""
 
     internal_topic_separator: bool = True
-    """MirrorMaker 2's own topics have the separator in their names too; false: always a dot. drkit's have fixed
-    names."""
+    """MirrorMaker 2's own topics have the separator in their names too; false: always a dot. drkit's have
+    fixed names."""
 
     takeover_from_mm2: bool = False
     """Go on where MirrorMaker 2 stopped instead of copying its topics anew; it must be stopped."""
@@ -77,11 +77,11 @@ class FlowSettings(Strict):
     """What a source topic inherits: left to the target's brokers, or set as on the source."""
 
     sync_topic_acls: bool = True
-    """ACLs of copied topics, of groups and of transactional ids follow the source; WRITE only at a promotion."""
+    """ACLs of copied topics, of groups and transactional ids follow the source; WRITE only at a promotion."""
     sync_topic_acls_interval_seconds: PositiveFloat = 60.0
     """How often ACLs are compared."""
     guard_passive_topics: bool = False
-    """On a target that is open where no ACL stands: let everybody read the copies and only drkit write them."""
+    """On a target that is open where no ACL stands: let everybody read the copies, only drkit write them."""
 
     on_source_gap: Literal["continue", "stop"] = "continue"
     """Retention removed records before they were copied."""
@@ -125,8 +125,8 @@ class FlowSettings(Strict):
     """How often group offsets are to be translated. Not acted on yet."""
 
     emit_heartbeats: bool = True
-    """Write heartbeats into the source's topic ``heartbeats``: their age on the target is the delay of the whole
-    path."""
+    """Write heartbeats into the source's topic ``heartbeats``: their age on the target is the delay of the
+    whole path."""
     heartbeats_interval_seconds: PositiveFloat = 1.0
     """Time between two heartbeats."""
     heartbeats_replication: bool = True

@@ -25,8 +25,8 @@ _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)"
 _SHARED: Final = ("security.", "ssl.", "sasl.")
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
 _JAVA_POLICY: Final = (
-    f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give its"
-    " path here: mypackage.module:ClassName (docs/topologies.md)"
+    f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give"
+    " its path here: mypackage.module:ClassName (docs/topologies.md)"
 )
 _BOOLEANS: Final = ("true", "false")
 _ABSENT: Final = "MirrorMaker 2's default"
@@ -174,7 +174,9 @@ class _Reader:
         value = self.values[key].strip()
         if known.name.endswith(".enabled") and value.lower() not in _BOOLEANS:
             self.problem(key, "must be true or false")
-        elif known.field == "naming" and not is_own_class(value) and value.rpartition(".")[2] not in _POLICIES:
+        elif (
+            known.field == "naming" and not is_own_class(value) and value.rpartition(".")[2] not in _POLICIES
+        ):
             self.problem(key, f"the policy {value} cannot be used", _JAVA_POLICY)
         elif known.effect is not Effect.WORKS and value.lower() not in known.agreed:
             self.note(key, known.effect, known.why)

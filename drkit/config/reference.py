@@ -97,11 +97,10 @@ reason. An unknown key is an error that names the closest one.
 2. `drkit config show --plan --config mm2.properties` lists every change that drkit would make to topics of
    the targets: with the same file it should list none, or only what "What differs" below explains.
 3. Stop MirrorMaker 2, all of its processes: drkit refuses to copy into topics that it still writes.
-4. `drkit replicate --takeover-from-mm2 --config mm2.properties` (or `takeover_from_mm2` of the flow) goes
-   on behind the last record that MirrorMaker 2 copied. Without it, copies that hold records of another
-   writer are appended to from the source's oldest record.
-5. MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit neither copies nor changes
-   them. `drkit config show` is also the way to write the same as `drkit.toml`, when that is wanted.
+4. `drkit replicate --takeover-from-mm2 --config mm2.properties` goes on behind the last record that
+   MirrorMaker 2 copied, proven by content: see [Taking over](takeover-from-mm2.md). Then `drkit verify`.
+
+MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit does not copy them.
 
 ## What differs
 

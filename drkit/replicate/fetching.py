@@ -65,7 +65,8 @@ class Fetcher:
                 await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
                 continue
             try:
-                patience = task.links.fetch.request_timeout_ms or _PATIENCE_MS
+                # The source may wait for records before it answers at all.
+                patience = (task.links.fetch.request_timeout_ms or _PATIENCE_MS) + task.flow.fetch_max_wait_ms
                 answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
             except RawError:
                 self._reset()
