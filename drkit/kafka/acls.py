@@ -25,6 +25,11 @@ _ANY: Final = 1
 _AT_ONCE: Final = 5000
 """ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
 _OPEN: Final = "allow.everyone.if.no.acl.found"
+_KAFKAS_OWN: Final = frozenset({
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+})  # fmt: skip
+"""Authorizers that are closed unless that setting opens them; of others nothing is known."""
 _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 # Numbers of the protocol (org.apache.kafka.common.resource, .acl).
@@ -114,9 +119,12 @@ def is_open(cluster: Cluster) -> bool | None:
     if said is not None:
         return said
     try:
-        return None if _OPEN in broker_config(cluster) else False
+        found = broker_config(cluster)
     except NotAuthorized:
         return None
+    authorizer = found.get("authorizer.class.name")
+    is_kafkas = authorizer is not None and authorizer.value in _KAFKAS_OWN
+    return False if is_kafkas and _OPEN not in found else None
 
 
 def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *args: object) -> Any:
