@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, MapRecord, Mark, Mode, Pack
 from drkit.offsets.segments import SegmentMap
@@ -42,13 +44,20 @@ class PartitionMap:
         elif isinstance(record, Pack):
             self._pack(record)
         elif record.mode is Mode.LIVE:
-            # An intent written behind a mark that already passed its place is a zombie's.
-            if self.tail is None or record.downstream >= self.tail.downstream:
-                self.pending.append(record)
+            self._claim(record)
         elif record.mode is Mode.BULK:
             self._bulk(record)
         else:
             self._repair(record)
+
+    def _claim(self, record: Intent) -> None:
+        """A task is about to append this. What of it lies below the tail is known already."""
+        if self.tail is None:
+            self.pending.append(record)
+        elif self.tail.live:
+            self.pending += _behind([record], self.tail)
+        elif record.downstream >= self.tail.downstream:
+            self.pending.append(record)
 
     def _bulk(self, record: Intent) -> None:
         """Committed with its records: live claims before it stand for nothing any more."""
@@ -70,11 +79,11 @@ class PartitionMap:
             if known >= record.count:
                 return
             if known > 0:
-                record = _without_first(record, known, self.tail.copied_end)
-        self.pending = [p for p in self.pending if p.downstream >= down]
+                record = without_first(record, known, self.tail.copied_end)
         self._append(record)
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         self.tail = Tail(_upstream_end(record), down, down, sequence, record.leader_epoch, live=True)
+        self.pending = _behind(self.pending, self.tail)
 
     def _append(self, record: Intent) -> None:
         end = record.previous_end
@@ -88,14 +97,17 @@ class PartitionMap:
         live = self.tail is not None and self.tail.live
         for intent in sorted(self.pending, key=lambda p: p.downstream):
             if intent.nonce == mark.nonce and intent.downstream < mark.downstream:
-                self._append(intent)
+                self._append(first_of(intent, sequence_distance(mark.sequence, intent.base_sequence)))
                 live = True
-        # Rivals below the mark are refuted; those at or behind it stay claims.
-        self.pending = [p for p in self.pending if p.downstream >= mark.downstream]
         if mark.copied_end < mark.downstream:
             self.segments.close(mark.copied_end)
         self.tail = Tail(
             mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live
+        )
+        self.pending = (
+            _behind(self.pending, self.tail)
+            if live
+            else [p for p in self.pending if p.downstream >= mark.downstream]
         )
 
     def _pack(self, part: Pack) -> None:
@@ -110,7 +122,8 @@ class PartitionMap:
         if self.tail is not None and self.tail.downstream > part.until:
             packed.extend(self.segments, part.until)  # another task has gone on meanwhile
         self.segments = packed
-        self.pending = [p for p in self.pending if p.downstream >= part.until]
+        # Those that begin before it are cut by the mark that follows the last part.
+        self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
         self.packing = []
 
 
@@ -119,13 +132,62 @@ def _upstream_end(record: Intent) -> int:
     return upstream + count
 
 
-def _without_first(record: Intent, known: int, previous_end: int) -> Intent:
-    """A repair, which has one run, without its first records."""
-    upstream, count = record.runs[0]
+def sequence_distance(sequence: int, base: int) -> int:
+    """How many sequence numbers lie from `base` up to `sequence`."""
+    return (sequence - base) % SEQUENCE_MODULUS
+
+
+def _behind(claims: Iterable[Intent], tail: Tail) -> list[Intent]:
+    """What claims still say behind the tail: whoever wrote them, he may have appended that part.
+
+    A claim ties sequence numbers to source offsets, and those records are the same for every task; so it
+    stays true for the rest when the start was appended by another, and when the writer stopped in between.
+    """
+    found = []
+    for claim in claims:
+        known = sequence_distance(tail.sequence, claim.base_sequence)
+        if known == 0 or known >= SEQUENCE_MODULUS // 2:
+            found.append(claim)
+        elif known < claim.count and not (claim.chunks and _cuts_a_chunk(claim, known)):
+            rest = without_first(claim, known, tail.copied_end)
+            found.append(replace(rest, downstream=tail.downstream))
+    return found
+
+
+def _cuts_a_chunk(claim: Intent, records: int) -> bool:
+    """Whether a claim of exact batches would be cut inside one: that batch was never appended."""
+    return records not in accumulate(count for count, _ in claim.chunks)
+
+
+def first_of(record: Intent, count: int) -> Intent:
+    """The first `count` records of an intent, at least one; all of it when it has no more."""
+    runs: list[tuple[int, int]] = []
+    for upstream, n in record.runs:
+        if count <= 0:
+            break
+        runs.append((upstream, min(n, count)))
+        count -= n
+    return replace(record, runs=tuple(runs))
+
+
+def without_first(record: Intent, known: int, previous_end: int) -> Intent:
+    """An intent without its first `known` records, of which it has more."""
+    runs: list[tuple[int, int]] = []
+    skip = known
+    for upstream, n in record.runs:
+        if skip < n:
+            runs.append((upstream + skip, n - skip))
+        skip = max(0, skip - n)
+    chunks, at = [], 0
+    for count, crc in record.chunks:
+        if at >= known:
+            chunks.append((count, crc))
+        at += count
     return replace(
         record,
         base_sequence=(record.base_sequence + known) % SEQUENCE_MODULUS,
         downstream=record.downstream + known,
         previous_end=previous_end,
-        runs=((upstream + known, count - known),),
+        chunks=tuple(chunks),
+        runs=tuple(runs),
     )

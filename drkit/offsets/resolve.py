@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent
-from drkit.offsets.partition_map import PartitionMap, Tail
+from drkit.offsets.partition_map import PartitionMap, Tail, sequence_distance
 from drkit.offsets.segments import SegmentMap
 
 
@@ -114,10 +114,6 @@ def resolve(
     return out
 
 
-def _distance(sequence: int, base: int) -> int:
-    return (sequence - base) % SEQUENCE_MODULUS
-
-
 def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence: int | None) -> bool:
     """True when numbers alone prove that only one writer appended, without a break."""
     if tail is not None and not claims and end == tail.downstream:
@@ -132,7 +128,7 @@ def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence
             points.insert(0, (tail.downstream, tail.sequence))
     points.append((end, next_sequence))
     return all(
-        down2 >= down and _distance(sequence2, sequence) == down2 - down
+        down2 >= down and sequence_distance(sequence2, sequence) == down2 - down
         for (down, sequence), (down2, sequence2) in pairwise(points)
     )
 
@@ -182,10 +178,10 @@ def _walk(
         claim = _governing(batch, claims, nonce, tail)
         if claim is not None:
             nonce = claim.nonce
-            index = _distance(batch.sequence, claim.base_sequence)
+            index = sequence_distance(batch.sequence, claim.base_sequence)
             pieces += _pieces_of(claim, index, batch.records, batch.base)
         elif tail is not None and tail.live:
-            index = _distance(batch.sequence, tail.sequence)
+            index = sequence_distance(batch.sequence, tail.sequence)
             pieces.append(Piece(tail.upstream + index, batch.base, batch.records))
         else:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
@@ -193,19 +189,29 @@ def _walk(
 
 
 def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:
-    """The claim under which a batch of ours was appended: the nearest, among equals the proven one."""
-    near = [
-        (d, c) for c in claims if (d := _distance(batch.sequence, c.base_sequence)) < SEQUENCE_MODULUS // 2
-    ]
-    if not near:
+    """The claim that tells what stands in a batch of ours; None: what the tail says goes on.
+
+    What claims list is true whoever appended it, so the one that lists this batch is right, or else the one
+    whose list ends last: its writer went on without a new claim, which means without a new distance. Of a
+    compacted source two tasks may have seen different records; there the fingerprint decides.
+    """
+    best: tuple[tuple[bool, int, bool], Intent] | None = None
+    for claim in claims:
+        index = sequence_distance(batch.sequence, claim.base_sequence)
+        if index >= SEQUENCE_MODULUS // 2:
+            continue  # it begins behind this batch
+        listed = claim.count - index
+        proven = _fingerprint(claim, index) == (batch.records, batch.crc)
+        if claim.chunks and listed > 0 and not proven:
+            continue  # other records than these
+        rank = proven, min(listed, batch.records), claim.nonce == nonce
+        if best is None or rank >= best[0]:
+            best = rank, claim
+    if best is None:
         return None
-    closest = min(d for d, _ in near)
-    if tail is not None and tail.live and _distance(batch.sequence, tail.sequence) < closest:
+    if tail is not None and tail.live and -sequence_distance(batch.sequence, tail.sequence) > best[0][1]:
         return None
-    rivals = [c for d, c in near if d == closest]
-    proven = [c for c in rivals if _fingerprint(c, closest) == (batch.records, batch.crc)]
-    same = [c for c in rivals if c.nonce == nonce]
-    return (proven or same or rivals)[-1]
+    return best[1]
 
 
 def _fingerprint(claim: Intent, index: int) -> tuple[int, int] | None:
