@@ -64,13 +64,13 @@ def measure(source: LocalCluster, target: LocalCluster, where: str, mode: str, s
 def main() -> None:
     """Measure every combination and print the best of some rounds."""
     with ExitStack() as stack:
-        clusters = [LocalCluster(ClusterSpec(n, linked=("CLIENT",))) for n in ("far", "near")]
-        for each in clusters:
+        source, target = (LocalCluster(ClusterSpec(n, linked=("CLIENT",))) for n in ("far", "near"))
+        for each in (source, target):
             stack.callback(each.stop)
-        start_together(*clusters)
+        start_together(source, target)
         sys.stdout.write("| slow link to | records | settings | MB/s |\n| --- | --- | --- | ---: |\n")
         for where, mode, settings in COMBINATIONS:
-            best = max(measure(*clusters, where, mode, settings) for _ in range(ROUNDS))
+            best = max(measure(source, target, where, mode, settings) for _ in range(ROUNDS))
             sys.stdout.write(f"| {where} | {mode} | {settings} | {best:.1f} |\n")
             sys.stdout.flush()
 
