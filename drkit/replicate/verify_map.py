@@ -55,7 +55,7 @@ class TargetMap:
             self._missing = f"the offset map topic {self._name} does not exist on {self._cluster.alias}"
             return
         for number in sorted(self._topics[self._name].leaders):
-            bucket = _FixedEnd(number)
+            bucket = FixedEnd(number)
             await bucket.read(self._cluster, self._name, self._topics[self._name])
             self._buckets.append(bucket)
 
@@ -126,7 +126,7 @@ def _never_heard(key: MapKey, start: int, end: int) -> str:
     )
 
 
-class _FixedEnd(mapstore.MapBucket):
+class FixedEnd(mapstore.MapBucket):
     """Reads up to the end there was when reading began."""
 
     async def read(self, cluster: RawCluster, name: str, topic: TopicMetadata) -> None:

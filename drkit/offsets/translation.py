@@ -1,0 +1,104 @@
+"""A group's position on the other side: exact, or the reason why nobody can say it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from drkit.model import SourceOffset, TargetOffset
+from drkit.offsets.segments import SegmentMap, Unavailable
+
+AT_END: Final = "at the end"
+BEHIND_COPY: Final = "behind the last copied record"
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The next offset to read; `note` says what is special about it."""
+
+    offset: int
+    note: str = ""
+
+
+Translation = Exact | Unavailable
+"""An answer for one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of a partition at one moment, the map settled against the target's log."""
+
+    segments: SegmentMap = field(default_factory=SegmentMap)
+    frontier: int | None = None
+    """Next source offset to copy: nothing before it is missing on the target. None: never copied anything."""
+    start: int = 0
+    """First offset left on the target."""
+    end: int = 0
+    """The target's end."""
+    copied_end: int = 0
+    """Target offset behind the last copied record."""
+    source_start: int | None = None
+    """First offset left on the source; None while it cannot be asked."""
+    source_end: int | None = None
+    frozen: bool = False
+    """Nothing more will be copied: the source is gone, or the flow was stopped for good."""
+
+    def forward(self, upstream: int) -> Translation:
+        """The target offset at which a group reads on that has committed `upstream` on the source.
+
+        It is that of the first copied record at or behind `upstream` that the target still holds.
+        """
+        if why := self._too_far(upstream):
+            return Unavailable(why)
+        if self.frontier is None:
+            return self._never_copied(upstream)
+        if not len(self.segments):
+            return Exact(self.end, "empty: the end" if self.end > self.start else "empty: the log start")
+        found = self.segments.translate(SourceOffset(upstream), self.copied_end)
+        if isinstance(found, Unavailable):
+            return found
+        return Exact(max(found, self.start), self._note(upstream, found))
+
+    def _too_far(self, upstream: int) -> str:
+        if self.source_end is not None and upstream > self.source_end:
+            return f"source offset {upstream} lies behind the source's end {self.source_end}"
+        if self.frontier is not None and upstream > self.frontier and not self.frozen:
+            return f"source offset {upstream} is not copied yet: the copy has reached {self.frontier}"
+        return ""
+
+    def _note(self, upstream: int, found: int) -> str:
+        if found < self.start:
+            lost = self.start - found
+            return f"behind retention: the target begins at {self.start}, {lost} offsets later"
+        if self.frontier is not None and upstream > self.frontier:
+            return f"{BEHIND_COPY}: the copy has reached {self.frontier}"
+        if self.source_start is not None and upstream < self.source_start:
+            return f"behind retention: the source begins at {self.source_start}, the target has more"
+        return AT_END if found >= self.copied_end else ""
+
+    def backward(self, downstream: int) -> Translation:
+        """The source offset at which a group reads on that has committed `downstream` on the target."""
+        if downstream > self.end:
+            return Unavailable(f"target offset {downstream} lies behind the target's end {self.end}")
+        if self.frontier is None:
+            return self._never_copied_back()
+        if not len(self.segments) or downstream >= self.copied_end:
+            return Exact(self.frontier, BEHIND_COPY if downstream > self.copied_end else AT_END)
+        found = self.segments.inverse(TargetOffset(downstream))
+        if isinstance(found, Unavailable):
+            return found
+        if self.source_start is not None and found < self.source_start:
+            return Exact(self.source_start, f"behind retention: the source begins at {self.source_start}")
+        return Exact(found, "")
+
+    def _never_copied(self, upstream: int) -> Translation:
+        """The first copied record will stand at the target's end, or nothing ever will."""
+        if self.frozen or (self.source_start is not None and upstream <= self.source_start):
+            note = "empty: the log start" if self.end == self.start else "nothing copied: the end"
+            return Exact(self.end, note)
+        return Unavailable("nothing of this partition has been copied yet")
+
+    def _never_copied_back(self) -> Translation:
+        if self.source_start is not None and self.start == self.end:
+            return Exact(self.source_start, "empty: the source's log start")
+        return Unavailable("nothing of this partition has been copied yet")

@@ -1,0 +1,216 @@
+"""``drkit translate``: a group's, or one offset's, exact place on the other side.
+
+Which topics were copied, and the map, stand on the target: a source that is gone is not missed, except for
+what a group committed there. That is taken from the flow's last checkpoints then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.compacted import newest_values
+from drkit.kafka.groups import Groups, failure
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.mm2_records import Checkpoint, latest
+from drkit.offsets.translation import Exact, Place, Translation
+from drkit.replicate import state_topic
+from drkit.replicate.places import CopiedPartition, Places, Producers
+from drkit.replicate.state_topic import StateTopic
+
+_CONNECT_MS: Final = 5000
+EXACT: Final = "exact"
+UNAVAILABLE: Final = "unavailable"
+_TOPIC: Final = state_topic.topic_key("")
+
+
+class Question(NamedTuple):
+    """A group, or one offset of a partition."""
+
+    group: str | None = None
+    topic: str | None = None
+    """As the cluster calls it on which the offset is known."""
+    partition: int | None = None
+    offset: int | None = None
+    reverse: bool = False
+    """From the target back to the source."""
+
+
+class Line(NamedTuple):
+    """The answer for one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    """On the side the question is about."""
+    answer: str
+    """``exact`` or ``unavailable``."""
+    to_topic: str
+    to_offset: int | None
+    """Where to read on."""
+    note: str
+    """What is special about the answer, or why there is none."""
+
+
+class Known(NamedTuple):
+    """What the target keeps of a flow."""
+
+    topics: dict[str, tuple[str, UUID, UUID]]
+    """Source topic → its name on the target, and the ids of both."""
+    producers: Producers
+
+    @property
+    def upstream(self) -> dict[str, str]:
+        """Target topic → source topic."""
+        return {target: name for name, (target, _, _) in self.topics.items()}
+
+    def pair(self, topic: str, partition: int) -> CopiedPartition:
+        """A partition of a source topic and its copy."""
+        target, *ids = self.topics[topic]
+        return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
+
+
+def known_of(values: Mapping[str, Any]) -> Known:
+    """From the flow's state as it was loaded."""
+    topics = {
+        key.removeprefix(_TOPIC): (v["target"], UUID(v["source_id"]), UUID(v["target_id"]))
+        for key, v in values.items()
+        if key.startswith(_TOPIC) and "target" in v
+    }
+    ids = values.get(state_topic.PRODUCER_IDS) or {"current": (-1, -1), "all": ()}
+    left_out = frozenset((values.get(state_topic.SKIPS) or {}).get("ids", ()))
+    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out))
+
+
+def translate(settings: Settings, flow: FlowSettings, question: Question) -> list[Line]:
+    """Answer a question about a flow.
+
+    :raises ConfigError: the group has no offsets, or the flow copies no such topic
+    :raises ClusterUnreachable: the target does not answer
+    :raises Failed: the flow has no state on the target, or it cannot be read
+    """
+    source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+    known = _known(target, flow)
+    loop = EventLoop()
+    asking = _Asking(flow, known, loop, source, target)
+    try:
+        found: list[Line] = loop.run(asking.answer, question)
+    except RawError as error:
+        raise ClusterUnreachable(
+            "a cluster stopped answering", where=flow.name, evidence=repr(error)
+        ) from error
+    finally:
+        asking.close()
+        loop.close()
+    return found
+
+
+def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        found = known_of(state.values)
+    if not found.topics:
+        raise Failed(
+            "nothing is known of this flow on its target",
+            where=f"{state_topic.topic_name(flow.source)} on {target.alias}",
+            evidence="it names no copied topic",
+            hint=f"copy first: drkit replicate --flow '{flow.name}'",
+        )
+    return found
+
+
+class _Asking:
+    """One question and the connections for it."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        known: Known,
+        loop: EventLoop,
+        source: ClusterSettings,
+        target: ClusterSettings,
+    ) -> None:
+        self._flow, self._known, self._settings = flow, known, target
+        self._source = RawCluster(loop, source, "translate")
+        self._target = RawCluster(loop, target, "translate")
+
+    async def answer(self, question: Question) -> list[Line]:
+        """The lines of the answer."""
+        await self._target.connect()
+        source = await self._reached()
+        committed = await self._offsets(question, source)
+        names = self._known.upstream if question.reverse else {t: t for t in self._known.topics}
+        pairs = {at: self._known.pair(names[at.topic], at.partition) for at in committed if at.topic in names}
+        look = Places(self._target, self._flow.source).look
+        places = await look(pairs.values(), self._known.producers, source)
+        return [self._line(at, committed[at], pairs.get(at), places, question) for at in sorted(committed)]
+
+    async def _reached(self) -> RawCluster | None:
+        """The source, when it answers."""
+        try:
+            await self._source.connect(_CONNECT_MS)
+        except DrkitError:
+            return None
+        return self._source
+
+    async def _offsets(self, question: Question, source: RawCluster | None) -> dict[TopicPartition, int]:
+        if question.group is None:
+            return {TopicPartition(question.topic or "", question.partition or 0): question.offset or 0}
+        at = self._target if question.reverse else source
+        if at is None:
+            return self._checkpointed(question.group)
+        answer = (await Groups(at).committed([question.group]))[question.group]
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
+        if not answer.value:
+            raise ConfigError(
+                f"the group {question.group} has no committed offsets",
+                where=at.alias,
+                evidence="there is no such group, or it never committed, or its offsets have expired",
+            )
+        return {tp: c.offset for tp, c in answer.value.items()}
+
+    def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
+        """What the group had committed on the source at the last checkpoint."""
+        topic = self._flow.mm2_topics.checkpoints(self._flow.source)
+        found = newest_values(Cluster.connect(self._settings), [topic]).get(topic, {})
+        names = self._known.upstream
+        mine = [c for c in latest(found.items(), Checkpoint.decode).values() if c.group == group]
+        if not mine:
+            raise ClusterUnreachable(
+                "the source does not answer, and no checkpoint tells what the group committed there",
+                where=f"group {group}, {self._flow.source}",
+                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target}, none of this group",
+                hint="if it has offsets on the target: add --reverse",
+            )
+        return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
+
+    def _line(
+        self,
+        at: TopicPartition,
+        offset: int,
+        pair: CopiedPartition | None,
+        places: Mapping[TopicPartition, Place | Unavailable],
+        question: Question,
+    ) -> Line:
+        if pair is None:
+            why = f"{self._flow.name} does not copy the topic {at.topic}"
+            return Line(*at, offset, UNAVAILABLE, "", None, why)
+        found: Translation | Place = places[pair.source]
+        if isinstance(found, Place):
+            found = found.backward(offset) if question.reverse else found.forward(offset)
+        other = (pair.source if question.reverse else pair.target).topic
+        if isinstance(found, Exact):
+            return Line(*at, offset, EXACT, other, found.offset, found.note)
+        return Line(*at, offset, UNAVAILABLE, other, None, found.reason)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._source.close()
+        self._target.close()
