@@ -68,9 +68,10 @@ def _read(
             continue
         topic, error, key, value = message.topic() or "", message.error(), message.key(), message.value()
         if error is not None:
-            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                unread.discard((topic, message.partition() or 0))
+            elif not error.retriable():
                 raise cluster.error(error, "read a topic", topic)
-            unread.discard((topic, message.partition() or 0))
         elif isinstance(key, bytes):
             values[topic].pop(key, None)
             if isinstance(value, bytes):

@@ -133,7 +133,7 @@ class Rivals:
                 )  # fmt: skip
             return {}
         copying = mm2_source(newest_values(self._target, [config]).get(config, {}))
-        hosts = {f"{w.client_id} at {w.host}" for w in workers}
+        hosts = {f"{w.client} at {w.host}" for w in workers}
         written = copying.written(alias) if copying is not None else {}
         return {copy: mm2_claim(alias, topic, copy, hosts, group) for copy, topic in written.items()}
 
