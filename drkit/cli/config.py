@@ -18,7 +18,7 @@ from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.masking import MASK, is_secret
 from drkit.replicate.acl_preview import acl_plan
 from drkit.replicate.preflight import refuse_missing
-from drkit.replicate.topic_preview import topic_plan
+from drkit.replicate.topic_preview import as_admin, topic_plan
 
 
 @click.group()
@@ -57,8 +57,9 @@ def show(*, plan: bool) -> None:
 
 
 def _connected(settings: Settings) -> list[dict[str, Any]]:
-    with ThreadPoolExecutor(max(1, len(settings.clusters))) as pool:
-        tried = list(pool.map(_try, settings.clusters.values()))
+    reached = settings.clusters | as_admin(settings, settings.flows)
+    with ThreadPoolExecutor(max(1, len(reached))) as pool:
+        tried = list(pool.map(_try, reached.values()))
     for failed in tried:
         if isinstance(failed, DrkitError):
             raise failed

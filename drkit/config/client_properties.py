@@ -134,6 +134,14 @@ def meant(role: Role, name: str) -> str:
     return f"did you mean '{near}'?" if near else "Kafka's documentation lists them"
 
 
+def nearest(name: str) -> str:
+    """A hint about a property that a cluster's ``client`` cannot have; empty if nothing is near."""
+    if roles := [setting for setting, role in ROLES.items() if exists(role, name)]:
+        return f"only one kind of client has it: {' or '.join(roles)} of a flow"
+    near = closest(name, sorted(frozenset.union(*map(_known, _OF_ROLE))))
+    return f"did you mean '{near}'?" if near else ""
+
+
 def _known(role: Role) -> frozenset[str]:
     return CONNECTION | _COMMON | _SECURITY_NAMES | _OF_ROLE[role]
 

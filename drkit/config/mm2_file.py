@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
-from drkit.config.client_properties import acts, exists, idle, meant
+from drkit.config.client_properties import acts, exists, idle, meant, nearest
 from drkit.config.closest import suggestion
 from drkit.config.document import Document
 from drkit.config.fields import host_and_port
@@ -131,6 +131,8 @@ class _Reader:
             self.note(key, Effect.NOTHING, why or "a flow has this setting, not a cluster")
         elif _is_of_a_role(name):
             self.note(key, Effect.NOTHING, ROLE_NEEDED)
+        elif not acts(name):
+            self.problem(key, "neither a client property nor a setting of a cluster", nearest(name))
         else:
             self.put_client(alias, name, key)
 

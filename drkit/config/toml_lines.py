@@ -25,7 +25,7 @@ def lines_of(text: str) -> dict[str, int]:
     table = ""
     for number, statement in _statements(text.splitlines()):
         header = _HEADER.fullmatch(statement)
-        if header and "=" not in header[1]:
+        if header:
             table = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
             found.setdefault(table, number)
         else:

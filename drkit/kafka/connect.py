@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.config.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
@@ -22,6 +23,7 @@ CONNECT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.5
 _LOOKS: Final = 3
 _POLL_SECONDS: Final = 0.02
+_NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
     {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}
 )
@@ -140,7 +142,9 @@ def _explained(
 
 def _unusable(alias: str, error: Any) -> ConfigError:
     text = error.str()
-    hint = "client takes Kafka's property names, as in client.properties"
+    unknown = _NO_PROPERTY.search(text)
+    near = nearest(unknown[1]) if unknown else ""
+    hint = near or "client takes Kafka's property names, as in client.properties"
     if "GSSAPI" in text:
         hint = "confluent-kafka's wheel has no Kerberos: install librdkafka and build it with --no-binary"
     return ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from drkit.config import FlowSettings, Settings
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replicate.rivals import refuse_shared
@@ -21,16 +21,23 @@ def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluste
     :raises DrkitError: unreachable, not authenticated, two aliases that are one cluster, or two flows that
         would write one topic
     """
-    properties: dict[str, dict[str, str]] = {}
-    for flow in flows:
-        # Each flow's job connects as that flow says; the first one's way is good enough to look.
-        properties.setdefault(flow.source, flow.source_admin)
-        properties.setdefault(flow.target, flow.target_admin)
-    clusters = {a: Cluster.connect(settings.cluster(a).with_client(p)) for a, p in properties.items()}
+    clusters = {alias: Cluster.connect(c) for alias, c in as_admin(settings, flows).items()}
     for flow in flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
     refuse_shared(clusters, flows)
     return clusters
+
+
+def as_admin(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, ClusterSettings]:
+    """The clusters of some flows, as one who looks reaches them.
+
+    Each flow's job connects as that flow says; the first one's way is good enough to look.
+    """
+    properties: dict[str, dict[str, str]] = {}
+    for flow in flows:
+        properties.setdefault(flow.source, flow.source_admin)
+        properties.setdefault(flow.target, flow.target_admin)
+    return {alias: settings.cluster(alias).with_client(p) for alias, p in properties.items()}
 
 
 def dry_run(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:

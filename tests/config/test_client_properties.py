@@ -8,6 +8,8 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, read
 from drkit.config.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
+from drkit.errors import ConfigError
+from drkit.kafka.connect import connect
 from drkit.local.jars import classpath
 from drkit.local.java import find_java
 
@@ -71,6 +73,20 @@ def test_another_spelling_of_the_credentials_replaces_the_clusters():
 def test_what_cannot_be_is_refused(properties: dict[str, str], what: str):
     with pytest.raises(ValidationError, match=what):
         FlowSettings(source="a", target="b", source_consumer=properties)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("securty.protocol", "did you mean 'security.protocol'?"),
+        ("buffer.memory", "only one kind of client has it: target_producer of a flow"),
+        ("zzz", "client takes Kafka's property names, as in client.properties"),
+    ],
+)
+def test_what_a_cluster_cannot_have_is_refused_when_it_is_used(name: str, hint: str):
+    with pytest.raises(ConfigError, match="No such configuration property") as caught:
+        connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client={name: "1"}))
+    assert caught.value.hint == hint
 
 
 def test_what_does_nothing_is_noted(tmp_path):

@@ -85,6 +85,18 @@ def test_a_statement_begins_where_it_is_found(before: list[str]):
     assert text.splitlines()[line - 1] == "key = ["
 
 
+def test_tables_with_odd_names():
+    text = '["a=b"."c]d"] # [e]\nx = 1\n[[f]]\ny = 2\n[f.g]\nz = 3\n'
+    assert lines_of(text) == {
+        "a=b.c]d": 1,
+        "a=b.c]d.x": 2,
+        "f[0]": 3,
+        "f[0].y": 4,
+        "f[0].g": 5,
+        "f[0].g.z": 6,
+    }
+
+
 def test_flags_win_over_variables_over_the_file(tmp_path: Path):
     env = {"DRKIT_FLOWS__PRIMARY__STAND_BY__TASKS": "5", "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS": "8"}
     found = loaded(

@@ -182,6 +182,7 @@ def test_keys_of_connect_do_nothing(file: Path, key: str):
         ("consumer.fetch.max.byte = 1", "no such property of Kafka's consumer", "'fetch.max.bytes'"),
         ("east.consumer.acks = all", "no such property of Kafka's consumer", "Kafka's producer"),
         ("west.admin.bootstrap.servers = w", "host:port", ""),
+        ("west.request.timeout = 1", "neither a client property nor", "'request.timeout.ms'"),
     ],
 )
 def test_a_problem_is_named_with_its_line(file: Path, line: str, what: str, hint: str):
