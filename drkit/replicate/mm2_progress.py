@@ -86,7 +86,7 @@ def refuse_living(
             raise Refused(
                 f"MirrorMaker 2 still copies {flow.name}",
                 where=f"group {group} on {target.alias}",
-                evidence=f"members: {', '.join(f'{m.client_id} at {m.host}' for m in members)}",
+                evidence=f"{len(members)} members, at {', '.join(sorted({m.host for m in members}))}",
                 hint=f"stop its workers, then start again; {SETTING} takes over from a stopped one only",
             )
         if pause(_PAUSE_SECONDS):
