@@ -5,12 +5,12 @@ Logs go to stderr, for people or as one JSON object a line; stdout belongs to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 import logging
 import sys
 from typing import Any, Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge
 import structlog
 
 from drkit.masking import MASK, is_secret, scrubbed
@@ -21,6 +21,11 @@ Level = Literal["debug", "info", "warning", "error"]
 REGISTRY: Final = CollectorRegistry()
 """drkit's own metrics, and nothing of the process around it."""
 
+MOST_PARTITIONS: Final = 2000
+"""Partitions (or topics) with a label of their own."""
+OTHERS: Final = "_others"
+"""The label of all topics beyond."""
+_partitions: set[tuple[str, ...]] = set()
 _FLOW: Final = ("source", "target")
 _TOPIC: Final = (*_FLOW, "topic", "partition")
 
@@ -89,28 +94,31 @@ def copied(
     :param flow: aliases of source and target
     :param size: bytes as stored on the target
     """
-    at = (*flow, topic, str(partition))
+    at = _bounded(flow, topic, partition)
     RECORDS.labels(*at).inc(records)
     BYTES.labels(*at).inc(size)
     BATCHES.labels(*at).inc(batches)
     FRONTIER.labels(*at).set(frontier)
 
 
+def frontier(flow: tuple[str, str], topic: str, partition: int, offset: int) -> None:
+    """The first source offset of a partition that is not on the target, as somebody saw it just now."""
+    FRONTIER.labels(*_bounded(flow, topic, partition)).set(offset)
+
+
+def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ...]:
+    """Labels of a partition: beyond a number of partitions all share one, or a scrape would never end."""
+    at = (*flow, topic, str(partition))
+    if at not in _partitions:
+        if len(_partitions) >= MOST_PARTITIONS:
+            return (*flow, OTHERS, "")
+        _partitions.add(at)
+    return at
+
+
 def epoch_ended(flow: tuple[str, str]) -> None:
     """All tasks of an epoch have ended."""
     EPOCHS.labels(*flow).inc()
-
-
-def serve_metrics(port: int, address: str = "127.0.0.1") -> Callable[[], None]:
-    """Answer Prometheus on this port, from a thread of its own, until the returned function is called."""
-    server, thread = start_http_server(port, address, REGISTRY)
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return stop
 
 
 def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

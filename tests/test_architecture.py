@@ -259,5 +259,5 @@ def test_help_loads_neither_spark_nor_kafka():
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "local", "config", "replicate", "verify"):
+    for command in ("demo", "local", "config", "replicate", "status", "verify"):
         assert f"  {command} " in done.stdout

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-from urllib.request import urlopen
 
+from prometheus_client import generate_latest
 import pytest
 
 from drkit import observe
-from drkit.local.ports import PortReservation
 
 
 def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
@@ -47,18 +46,22 @@ def test_levels(capsys: pytest.CaptureFixture[str]):
 
 def test_prometheus_reads_what_was_copied():
     observe.setup()
-    port = PortReservation().reserve()
-    stop = observe.serve_metrics(port)
-    try:
-        observe.copied(("a", "b"), "orders", 0, records=5, size=70, batches=1, frontier=5)
-        observe.epoch_ended(("a", "b"))
-        observe.error(ValueError("x"))
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-    finally:
-        stop()
+    observe.copied(("a", "b"), "orders", 0, records=5, size=70, batches=1, frontier=5)
+    observe.epoch_ended(("a", "b"))
+    observe.error(ValueError("x"))
+    text = generate_latest(observe.REGISTRY).decode()
     labels = '{partition="0",source="a",target="b",topic="orders"}'
     assert f"drkit_records_total{labels} 5.0" in text
     assert f"drkit_bytes_total{labels} 70.0" in text
     assert 'drkit_errors_total{kind="ValueError"} 1.0' in text
     assert 'drkit_epochs_total{source="a",target="b"} 1.0' in text
+
+
+def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(observe, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(observe, "_partitions", set())
+    for partition in range(10):
+        observe.copied(("c", "d"), "many", partition, records=1, size=1, batches=1, frontier=1)
+    text = generate_latest(observe.REGISTRY).decode()
+    assert text.count('drkit_records_total{partition="') >= 4
+    assert 'drkit_records_total{partition="",source="c",target="d",topic="_others"} 7.0' in text

@@ -13,6 +13,7 @@ import click
 from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
+from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Options
 from drkit.replicate.run import replicate as run_flows
@@ -27,11 +28,13 @@ _HARD = 130
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
 @click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics there.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a live page.")
+@click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Where that port is opened.")
 def replicate(
     names: tuple[str, ...],
     master: str | None,
     metrics_port: int | None,
+    metrics_address: str,
     *,
     once: bool,
     dry_run: bool,
@@ -48,12 +51,12 @@ def replicate(
     if dry_run:
         emit(_plan(settings, flows))
         return
-    if metrics_port is not None:
-        observe.serve_metrics(metrics_port)
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
     stop = _stop_on_signals(config, terminal=terminal)
     options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0, config=config)
+    if metrics_port is not None:
+        options = options._replace(listen=Listen(metrics_address, metrics_port))
     answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
     if terminal:
         click.echo(err=True)

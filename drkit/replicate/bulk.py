@@ -252,8 +252,10 @@ class BulkAppender:
         if self._task.expired or any(s.generation != s.partition.generation for s, _ in placed):
             raise BulkRefused
         await self._transactions.end(commit=True)
+        now = wall_ms()
         for sent, base in placed:
             sent.partition.committed(sent.chunk, base)
+            sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
 
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""

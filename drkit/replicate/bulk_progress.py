@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from drkit.kafka.transactions import ProducerIdentity
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import Mode
-from drkit.replicate.partition import PartitionCopy, extend_runs
+from drkit.replicate.partition import PartitionCopy
+from drkit.replicate.runs import extend_runs
 from drkit.wire import Chunk
 
 

@@ -224,6 +224,9 @@ class CopyTask:
                     p.reason if p.state is not State.LIVE else "",
                     p.records,
                     p.bytes,
+                    p.batches,
+                    p.age_ms,
+                    p.latency_ms,
                 )
                 for p in task.partitions
             ],

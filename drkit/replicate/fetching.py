@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
+from drkit.clock import wall_ms
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, LATEST, list_offsets, metadata
 from drkit.replicate.context import QUEUE_LIMIT_BYTES, TaskContext, error_name
@@ -172,6 +173,9 @@ class Fetcher:
         except CorruptBatch as error:
             self._task.stop(p, "partition_stopped", "the source holds a corrupt batch", evidence=str(error))
             return
+        now = wall_ms()
+        for chunk in out.chunks:
+            p.age_ms.add(now - chunk.max_timestamp)
         p.take(out.chunks, out.next_source, out.leader_epoch)
         self._task.offer(p)
 

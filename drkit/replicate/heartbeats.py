@@ -51,7 +51,7 @@ def ensure_topic(source: Cluster) -> None:
 class HeartbeatEmitter:
     """Writes a flow's heartbeats from a thread of its own, until :meth:`stop`.
 
-    A heartbeat that is not acknowledged holds back the next ones: a broker that wakes up gets no pile of old ones.
+    One that is not acknowledged holds back the next: a broker that wakes up gets no pile of old ones.
 
     :param may: asked before every heartbeat; while it says no, none is written and none is missed
     """
@@ -138,8 +138,9 @@ class HeartbeatEmitter:
         silent = monotonic() - self._heard
         lost = silent > silence_seconds(self._flow.heartbeats_interval_seconds)
         if lost and not self._lost:
+            hint = f"check {self._flow.source}, and drkit's permissions on {TOPIC}: CREATE, WRITE"
             observe.event("heartbeats_lost", level="warning", flow=self._flow.name, reason=self._reason,
-                          seconds=round(silent, 1), hint=f"check {self._flow.source}, and WRITE on {TOPIC}")  # fmt: skip
+                          seconds=round(silent, 1), hint=hint)  # fmt: skip
         elif self._lost and not lost:
             observe.event("heartbeats_back", flow=self._flow.name)
         self._lost = lost

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka.future import Future
 
+from drkit.clock import wall_ms
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
 from drkit.replicate.context import TaskContext, error_name, reason_of
@@ -154,6 +155,7 @@ class LiveAppender:
             self._task.trouble(p)
         else:
             p.acknowledge(staged)
+            p.latency_ms.add(wall_ms() - staged.max_timestamp)
             if p.ready:
                 self.offer(p)
 

@@ -17,6 +17,8 @@ from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey, Mark
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.runs import extend_runs
+from drkit.replicate.spread import Spread
 from drkit.wire import Chunk, batch_crc, stamp
 
 
@@ -43,6 +45,7 @@ class Staged(NamedTuple):
     next_source: int
     copied_end: int
     leader_epoch: int
+    max_timestamp: int
     barrier: Any
     """Future of the intent that must be durable first, or None."""
 
@@ -90,6 +93,11 @@ class PartitionCopy:
     unmarked_intents: bool = False
     records: int = 0
     bytes: int = 0
+    batches: int = 0
+    age_ms: Spread = field(default_factory=Spread)
+    """How old batches were when they were fetched, by their newest records."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """Likewise when they stood on the target."""
 
     def __post_init__(self) -> None:
         lease = self.lease
@@ -245,16 +253,10 @@ class PartitionCopy:
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
         self.ready.append(
             Staged(
-                chunk.data,
-                self.downstream,
-                chunk.count,
-                self.sequence,
-                chunk.next_source,
-                end,
-                chunk.leader_epoch,
-                barrier,
+                chunk.data, self.downstream, chunk.count, self.sequence, chunk.next_source, end,
+                chunk.leader_epoch, chunk.max_timestamp, barrier,
             )
-        )
+        )  # fmt: skip
         self.downstream += chunk.count
         self.own_end = self.downstream
         self.delta = end - self.downstream
@@ -278,6 +280,7 @@ class PartitionCopy:
         self.acked_epoch = leader_epoch
         self.records += records
         self.bytes += size
+        self.batches += 1
         self.queued_bytes -= size
         self.attempts = 0
         if self.settled:
@@ -291,12 +294,3 @@ class PartitionCopy:
         self.marked = place
         self.unmarked_intents = False
         return Mark(self.nonce(nonce), *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
-
-
-def extend_runs(runs: list[tuple[int, int]], chunk: Chunk) -> None:
-    """Add a chunk's runs to (first source offset, records) pairs, joining what is consecutive."""
-    for run in chunk.runs:
-        if runs and runs[-1][0] + runs[-1][1] == run.source:
-            runs[-1] = (runs[-1][0], runs[-1][1] + run.count)
-        else:
-            runs.append((run.source, run.count))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.spread import Spread
 
 
 class Sample(NamedTuple):
@@ -24,6 +25,19 @@ class Sample(NamedTuple):
 
 
 @dataclass(slots=True)
+class Moved:
+    """What was copied of one partition since the start, as its tasks told."""
+
+    records: int = 0
+    bytes: int = 0
+    target_end: int = -1
+    age_ms: Spread = field(default_factory=Spread)
+    """Of the last epoch that moved something: how old batches were when they were fetched."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """Likewise when they stood on the target."""
+
+
+@dataclass(slots=True)
 class Totals:
     """What a flow did since it was started."""
 
@@ -31,10 +45,15 @@ class Totals:
     bytes: int = 0
     epochs: int = 0
     resyncs: int = 0
+    requests: int = 0
+    """Produce requests."""
+    epoch_gap_seconds: float | None = None
+    """Between the two last epochs: how long nothing was copied."""
     peak_memory_bytes: int = 0
     stopped: dict[str, str] = field(default_factory=dict)
     """Partition → why it is left alone."""
     frontiers: dict[TopicPartition, int] = field(default_factory=dict)
+    moved: dict[TopicPartition, Moved] = field(default_factory=dict)
 
 
 class Progress:
@@ -47,19 +66,30 @@ class Progress:
         self._target = target
         self._places: dict[TopicPartition, tuple[int, int]] = {}
         self._last: tuple[float, int] | None = None
+        self._epoch_ended: float | None = None
 
-    def epoch_ended(self, reports: Iterable[Mapping[str, Any]]) -> None:
+    def epoch_ended(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """Take the reports of all tasks of one epoch."""
         totals = self.totals
+        self._gap(reports)
         totals.epochs += 1
         observe.epoch_ended(self._flow)
         for report in reports:
             totals.records += report["records"]
             totals.bytes += report["bytes"]
             totals.resyncs += report["resyncs"]
+            totals.requests += report["requests"]
             totals.peak_memory_bytes = max(totals.peak_memory_bytes, report["peak_memory_bytes"])
             for part in report["partitions"]:
                 self._partition(part)
+
+    def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """From the end of the last epoch to the first fetch of this one."""
+        now, before = monotonic(), self._epoch_ended
+        self._epoch_ended = now
+        if before is not None and reports:
+            at_work = max(r["seconds"] - r["startup_seconds"] for r in reports)
+            self.totals.epoch_gap_seconds = max(0.0, now - before - at_work)
 
     def _partition(self, part: Mapping[str, Any]) -> None:
         at = TopicPartition(part["topic"], part["partition"])
@@ -69,9 +99,16 @@ class Progress:
         else:
             self.totals.frontiers[at] = part["frontier"]
             self._places[at] = (part["frontier"], part["target_end"])
+        moved = self.totals.moved.setdefault(at, Moved())
+        moved.records += part["records"]
+        moved.bytes += part["bytes"]
+        if part["state"] != "stopped":
+            moved.target_end = part["target_end"]
+        if part["records"]:
+            moved.age_ms, moved.latency_ms = Spread(**part["age_ms"]), Spread(**part["latency_ms"])
         observe.copied(
-            self._flow, *at, records=part["records"], size=part["bytes"],
-            batches=part.get("batches", 0), frontier=part["frontier"],
+            self._flow, *at, records=part["records"], size=part["bytes"], batches=part["batches"],
+            frontier=part["frontier"],
         )  # fmt: skip
 
     def sample(self, leases: Iterable[PartitionLease]) -> Sample:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from drkit.replicate.spread import Spread
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
@@ -19,6 +21,11 @@ class PartitionReport:
     reason: str
     records: int
     bytes: int
+    batches: int = 0
+    age_ms: Spread = field(default_factory=Spread)
+    """How old batches were when they were fetched."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """How old they were when they stood on the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ async def settle(
     :param read_map: reads the states in `wanted` on to the end of the map topic, in place
     """
     wanted = list(wanted)
-    looks = await _look(cluster, topics, wanted)
+    looks = await look_at_leaders(cluster, topics, wanted)
     await read_map()
     shorter: set[TopicPartition] = set()
     for _ in range(_ROUNDS):
@@ -95,7 +95,7 @@ async def settle(
         if not behind:
             break
         confirmed = {w.target: _confirmed(w) for w in behind}
-        again = await _look(cluster, topics, behind)
+        again = await look_at_leaders(cluster, topics, behind)
         looks.update(again)
         shorter |= {tp for tp, look in again.items() if 0 <= look.end < confirmed[tp]}
         await read_map()
@@ -117,9 +117,10 @@ def _confirmed(wanted: Wanted) -> int:
     return wanted.state.tail.downstream if wanted.state.tail else 0
 
 
-async def _look(
+async def look_at_leaders(
     cluster: RawCluster, topics: dict[str, TopicMetadata], wanted: Iterable[Wanted]
 ) -> dict[TopicPartition, Look]:
+    """Ask the leaders for the ends of their logs and for what they remember of our producer."""
     by_node: dict[int, list[Wanted]] = {}
     out: dict[TopicPartition, Look] = {}
     for w in wanted:

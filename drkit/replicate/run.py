@@ -14,8 +14,10 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
+from drkit.replicate.board import Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
+from drkit.replicate.page.server import Listen, answering
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.session import choose_master, spark_session
@@ -36,6 +38,8 @@ class Options(NamedTuple):
     progress_seconds: float = 10.0
     config: ConfigFile | None = None
     """The file to follow for changes; None follows none."""
+    listen: Listen | None = None
+    """Where to serve metrics, health and the page; None: nowhere."""
 
 
 class Answer(NamedTuple):
@@ -63,7 +67,11 @@ def replicate(
     for flow in flows:
         _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
-    with spark_session("drkit replicate", tasks, options.master) as workshop:
+    board = Board()
+    with (
+        answering(options.listen, board),
+        spark_session("drkit replicate", tasks, options.master) as workshop,
+    ):
         jobs = []
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
@@ -72,9 +80,15 @@ def replicate(
         # What `once` copies was settled at the start.
         followed = None if options.once else options.config
         reload = Reload(followed, settings, jobs) if followed is not None else None
+        if not options.once:
+            board.watches = [FlowWatch(settings, r.job, r.failure) for r in runs]
         for run in runs:
             run.thread.start()
+        for watch in board.watches:
+            watch.start()
         _watch(runs, options, stop, tell, reload)
+        for watch in board.watches:
+            watch.stop()
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
 
 
@@ -121,6 +135,15 @@ class _FlowRun:
         self._began = monotonic()
         self.name = job.flow.name
         self.thread = threading.Thread(target=self._run, name=f"flow {self.name}", daemon=True)
+
+    @property
+    def job(self) -> FlowJob:
+        """The flow that it runs."""
+        return self._job
+
+    def failure(self) -> DrkitError | None:
+        """What ended the flow for good."""
+        return self._error
 
     def _run(self) -> None:
         flow = self._job.flow

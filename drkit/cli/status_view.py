@@ -1,0 +1,109 @@
+"""A flow's status as a person reads it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+
+
+def view(status: FlowStatus, *, partitions: bool = False) -> dict[str, Any]:
+    """Names and texts in the order in which they are shown."""
+    rows = [_partition(p) for p in status.partitions] if partitions else [_topic(t) for t in status.topics]
+    shown: dict[str, Any] = {
+        "flow": status.flow,
+        "role": status.role,
+        "health": status.health,
+        "faults": [{"fault": f.code, "": f.text} for f in status.faults],
+        "run_by": _runner(status.runner),
+        "loss if the primary died now": loss_text(status.loss),
+        "heartbeat": _beat(status.heartbeat),
+        "map segments": status.map_segments,
+        "topics": rows,
+        "groups": _groups(status),
+        "events": [_event(e, status.at_ms) for e in status.events],
+    }
+    if status.promoted_topics:
+        shown["promoted"] = list(status.promoted_topics)
+    return {k: v for k, v in shown.items() if v not in ([], ())}
+
+
+def loss_text(loss: Loss) -> str:
+    """The loss in one sentence."""
+    if loss.records is None:
+        return "not known"
+    some = "" if loss.exact else "about "
+    text = f"{some}{loss.records:,} records"
+    if loss.bytes is not None and loss.records:
+        text += f", {size(loss.bytes)}"
+    if loss.seconds is not None and loss.records:
+        text += f", the oldest {loss.seconds:.1f} s old"
+    if loss.source_seen_seconds:
+        text += (
+            f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, what came later is not in it"
+        )
+    return text
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that fits."""
+    unit = 0
+    while count >= _STEP and unit + 1 < len(_UNITS):
+        count, unit = count / _STEP, unit + 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def _topic(t: TopicStatus) -> dict[str, Any]:
+    row = {"topic": t.topic, "copy": t.target_topic, "partitions": t.partitions}
+    return row | _lag(t) | ({"": t.reason} if t.reason else {})
+
+
+def _partition(p: PartitionStatus) -> dict[str, Any]:
+    row = {"topic": p.topic, "partition": p.partition, "frontier": p.frontier, "source end": p.source_end,
+           "target end": p.target_end}  # fmt: skip
+    return row | _lag(p) | ({"": p.reason} if p.reason else {})
+
+
+def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
+    about = "" if of.exact else "~"
+    return {
+        "lag": None if of.records is None else f"{about}{of.records:,}",
+        "bytes": None if of.bytes is None else f"{about}{size(of.bytes)}",
+        "seconds": None if of.seconds is None else round(of.seconds, 1),
+    }
+
+
+def _runner(runner: Runner | None) -> str:
+    if runner is None:
+        return "nobody"
+    state = "" if runner.alive else "no longer: "
+    return f"{state}{runner.host}, process {runner.process}, sign of life {runner.renewed_seconds:.0f} s ago"
+
+
+def _beat(beat: Beat | None) -> str:
+    if beat is None:
+        return "none"
+    delay = "" if beat.delay_seconds is None else f", {beat.delay_seconds * 1000:,.0f} ms on its way"
+    return f"{beat.age_seconds:.1f} s old{delay}"
+
+
+def _groups(status: FlowStatus) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": g.group,
+            "ready": g.ready,
+            "checkpoint": None if g.checkpoint_age_seconds is None else round(g.checkpoint_age_seconds, 1),
+            "why": g.reason,
+        }
+        for g in status.groups or ()
+    ]
+
+
+def _event(event: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    ago = max(0, now_ms - int(event.get("at_ms", now_ms))) / 1000
+    topic, partition = event.get("topic", ""), event.get("partition", -1)
+    where = f"{topic}-{partition}" if partition >= 0 else topic
+    return {"event": event.get("kind", ""), "where": where, "seconds ago": round(ago)}

@@ -1,0 +1,130 @@
+"""The newest heartbeat of a flow on its target, and how long it was on its way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import Millis, monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.kafka.client_config import confluent_config
+from drkit.offsets.mm2_records import Heartbeat
+from drkit.replicate.heartbeats import TOPIC
+from drkit.replicate.state_topic import QUIET
+from drkit.replicate.status import Beat
+
+_LAST: Final = 100
+"""Heartbeats that are looked through for one of this flow: other targets have theirs there too."""
+_SECONDS: Final = 5.0
+
+
+class HeartbeatTail:
+    """Reads a flow's heartbeats on the target. Use :meth:`read` from one thread.
+
+    :param clock: compared with the emitter's: the figures are as good as the two clocks agree
+    """
+
+    def __init__(self, target: ClusterSettings, flow: FlowSettings, clock: Millis = wall_ms) -> None:
+        self.topic = flow.naming_policy.downstream(TOPIC)
+        self._target = target
+        self._flow = flow
+        self._clock = clock
+        self._consumer: Consumer | None = None
+        self._newest_ms: int | None = None
+        self._delay_ms: int | None = None
+        self._caught_up = False
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def newest(self) -> Beat | None:
+        """The newest heartbeat read so far."""
+        newest, delay = self._newest_ms, self._delay_ms
+        if newest is None:
+            return None
+        age = max(0, self._clock() - newest) / 1000
+        return Beat(age, None if delay is None else delay / 1000)
+
+    def read(self) -> Beat | None:
+        """Read on to the end; the topic may be missing, or the target silent: then what was known stands."""
+        if self._thread is None:
+            deadline = monotonic() + _SECONDS
+            while monotonic() < deadline and self._poll(0.2):
+                pass
+        return self.newest()
+
+    def follow(self) -> None:
+        """Read on from a thread, so that the delay of every heartbeat is measured when it arrives."""
+        self._thread = threading.Thread(target=self._follow, name=f"beats {self._flow.name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_SECONDS)
+        elif self._consumer is not None:
+            self._consumer.close()
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            if self._consumer is None and not self._open():
+                self._ended.wait(1.0)
+            else:
+                self._poll(0.2)
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _poll(self, seconds: float) -> bool:
+        """Take what comes; False at the end of the topic."""
+        if self._consumer is None and not self._open():
+            return False
+        assert self._consumer is not None  # noqa: S101  _open made it
+        message = self._consumer.poll(seconds)
+        if message is None:
+            return not self._caught_up
+        error = message.error()
+        if error is None:
+            self._take(message)
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+            self._caught_up = True
+            return False
+        return True
+
+    def _open(self) -> bool:
+        consumer = Consumer(
+            {
+                **confluent_config(self._target),
+                "group.id": "drkit-reader",  # never used as a group
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            },
+            logger=QUIET,
+        )
+        at = ConfluentPartition(self.topic, 0)
+        try:
+            low, high = consumer.get_watermark_offsets(at, _SECONDS)
+            consumer.assign([ConfluentPartition(self.topic, 0, max(low, high - _LAST))])
+        except KafkaException:  # not there yet, or no answer: others tell that the target is gone
+            consumer.close()
+            return False
+        self._consumer = consumer
+        return True
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key(), message.value()
+        try:
+            beat = (
+                Heartbeat.decode(key, value) if isinstance(key, bytes) and isinstance(value, bytes) else None
+            )
+        except ValueError:
+            return  # somebody else's record hides none of ours
+        if beat is None or (beat.source, beat.target) != (self._flow.source, self._flow.target):
+            return
+        self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
+        if self._caught_up:
+            self._delay_ms = max(0, self._clock() - beat.timestamp)

@@ -1,0 +1,135 @@
+"""What of the source is not on the target yet: counted from its batches, not from offsets alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kafka.protocol.metadata import MetadataRequest
+
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import EARLIEST, LATEST, Leader, TopicMetadata, fetch_one, list_offsets
+from drkit.model import TopicPartition
+from drkit.wire import CorruptBatch, read_header, transform
+
+_SAMPLE_BYTES: Final = 512 << 10
+_AT_ONCE: Final = 16
+MOST_SAMPLES: Final = 256
+"""Partitions whose waiting records are looked at; of more, the rest is estimated."""
+
+
+class Ends(NamedTuple):
+    """Where a partition of the source begins and ends (its last stable offset)."""
+
+    start: int
+    end: int
+
+
+class Gap(NamedTuple):
+    """Source offsets from the frontier up to the end."""
+
+    at: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Records that are not copied yet. An estimate when not exact."""
+
+    records: int
+    bytes: int | None
+    oldest_ms: int | None
+    """Timestamp of the first of them; None without one, or when it is not known."""
+    exact: bool
+
+
+async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
+    """Every topic that drkit's principal may see."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    answer = await cluster.send(request, timeout_ms=10_000)
+    return {
+        t.name: TopicMetadata(
+            t.error_code,
+            t.topic_id,
+            {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in t.partitions},
+        )
+        for t in answer.topics
+    }
+
+
+async def ends_of(
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], names: Iterable[str]
+) -> dict[TopicPartition, Ends]:
+    """Begin and end of every partition of some topics; one whose leader has no answer is left out."""
+    by_node: dict[int, list[TopicPartition]] = {}
+    for name in names:
+        for number, leader in topics[name].leaders.items():
+            if leader.node >= 0:
+                by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
+    out = {}
+    for node, wanted in by_node.items():
+        starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=True)
+        ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=True)
+        for at in wanted:
+            if not starts[at].error and not ends[at].error:
+                out[at] = Ends(starts[at].offset, ends[at].offset)
+    return out
+
+
+async def waiting(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    gaps: list[Gap],
+    skip_producer_ids: frozenset[int],
+) -> dict[TopicPartition, Waiting]:
+    """What waits in each gap: exact when one answer holds all of it, else from the part that it holds.
+
+    Markers, aborted records and what the flow leaves out are not counted.
+    """
+    out: dict[TopicPartition, Waiting] = {}
+    largest = sorted(gaps, key=lambda g: g.start - g.end)
+    for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
+        some = largest[i : i + _AT_ONCE]
+        futures = [cluster.loop.spawn(_sample, cluster, topics, g, skip_producer_ids) for g in some]
+        for gap, future in zip(some, futures, strict=True):
+            try:
+                out[gap.at] = await future
+            except RawError:
+                out[gap.at] = Waiting(gap.end - gap.start, None, None, exact=False)
+    for gap in largest[MOST_SAMPLES:]:
+        out[gap.at] = Waiting(gap.end - gap.start, None, None, exact=False)
+    return out
+
+
+async def _sample(
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: Gap, skip: frozenset[int]
+) -> Waiting:
+    topic, number = topics[gap.at.topic], gap.at.partition
+    answer = await fetch_one(
+        cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
+        max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
+    )  # fmt: skip
+    aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
+    return counted(gap, bytes(answer.records or b""), aborted, skip)
+
+
+def counted(gap: Gap, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]) -> Waiting:
+    """What waits in a gap, by a fetch answer that begins there."""
+    size = gap.end - gap.start
+    try:
+        out = transform(
+            data, position=gap.start, end=gap.end, aborted=aborted, skip_producer_ids=skip, merge_below=0,
+            merge_up_to=0, max_batch_bytes=1 << 30,
+        )  # fmt: skip
+    except CorruptBatch:
+        return Waiting(size, None, None, exact=False)
+    seen = out.next_source - gap.start
+    if seen <= 0:
+        return Waiting(size, None, None, exact=False)
+    records, volume = sum(c.count for c in out.chunks), sum(c.size for c in out.chunks)
+    oldest = read_header(out.chunks[0].data).base_timestamp if out.chunks else None
+    if seen >= size:
+        return Waiting(records, volume, oldest, exact=True)
+    return Waiting(records * size // seen, volume * size // seen, oldest, exact=False)

@@ -1,0 +1,272 @@
+"""What is known of a flow at one moment: the model of `drkit status`, of the page and of the metrics. Pure.
+
+Everything comes from the two clusters, so any machine can say it, also when the source is gone: then the last
+known ends of the source count, and how old they are is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
+
+BEATS_SECONDS: Final = 10.0
+BEATS_INTERVALS: Final = 5
+"""A heartbeat older than both of these is a fault."""
+SHOWN_EVENTS: Final = 10
+
+
+class Fault(NamedTuple):
+    """Why a flow is not healthy. A fault of every kind has one fixed code."""
+
+    code: str
+    """``target_unreachable``, ``source_unreachable``, ``not_running``, ``heartbeat_stale``,
+    ``heartbeat_missing``, ``rpo_exceeded``, ``topics_left_out``, ``lag_unknown``; of a run also ``failed``
+    and ``status_stale``."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition. Offsets of the source are None while nobody knows them."""
+
+    topic: str
+    target_topic: str
+    partition: int
+    frontier: int | None
+    """First source offset that is not on the target; None: not known, `reason` says why."""
+    source_end: int | None
+    """Last stable offset of the source, or the last that was seen there."""
+    target_end: int | None
+    records: int | None
+    """Not yet copied: what a failover now would lose."""
+    bytes: int | None
+    seconds: float | None
+    """Age of the oldest record not yet copied; 0 without one."""
+    exact: bool = True
+    """False: records and bytes are estimated, or at the most so many."""
+    segments: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """The sum over a topic's partitions; None where a partition is not known."""
+
+    topic: str
+    target_topic: str
+    partitions: int
+    records: int | None
+    bytes: int | None
+    seconds: float | None
+    exact: bool
+    unknown_partitions: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What would be lost if the primary died now (RPO)."""
+
+    records: int | None
+    bytes: int | None
+    seconds: float | None
+    """Age of the oldest record that would be lost."""
+    exact: bool
+    source_seen_seconds: float | None
+    """How old the knowledge of the source is: 0 when it answered; None when nobody ever noted its ends.
+    What was produced after that is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The newest heartbeat of this flow on the target."""
+
+    age_seconds: float
+    """Between the true delay of the whole path and that plus one interval, while all is well."""
+    delay_seconds: float | None = None
+    """From its creation until it could be read on the target; None when nobody watched it arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Who replicates: the holder of the flow's lease."""
+
+    host: str
+    process: int
+    run_id: str
+    renewed_seconds: float
+    alive: bool
+    """Renewed within its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """A group's place in one partition, as its newest checkpoint has it."""
+
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+    ready: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A consumer group on the other side."""
+
+    group: str
+    checkpoint_age_seconds: float | None
+    ready: bool
+    reason: str = ""
+    partitions: tuple[GroupPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow at one moment."""
+
+    flow: str
+    source: str
+    target: str
+    at_ms: int
+    role: str
+    """``replicating``, ``stopped``, ``promoted`` or ``unknown``."""
+    faults: tuple[Fault, ...]
+    loss: Loss
+    heartbeat: Beat | None
+    runner: Runner | None
+    topics: tuple[TopicStatus, ...] = ()
+    partitions: tuple[PartitionStatus, ...] = ()
+    promoted_topics: tuple[str, ...] = ()
+    groups: tuple[GroupStatus, ...] | None = None
+    """None: no checkpoint was ever written for this flow."""
+    events: tuple[dict[str, Any], ...] = ()
+    source_answers: bool = True
+    target_answers: bool = True
+
+    @property
+    def health(self) -> str:
+        """``ok`` or ``fault``."""
+        return "fault" if self.faults else "ok"
+
+    @property
+    def map_segments(self) -> int:
+        """Segments of the offset map over all partitions."""
+        return sum(p.segments for p in self.partitions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The status as plain data."""
+        faults = [f._asdict() for f in self.faults]
+        return {"health": self.health, **asdict(self), "faults": faults, "map_segments": self.map_segments}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one look brought, before it is judged."""
+
+    at_ms: int
+    source_error: str = ""
+    target_error: str = ""
+    partitions: list[PartitionStatus] = field(default_factory=list)
+    heartbeat: Beat | None = None
+    beats_expected: bool = True
+    runner: Runner | None = None
+    promoted: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    source_seen_ms: int | None = None
+    groups: tuple[GroupStatus, ...] | None = None
+    events: tuple[dict[str, Any], ...] = ()
+
+
+def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
+    """Sums by topic, in the order of their names."""
+    by_topic: dict[str, list[PartitionStatus]] = {}
+    for p in partitions:
+        by_topic.setdefault(p.topic, []).append(p)
+    return tuple(_topic(found) for _, found in sorted(by_topic.items()))
+
+
+def _topic(found: list[PartitionStatus]) -> TopicStatus:
+    unknown = [p for p in found if p.records is None]
+    return TopicStatus(
+        found[0].topic, found[0].target_topic, len(found), _total([p.records for p in found]),
+        _total([p.bytes for p in found]), _most([p.seconds for p in found]), all(p.exact for p in found),
+        len(unknown), next((p.reason for p in found if p.reason), ""),
+    )  # fmt: skip
+
+
+def _total(values: list[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _most(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return max(known, default=0.0) if len(known) == len(values) else None
+
+
+def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
+    """The loss over all topics but those of heartbeats, which nobody would miss."""
+    seen = 0.0 if not found.source_error else None
+    if found.source_error and found.source_seen_ms is not None:
+        seen = max(0.0, (found.at_ms - found.source_seen_ms) / 1000)
+    exact = seen == 0.0 and all(p.exact for p in partitions)
+    if found.target_error or seen is None:
+        return Loss(None, None, None, exact=False, source_seen_seconds=seen)
+    return Loss(
+        _total([p.records for p in partitions]), _total([p.bytes for p in partitions]),
+        _most([p.seconds for p in partitions]), exact, seen,
+    )  # fmt: skip
+
+
+def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_seconds: float) -> list[Fault]:
+    """Everything that is not as it should be, the worst first.
+
+    :param rpo_seconds: the loss that is acceptable
+    :param interval_seconds: between two heartbeats
+    """
+    if found.target_error:
+        return [Fault("target_unreachable", f"the target does not answer: {found.target_error}")]
+    faults = []
+    if found.source_error:
+        faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
+    if found.runner is None:
+        faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
+    elif not found.runner.alive:
+        text = f"the lease of {found.runner.host} was renewed {found.runner.renewed_seconds:.0f} s ago"
+        faults.append(Fault("not_running", f"{text}: nothing is copied"))
+    faults += _beat_faults(found, interval_seconds)
+    if loss.seconds is not None and loss.seconds > rpo_seconds:
+        text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
+        faults.append(Fault("rpo_exceeded", text))
+    unknown = [p for p in found.partitions if p.records is None]
+    if unknown and not found.source_error:
+        first = unknown[0]
+        text = f"the lag of {len(unknown)} partitions is not known, of {first.topic}-{first.partition}"
+        faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
+    if found.left_out:
+        text = f"{len(found.left_out)} topics of the source are not copied: {', '.join(found.left_out[:3])}"
+        faults.append(Fault("topics_left_out", text))
+    return faults
+
+
+def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
+    if not found.beats_expected:
+        return []
+    if found.heartbeat is None:
+        return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
+    limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)
+    if found.heartbeat.age_seconds <= limit:
+        return []
+    text = f"the newest heartbeat is {found.heartbeat.age_seconds:.1f} s old, more than {limit:g} s"
+    return [Fault("heartbeat_stale", text)]
+
+
+def role_of(found: Findings) -> str:
+    """What the flow is doing."""
+    if found.target_error:
+        return "unknown"
+    if found.runner is not None and found.runner.alive:
+        return "replicating"
+    return "promoted" if found.promoted else "stopped"

@@ -1,0 +1,76 @@
+"""From what two clusters said to the model of the status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from drkit.errors import DrkitError
+from drkit.kafka.requests import TopicMetadata
+from drkit.model import TopicPartition
+from drkit.replicate.lag_source import Ends, Waiting
+from drkit.replicate.lag_target import Copied, Place
+from drkit.replicate.status import PartitionStatus
+
+SOURCE_SEEN: Final = "source-seen"
+"""Key in the flow's state of the source's last known ends: what counts when the source is gone."""
+
+
+def copied_of(key: str, entry: Mapping[str, Any]) -> Copied:
+    """A topic of the flow's registry, by its key and record."""
+    topic = key.removeprefix("topic/")
+    return Copied(topic, UUID(entry["source_id"]), entry["target"], UUID(entry["target_id"]))
+
+
+def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
+    """Whether the source still has the topic that was copied; while it is silent nobody says otherwise."""
+    return now is None or now.topic_id == copied.source_id
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, DrkitError):
+        return f"{error.what} ({error.evidence})" if error.evidence else error.what
+    return str(error) or type(error).__name__
+
+
+def status_of(
+    now_ms: int, at: TopicPartition, target: str, place: Place, ends: Ends | None, found: Waiting | None
+) -> PartitionStatus:
+    """One partition, by where it stands and what waits.
+
+    :param ends: None where nobody knows them
+    :param found: None: nothing waits
+    """
+    end = ends.end if ends else None
+    if place.frontier is None or ends is None:
+        reason = place.reason or "the end of the source's partition is not known"
+        return PartitionStatus(
+            *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
+            exact=False, segments=place.segments, reason=reason,
+        )  # fmt: skip
+    found = found or Waiting(0, 0, None, exact=True)
+    age = None if found.oldest_ms is None else max(0, now_ms - found.oldest_ms) / 1000
+    seconds = 0.0 if found.records == 0 else age
+    return PartitionStatus(
+        *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
+        seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
+    )  # fmt: skip
+
+
+def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> dict[str, Any]:
+    """The record of what was seen of the source."""
+    topics: dict[str, dict[str, list[int]]] = {}
+    for at, (start, end) in ends.items():
+        topics.setdefault(at.topic, {})[str(at.partition)] = [start, end]
+    return {"at_ms": now_ms, "topics": topics}
+
+
+def ends_from(seen: Mapping[str, Any]) -> dict[TopicPartition, Ends]:
+    """Read back what :func:`seen_record` made."""
+    return {
+        TopicPartition(topic, int(number)): Ends(*place)
+        for topic, partitions in seen["topics"].items()
+        for number, place in partitions.items()
+    }

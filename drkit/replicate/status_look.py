@@ -1,0 +1,265 @@
+"""Looks at both clusters of a flow and says what is known of it; from any machine, source alive or dead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.model import TopicPartition
+from drkit.replicate import mapstore, state_topic
+from drkit.replicate.heartbeat_tail import HeartbeatTail
+from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
+from drkit.replicate.lag_target import Copied, Place, TargetSide
+from drkit.replicate.status import (
+    SHOWN_EVENTS,
+    Findings,
+    FlowStatus,
+    PartitionStatus,
+    Runner,
+    faults_of,
+    loss_of,
+    role_of,
+    topics_of,
+)
+from drkit.replicate.status_facts import (
+    SOURCE_SEEN,
+    copied_of,
+    ends_from,
+    said,
+    same_topic,
+    seen_record,
+    status_of,
+)
+from drkit.replicate.topic_rules import is_promoted, role_key
+
+SCAN_UP_TO: Final = 1_000_000
+_CONNECT_MS: Final = 5000
+
+
+class SourceLook(NamedTuple):
+    """What the source said; `ends` may be those of an earlier look."""
+
+    topics: dict[str, TopicMetadata]
+    ends: dict[TopicPartition, Ends]
+    error: str = ""
+    seen_ms: int | None = None
+
+
+class StatusCollector:
+    """Looks again and again, with connections that stay. Use it from one thread.
+
+    :param patience_seconds: a source topic that is not copied is a fault after this time; 0: at once
+    :param scan_up_to: target offsets that may be read where numbers do not settle the map
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        *,
+        patience_seconds: float = 0.0,
+        scan_up_to: int = SCAN_UP_TO,
+        clock: Millis = wall_ms,
+        steady: Seconds = monotonic,
+    ) -> None:
+        self._settings = settings
+        self._flow = flow
+        self._patience = patience_seconds
+        self._clock, self._steady = clock, steady
+        self._loop = EventLoop()
+        self._clusters: dict[str, RawCluster] = {}
+        self._scan_up_to = scan_up_to
+        self._side: TargetSide | None = None
+        self._state: state_topic.StateTopic | None = None
+        self._missing_since: dict[str, float] = {}
+        self.beats = HeartbeatTail(settings.cluster(flow.target), flow)
+        self._remembered: dict[TopicPartition, Ends] | None = None
+        self.source_ends: dict[TopicPartition, Ends] | None = None
+        """What the last look saw of the source; None when it did not answer."""
+
+    def look(self) -> FlowStatus:
+        """Look now. A cluster that does not answer is part of the answer, never an error."""
+        found = Findings(self._clock(), beats_expected=self._flow.emit_heartbeats)
+        self.source_ends = None
+        try:
+            values = self._load()
+            found.heartbeat = self.beats.read()
+            self._from_state(found, values)
+            self._lag(found, values)
+        except (DrkitError, RawError) as error:
+            found.target_error = said(error)
+            self._drop(self._flow.target)
+        return self._judged(found)
+
+    def remember_source(self) -> None:
+        """Write down on the target what the last look saw of the source.
+
+        :raises DrkitError: the target did not take it
+        """
+        if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
+            return
+        self._state.put(SOURCE_SEEN, seen_record(self.source_ends, self._clock()))
+        self._remembered = self.source_ends
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.beats.close()
+        for alias in list(self._clusters):
+            self._drop(alias)
+        self._loop.close()
+
+    # -- the target ---------------------------------------------------------------------------------
+
+    def _load(self) -> Mapping[str, Any]:
+        """The flow's state; empty for a flow that never ran."""
+        if self._state is None:
+            target = self._cluster(self._flow.target)
+            name = state_topic.topic_name(self._flow.source)
+            if self._loop.run(metadata, target, [name])[name].error:
+                return {}
+            self._state = state_topic.StateTopic(self._settings.cluster(self._flow.target), self._flow.source)
+        self._state.load()
+        return self._state.values
+
+    def _from_state(self, found: Findings, values: Mapping[str, Any]) -> None:
+        if (lease := values.get(state_topic.LEASE)) is not None:
+            age = max(0, found.at_ms - int(lease["renewed_ms"]))
+            alive = age <= int(lease.get("ttl_ms", 0))
+            found.runner = Runner(lease["host"], int(lease["pid"]), lease["run_id"], age / 1000, alive=alive)
+        role = role_key("")
+        found.promoted = tuple(
+            sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
+        )
+        events = [v for k, v in values.items() if k.startswith("event/")]
+        newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
+        found.events = tuple(newest)
+
+    def _lag(self, found: Findings, values: Mapping[str, Any]) -> None:
+        copied = [copied_of(k, v) for k, v in values.items() if k.startswith("topic/")]
+        places: dict[TopicPartition, Place] = {}
+        if copied:
+            ids = values.get(state_topic.PRODUCER_IDS, {})
+            own = frozenset(ids.get("all", ()))
+            producer = int(ids["current"][0]) if ids else -1
+            places = self._loop.run(self._places, copied, producer, own)
+        source = self._ask_source(found, values)
+        found.source_error, found.source_seen_ms = source.error, source.seen_ms
+        self.source_ends = None if source.error else source.ends
+        found.partitions = self._partitions(found, copied, places, source, values)
+
+    async def _places(
+        self, copied: list[Copied], producer: int, own: frozenset[int]
+    ) -> dict[TopicPartition, Place]:
+        target = await self._connected(self._flow.target)
+        if self._side is None or self._side.cluster is not target:
+            name = mapstore.topic_name(self._flow.source)
+            self._side = TargetSide(target, name, self._scan_up_to)
+        return await self._side.places(copied, producer, own)
+
+    # -- the source ---------------------------------------------------------------------------------
+
+    def _ask_source(self, found: Findings, values: Mapping[str, Any]) -> SourceLook:
+        try:
+            topics, ends = self._loop.run(self._source_ends)
+        except (DrkitError, RawError) as error:
+            self._drop(self._flow.source)
+            seen = values.get(SOURCE_SEEN)
+            if seen is None:
+                return SourceLook({}, {}, said(error))
+            return SourceLook({}, ends_from(seen), said(error), int(seen["at_ms"]))
+        return SourceLook(topics, ends, "", found.at_ms)
+
+    async def _source_ends(self) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, Ends]]:
+        source = await self._connected(self._flow.source)
+        topics = await all_topics(source)
+        names = [n for n, t in topics.items() if not t.error and self._flow.copies(n)]
+        return topics, await ends_of(source, topics, names)
+
+    def _partitions(
+        self,
+        found: Findings,
+        copied: list[Copied],
+        places: dict[TopicPartition, Place],
+        source: SourceLook,
+        values: Mapping[str, Any],
+    ) -> list[PartitionStatus]:
+        known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
+        naming = self._flow.naming_policy
+        frontiers: dict[TopicPartition, Place] = {}
+        for at in sorted({*source.ends, *(p for p in places if source.error and p.partition >= 0)}):
+            gone = places.get(TopicPartition(at.topic, -1))
+            if at.topic in known:
+                frontiers[at] = gone or places.get(at) or Place(0, None)
+            else:
+                frontiers[at] = Place(0, None, reason="not copied: the target has no copy of this topic")
+        self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
+        gaps = [
+            Gap(at, max(place.frontier, ends.start), ends.end)
+            for at, place in frontiers.items()
+            if place.frontier is not None
+            and (ends := source.ends.get(at)) is not None
+            and ends.end > max(place.frontier, ends.start)
+        ]
+        records: dict[TopicPartition, Waiting] = {}
+        if source.error:
+            records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
+        elif gaps:
+            skip = frozenset(values.get(state_topic.SKIPS, {}).get("ids", ()))
+            records = self._loop.run(self._waiting, source.topics, gaps, skip)
+        return [
+            status_of(
+                found.at_ms, at, naming.downstream(at.topic), place, source.ends.get(at), records.get(at)
+            )
+            for at, place in frontiers.items()
+        ]
+
+    async def _waiting(
+        self, topics: dict[str, TopicMetadata], gaps: list[Gap], skip: frozenset[int]
+    ) -> dict[TopicPartition, Waiting]:
+        return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
+
+    def _left_out(self, found: Findings, missing: set[str]) -> None:
+        now = self._steady()
+        self._missing_since = {t: self._missing_since.get(t, now) for t in missing}
+        late = (t for t, since in self._missing_since.items() if now - since >= self._patience)
+        found.left_out = tuple(sorted(t for t in late if not self._flow.is_heartbeats(t)))
+
+    # -- both ---------------------------------------------------------------------------------------
+
+    def _judged(self, found: Findings) -> FlowStatus:
+        flow = self._flow
+        counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
+        loss = loss_of(found, counted)
+        rpo = self._settings.failover.rpo_seconds
+        faults = faults_of(found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds)
+        return FlowStatus(
+            flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
+            found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
+            found.groups, found.events, not found.source_error, not found.target_error,
+        )  # fmt: skip
+
+    async def _connected(self, alias: str) -> RawCluster:
+        cluster = self._clusters.get(alias)
+        if cluster is None:
+            cluster = self._clusters[alias] = RawCluster(self._loop, self._settings.cluster(alias), "status")
+            await cluster.connect(_CONNECT_MS)
+        return cluster
+
+    def _cluster(self, alias: str) -> RawCluster:
+        found: RawCluster = self._loop.run(self._connected, alias)
+        return found
+
+    def _drop(self, alias: str) -> None:
+        """Forget a connection that failed: the next look makes a new one."""
+        if (cluster := self._clusters.pop(alias, None)) is not None:
+            cluster.close()
+        if alias == self._flow.target:
+            self._side = None
+            state, self._state = self._state, None
+            if state is not None:
+                state.close()
