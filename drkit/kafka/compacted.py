@@ -70,7 +70,8 @@ def _read(
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 unread.discard((topic, message.partition() or 0))
-            elif not error.retriable():
+            # librdkafka looks for the coordinator of the group that it must be given; nothing here needs one.
+            elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                 raise cluster.error(error, "read a topic", topic)
         elif isinstance(key, bytes):
             values[topic].pop(key, None)
