@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from drkit.replicate.lease import TaskLease
 
-FORMAT: Final = "drkit-leases"
+_FORMAT: Final = "drkit-leases"
 SCHEMA: Final = "lease string"
 _LOOK_SECONDS: Final = 0.01
 _PATIENCE_SECONDS: Final = 0.25
@@ -57,12 +57,12 @@ class LeasePartition(InputPartition):
 
 
 class LeasesSource(DataSource):
-    """``spark.readStream.format("drkit-leases").option("plan", FILE)``."""
+    """``spark.readStream.format(NAME).option("plan", FILE)``; its name is that of :func:`source_of`."""
 
     @classmethod
     def name(cls) -> str:
         """The format's name."""
-        return FORMAT
+        return _FORMAT
 
     def schema(self) -> str:
         """One column: a lease as JSON."""
@@ -71,6 +71,21 @@ class LeasesSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  Spark's signature
         """The reader."""
         return LeasesReader(Path(self.options["plan"]))
+
+
+def source_of(flow: str) -> type[LeasesSource]:
+    """A flow's own source, by its own name.
+
+    Spark's driver writes into the environment of a source's function when a query begins to read, unguarded.
+    Queries that shared one corrupted it at a common start, and all their tasks with it.
+    """
+
+    class Own(LeasesSource):
+        @classmethod
+        def name(cls) -> str:
+            return f"{_FORMAT} {flow}"
+
+    return Own
 
 
 class LeasesReader(DataSourceStreamReader):

@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.copier import copy_task
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.leases_source import FORMAT, LeasesSource
+from drkit.replicate.leases_source import source_of
 
 Report = dict[str, Any]
 _PERMANENT: Final = re.compile(r"drkit\.errors\.(ConfigError|NotAuthorized|NotAuthenticated|Refused): (.+)")
@@ -37,8 +37,9 @@ def start_query(
     :param plan_file: in a folder of its own, where the query also keeps its checkpoint
     :param clusters: source and target; they travel pickled inside the task's code, never as a row
     """
-    spark.dataSource.register(LeasesSource)
-    leases = spark.readStream.format(FORMAT).option("plan", str(plan_file)).load()
+    source = source_of(flow.name)
+    spark.dataSource.register(source)
+    leases = spark.readStream.format(source.name()).option("plan", str(plan_file)).load()
     reports = leases.mapInArrow(_copy_function(*clusters, flow), "report string")
 
     def collect(batch: DataFrame, _epoch: int) -> None:
