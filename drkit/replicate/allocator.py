@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+import gc
 from typing import Final
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -18,11 +19,18 @@ _LARGEST_MMAP_THRESHOLD: Final = 32 << 20
 """glibc takes no larger one on 64 bits (mallopt(3))."""
 _KEPT_BYTES: Final = 128 << 20
 """Free memory at the end of the heap that stays with the process."""
+_NEW_OBJECTS: Final = 50_000
+"""So many more objects than were freed, and the young ones are searched for cycles."""
 
 
 @cache
 def keep_memory() -> bool:
-    """Let this process reuse what it frees; True when the C library can be told so (glibc), once for all."""
+    """Let this process reuse what it frees, once for all.
+
+    Returns whether the C library could be told so (glibc).
+    """
+    gc.freeze()  # what was imported stays anyway
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

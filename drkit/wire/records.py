@@ -27,6 +27,8 @@ _BLANK: Final = bytes(HEADER_SIZE)
 """Room for a header: the records are joined right behind it."""
 _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
+_ZIGZAG: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(_MORE))
+"""The numbers that take one byte."""
 _LEAST_RECORD: Final = 6
 """Attributes, both deltas, no key, no value, no headers: a byte each."""
 _EARLIEST: Final = 2048
@@ -93,37 +95,53 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
 
 
 def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piece]:
-    """The one loop over records: varints of one byte are read in line, longer ones by a call."""
+    """The one loop over records: varints of one or two bytes are read in line, longer ones by a call."""
     found: list[Piece] = []
-    append, at, end, previous = found.append, 0, len(data), -1
+    append, zigzag, at, end, previous = found.append, _ZIGZAG, 0, len(data), -1
     while at < end:
         length = data[at]
-        following = data[at + 1]
         if length < _MORE:
-            length, at = (length >> 1) ^ -(length & 1), at + 1
-        elif following < _MORE and not length & 1:
+            length, at = zigzag[length], at + 1
+        elif (following := data[at + 1]) < _MORE and not length & 1:
             length, at = (length & _SEVEN | following << 7) >> 1, at + 2
         else:
             length, at = read_varint(data, at)
         stop = at + length
         if length < _LEAST_RECORD or stop > end:
             raise ValueError(f"record of {length} bytes in {end - at}")
-        delta = data[at + 1]
-        if delta < _MORE:
-            delta, at = (delta >> 1) ^ -(delta & 1), at + 2
+        delta, offset = data[at + 1], data[at + 2]
+        if delta < _MORE and offset < _MORE:  # too short to pass the record's end
+            delta, offset, at = zigzag[delta], zigzag[offset], at + 3
         else:
-            delta, at = read_varint(data, at + 1)
-        offset = data[at]
-        if offset < _MORE:
-            offset, at = (offset >> 1) ^ -(offset & 1), at + 1
-        else:
-            offset, at = read_varint(data, at)
-        if not previous < offset <= last or at > stop:
-            raise ValueError(f"offset delta {offset} follows {previous}, the last is {last}")
+            delta, offset, at = _deltas(data, at + 1, stop)
+        if offset <= previous:
+            raise ValueError(f"offset delta {offset} follows {previous}")
         previous = offset
         append((base_offset + offset, base_time + delta, data[at:stop]))
         at = stop
+    if previous > last:
+        raise ValueError(f"offset delta {previous} in a batch that ends at {last}")
     return found
+
+
+def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
+    """Timestamp and offset delta of a record and the position behind them, when one is longer than a byte."""
+    delta, following = data[at], data[at + 1]
+    if delta < _MORE:
+        delta, at = _ZIGZAG[delta], at + 1
+    elif following < _MORE:
+        delta = delta & _SEVEN | following << 7
+        delta, at = (delta >> 1) ^ -(delta & 1), at + 2
+    else:
+        delta, at = read_varint(data, at)
+    offset = data[at]
+    if offset < _MORE:
+        offset, at = _ZIGZAG[offset], at + 1
+    else:
+        offset, at = read_varint(data, at)
+    if at > stop:
+        raise ValueError("the deltas of a record lie behind its end")
+    return delta, offset, at
 
 
 def decode(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Record]:
