@@ -1,4 +1,4 @@
-"""The words of drkit as types (DESIGN: source/target, upstream/downstream, segment, frontier)."""
+"""The words of drkit as types (source/target, upstream/downstream, segment, frontier)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,10 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
             return translate(parse(_text(file)), file, env)
         except MalformedEscape as error:
             raise ConfigError(
-                "the configuration is not a valid properties file", where=str(file), evidence=str(error)
+                "the configuration is not a valid properties file",
+                where=str(file),
+                evidence=str(error),
+                hint="write \\uXXXX with four hexadecimal digits, and a backslash itself as \\\\",
             ) from error
     text = _text(file)
     filled = interpolate(_parse(file, text), file.parent, env)
@@ -124,7 +127,10 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
     if named:
         source = "--config" if path else CONFIG_VARIABLE
         raise ConfigError(
-            "the configuration file does not exist", where=str(file), evidence=f"named by {source}"
+            "the configuration file does not exist",
+            where=str(file),
+            evidence=f"named by {source}",
+            hint=f"correct {source}; drkit local up --write FILE writes one to begin with",
         )
     raise ConfigError(
         "no configuration",
@@ -139,7 +145,10 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(
-            "the configuration is not valid TOML", where=str(file), evidence=str(error)
+            "the configuration is not valid TOML",
+            where=str(file),
+            evidence=str(error),
+            hint="correct that line; the file of a MirrorMaker 2 must be called *.properties",
         ) from error
 
 
@@ -147,7 +156,12 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the configuration cannot be read", where=str(file), evidence=str(error)) from error
+        raise ConfigError(
+            "the configuration cannot be read",
+            where=str(file),
+            evidence=str(error),
+            hint="let this user read the file, and save it as UTF-8",
+        ) from error
 
 
 def _refuse(file: Path, problems: Iterable[Problem]) -> None:
@@ -161,7 +175,10 @@ def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
         return ConfigError(what, where=f"{file}: {at}" if at else str(file), hint=hint)
     lines = [f"{p.at}: {p.what}" + (f" ({p.hint})" if p.hint else "") for p in problems]
     return ConfigError(
-        f"the configuration has {len(problems)} problems", where=str(file), evidence="\n".join(lines)
+        f"the configuration has {len(problems)} problems",
+        where=str(file),
+        evidence="\n".join(lines),
+        hint="correct each; drkit config check reads the file again",
     )
 
 

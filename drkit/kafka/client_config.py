@@ -203,4 +203,5 @@ def _whole(settings: ClusterSettings, key: str) -> int:
         raise ConfigError(
             f"{key}: '{settings.client[key]}' is not a whole number",
             where=f"clusters.{settings.alias}.client",
+            hint=f"set {key} to a number without unit, or leave it out",
         ) from None

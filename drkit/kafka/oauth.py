@@ -31,7 +31,12 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
     def __init__(self, oauth: OAuth, where: str, clock: Seconds = monotonic) -> None:
         super().__init__()
         if urlsplit(oauth.url).scheme not in {"http", "https"}:
-            raise ConfigError("the token endpoint is no http(s) address", where=where, evidence=oauth.url)
+            raise ConfigError(
+                "the token endpoint is no http(s) address",
+                where=where,
+                evidence=oauth.url,
+                hint="set sasl.oauthbearer.token.endpoint.url to https://…",
+            )
         self._oauth = oauth
         self._where = where
         self._clock = clock

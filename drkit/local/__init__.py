@@ -1,1 +1,1 @@
-"""Real Kafka clusters as processes of this machine, and TCP links that can be cut (DESIGN §11)."""
+"""Real Kafka clusters as processes of this machine, and TCP links that can be cut."""

@@ -109,6 +109,8 @@ class AclSync:
             raise Refused(
                 "any ACL on an open cluster could refuse drkit itself, whose principal is not known",
                 where=self._target.alias,
+                evidence="allow.everyone.if.no.acl.found: "
+                + ("not known" if self._is_open is None else "true"),
                 hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
             )
         values = self._state.values

@@ -13,7 +13,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What issue 3 demands of drkit, as a multiple of MM2's figure measured in the same round."""
+    """What drkit must reach, as a multiple of MM2's figure measured in the same round."""
 
     throughput: float
     cpu: float | None = None

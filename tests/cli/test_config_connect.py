@@ -32,6 +32,7 @@ def test_both_clusters_answer(
 def test_one_cluster_under_two_aliases_is_refused(
     source: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    """P9: one cluster under two aliases is refused by its id, before any run."""
     config = write(tmp_path, source.bootstrap(), source.bootstrap("PROBE"))
     assert cli.run(["config", "check", "--connect", "--config", config]) == 3
     out, err = capsys.readouterr()

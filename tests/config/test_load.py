@@ -100,6 +100,7 @@ def test_all_problems_are_named_at_once(file: Path):
 
 
 def test_two_flows_that_write_one_topic(file: Path):
+    """P7: two flows that would copy the same topic twice are refused when the file is read."""
     third = '[clusters.third]\nbootstrap_servers = "t:1"\n'
     error = problem(
         file, CLUSTERS + third + FLOW + FLOW.replace("primary", "third") + 'topics = "orders.*"\n'
@@ -109,6 +110,7 @@ def test_two_flows_that_write_one_topic(file: Path):
 
 
 def test_a_ring(file: Path):
+    """P8: a ring of same-named flows is refused when the file is read."""
     third = '[clusters.third]\nbootstrap_servers = "t:1"\n'
     ring = [("primary", "standby"), ("standby", "third"), ("third", "primary")]
     flows = "".join(f'[[flows]]\nsource = "{a}"\ntarget = "{b}"\n' for a, b in ring)

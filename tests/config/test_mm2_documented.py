@@ -29,6 +29,7 @@ def noted(found: Loaded) -> dict[str, str]:
 
 
 def test_the_first_example(tmp_path: Path):
+    """P21: the file of a dedicated MirrorMaker 2 is taken as it is."""
     found = loaded(
         tmp_path,
         "clusters = primary, secondary\n"
@@ -55,6 +56,7 @@ def test_comments_behind_values(tmp_path: Path):
 
 
 def test_settings_of_connect_and_of_clients(tmp_path: Path):
+    """P21: keys of Connect mode are accepted and said to do nothing."""
     found = loaded(
         tmp_path,
         WEST_EAST + "tasks.max = 5\nwest.offset.storage.topic = my-offsets\n"

@@ -83,6 +83,7 @@ def test_client_properties(file: Path):
 
 
 def test_client_overrides_from_general_to_special(file: Path):
+    """P23: the more special of two overrides wins."""
     text = BOTH + (
         "west->east.source.consumer.fetch.max.bytes = 5\nwest->east.consumer.fetch.max.bytes = 4\n"
         "west.consumer.fetch.max.bytes = 3\nconsumer.fetch.max.bytes = 2\n"
@@ -96,6 +97,7 @@ def test_client_overrides_from_general_to_special(file: Path):
 
 
 def test_client_overrides_of_the_connection(file: Path):
+    """P23: each role of a flow takes its own connection properties."""
     text = BOTH + (
         "consumer.request.timeout.ms = 1\nwest.consumer.request.timeout.ms = 2\n"
         "west->east.source.consumer.sasl.password = secret\nwest->east.consumer.sasl.password = general\n"

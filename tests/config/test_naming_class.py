@@ -1,4 +1,4 @@
-"""A naming policy of the user's own (FACTS.md §4: renaming), or why it cannot be used."""
+"""A naming policy of the user's own (P5), or why it cannot be used."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def refused(tmp_path: Path, naming: str, text: str = TOML, name: str = "drkit.to
 
 @pytest.mark.parametrize(("text", "name"), [(TOML, "drkit.toml"), (MM2, "mm2.properties")])
 def test_a_class_of_ones_own(tmp_path: Path, module: str, text: str, name: str):
-    """FACTS.md §4: "renaming"; both kinds of file take it."""
+    """P5: names by a class of one's own; both kinds of file take it."""
     file = tmp_path / name
     file.write_text(text.format(naming=f"{module}:Team"))
     loaded = read(file, {})
@@ -126,7 +126,7 @@ def test_a_class_of_ones_own(tmp_path: Path, module: str, text: str, name: str):
     ],
 )
 def test_a_class_that_cannot_be_used(tmp_path: Path, module: str, naming: str, why: str):
-    """FACTS.md §10: no silent surprises — every fault of a policy is said when the settings are read."""
+    """No silent surprises: every fault of a policy is said when the settings are read."""
     error = refused(tmp_path, naming.replace("{module}", module))
     assert error.where.endswith("flows[0].naming")
     assert why in error.what
@@ -137,7 +137,7 @@ def test_a_wrong_word_names_all_three_ways(tmp_path: Path):
 
 
 def test_a_java_class_of_ones_own_is_refused_with_the_way_out(tmp_path: Path):
-    """FACTS.md §2: ``replication.policy.class``; drkit runs no Java."""
+    """``replication.policy.class`` of a user; drkit runs no Java."""
     error = refused(tmp_path, "com.acme.OwnReplicationPolicy", MM2, "mm2.properties")
     assert "com.acme.OwnReplicationPolicy cannot be used" in error.what
     assert "mypackage.module:ClassName" in error.hint

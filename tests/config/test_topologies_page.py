@@ -18,7 +18,7 @@ ALIASES = ("primary", "standby", "west", "east", "hub")
 
 @pytest.mark.parametrize("text", TABLES)
 def test_settings_on_the_page(text: str):
-    """FACTS.md §4: one-way, bidirectional, active/active and fan-in flows, as a reader would copy them."""
+    """P1, P6: the settings of each topology, as a reader would copy them."""
     clusters = {alias: {"bootstrap_servers": f"{alias}:9092"} for alias in ALIASES}
     settings = Settings.model_validate({"clusters": clusters, **tomllib.loads(text)})
     assert settings.flows
@@ -26,7 +26,7 @@ def test_settings_on_the_page(text: str):
 
 
 def test_the_class_on_the_page():
-    """FACTS.md §4: renaming, by a class of one's own."""
+    """P5: renaming by a class of one's own."""
     (text,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, type] = {}
     exec(text, names)  # noqa: S102  our own page

@@ -84,6 +84,7 @@ def test_jaas_that_cannot_be_read(text: str, why: str):
 
 
 def test_jaas_for_kerberos():
+    """P25: Kerberos settings reach both clients."""
     settings = cluster(
         security_protocol="SASL_PLAINTEXT",
         sasl_kerberos_service_name="broker",

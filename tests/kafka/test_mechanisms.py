@@ -103,6 +103,7 @@ def refused(
 @both
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_each_mechanism_connects(guarded: Guarded, plane, mechanism: str):
+    """P25: every SASL mechanism, on both clients."""
     found = plane(settings(guarded.sasl, guarded.client(mechanism)))
     assert found == (guarded.sasl.cluster_id if plane is ordinary else "3")
 
@@ -133,6 +134,7 @@ def test_a_token_endpoint_that_is_not_there(guarded: Guarded, plane):
 @both
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM", "PEM text"])
 def test_a_client_certificate(guarded: Guarded, plane, kind: str, tmp_path: Path):
+    """P25: mutual TLS, on both clients."""
     if "PKCS12" in kind:
         pytest.importorskip("cryptography")
     store = "PKCS12" if kind == "PKCS12" else "JKS"
@@ -204,6 +206,7 @@ def test_mirror_maker_2s_documented_properties_work_unchanged(
 
 
 def test_kerberos_without_its_libraries_is_said():
+    """P25: Kerberos names the library that it lacks."""
     client = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kafka"}
     for plane in (ordinary, raw):
         if plane is raw and find_spec("gssapi"):

@@ -31,6 +31,7 @@ partitions = st.integers(0, (1 << 31) - 1)
     ],
 )
 def test_records_of_the_real_mirror_maker(record: Record, key: str, value: str) -> None:
+    """P15: heartbeats in the bytes of the real MirrorMaker 2."""
     assert (record.key.hex(), record.value.hex()) == (key, value)
     assert type(record).decode(bytes.fromhex(key), bytes.fromhex(value)) == record
 

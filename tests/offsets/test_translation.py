@@ -24,6 +24,7 @@ def place(shape: list[tuple[int, int, int]], hole: int = 0) -> tuple[Place, list
 
 @given(runs, st.integers(0, 3))
 def test_the_first_record_read_is_the_next_one(shape: list[tuple[int, int, int]], hole: int) -> None:
+    """P26: the translated offset leads to the next record, exactly."""
     at, pairs = place(shape, hole)
     assert at.frontier is not None
     for upstream in range(at.frontier + 1):
@@ -46,6 +47,7 @@ def test_and_back(shape: list[tuple[int, int, int]], hole: int) -> None:
 
 @given(runs, st.integers(1, 9))
 def test_what_is_not_copied_yet_is_no_position(shape: list[tuple[int, int, int]], ahead: int) -> None:
+    """P26: what is not copied yet is said; no position beyond the end, so no negative lag."""
     at, _ = place(shape)
     assert at.frontier is not None
     open_end = replace(at, source_end=None)

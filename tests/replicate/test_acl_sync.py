@@ -53,6 +53,7 @@ def worlds(shared: Shared) -> Iterator[Worlds]:
 
 
 def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: Worlds):
+    """P13: ACLs follow; WRITE is held back until the promotion."""
     world = worlds()
     orders, tx = world.topic("orders"), world.name("tx")
     world.give(

@@ -21,6 +21,7 @@ def elsewhere(settings: ClusterSettings) -> ClusterSettings:
 
 
 def test_copy_tasks_connect_as_consumer_and_producer_say(flow: Flow, topic_name: str):
+    """P23: properties of the consumer and the producer win over the cluster's."""
     flow.create_both(topic_name, 2)
     fill(flow.source, topic_name, 500)
     roles = {
@@ -42,6 +43,7 @@ def test_copy_tasks_connect_as_consumer_and_producer_say(flow: Flow, topic_name:
 
 
 def test_the_driver_connects_as_admin_says(flow: Flow):
+    """P23: properties of the admin client win over the cluster's."""
     admins = {
         "source_admin": {"bootstrap.servers": flow.source.bootstrap_servers},
         "target_admin": {"bootstrap.servers": flow.target.bootstrap_servers, "retries": "3"},

@@ -165,6 +165,7 @@ def test_nulls_empties_and_many_headers(flow: Flow, topic_name: str) -> None:
 
 
 def test_many_partitions_of_many_topics(flow: Flow, topic_name: str) -> None:
+    """P3: each partition has the records of the same partition of its source, in order."""
     names = [flow.create_both(f"{topic_name}-{n}", 1 + 7 * n) for n in range(4)]
     for name in names:
         fill(flow.source, name, 700, compression_type="snappy")

@@ -52,6 +52,7 @@ def test_the_link_takes_what_it_says(far, flow_factory):
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("age_days", [0, 30], ids=["fresh", "old"])
 def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side: str, age_days: int):
+    """P22, P24: whole with 100 ms between drkit and either cluster."""
     flow: Flow = flow_factory(*far)
     flow.create_both(topic_name, 2)
     times = aged(age_days * DAY_MS) if age_days else None
@@ -69,6 +70,7 @@ def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side
 @pytest.mark.parametrize("age_days", [0, 30], ids=["fresh", "old"])
 def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factory, topic_name, age_days: int):
     # Kafka's own producers stop at five; drkit's recovery asks the leader instead of repeating.
+    """P22: a long link is kept filled by more requests in flight."""
     flow: Flow = flow_factory(*far, produce_in_flight=40, merge_below_bytes=0)
     flow.create_both(topic_name)
     times = aged(age_days * DAY_MS) if age_days else None

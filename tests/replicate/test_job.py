@@ -114,6 +114,7 @@ def world(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Ite
 
 
 def test_once_copies_everything_that_is_there_and_ends(world: World):
+    """P3, P21: ``--once`` copies each partition into the same partition, and ends."""
     orders, empty = world.topic("orders", 3), world.topic("empty")
     fill(world.clusters[0], orders, 5000)
     job = world.job(once=True)
@@ -140,6 +141,7 @@ def test_once_without_a_matching_topic_says_so(world: World):
 
 
 def test_a_running_flow_finds_topics_and_stops_within_seconds(world: World):
+    """P17: a running flow copies a topic that came after its start."""
     first = world.topic("first")
     fill(world.clusters[0], first, 1000)
     world.start(world.job())

@@ -166,6 +166,7 @@ def test_the_comparison_sees_what_it_must():
 def test_topics_partitions_and_settings_are_those_of_mm2(
     source: LocalCluster, cluster_factory, tmp_path: Path
 ):
+    """P4, P21: the same properties file gives the topics, partitions and settings of MirrorMaker 2."""
     tag = uuid.uuid4().hex[:8]
     beside, own = (cluster_factory(name, start=False) for name in ("mm2", "drkit"))
     start_together(beside, own)

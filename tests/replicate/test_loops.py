@@ -145,6 +145,7 @@ def pair(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Iter
 
 
 def test_both_directions_with_the_same_names_never_circle(pair: Pair):
+    """P6, P8: active/active with the same names; each record once on each side."""
     pair.forward.start()
     pair.write(0, 200, 200)
     eventually(lambda: len(pair.values(1)) == 400, what="the first copies")

@@ -31,6 +31,7 @@ partitions = st.lists(
 
 @given(partitions, st.integers(1, 9))
 def test_every_partition_is_leased_once_and_a_bucket_has_one_owner(all_of_them: list[Placed], tasks: int):
+    """P19: tasks divide the partitions; each has one owner."""
     plan = assign(all_of_them, tasks)
 
     assert Counter(x for task in plan for x in task) == Counter(p.lease for p in all_of_them)
@@ -43,6 +44,7 @@ def test_every_partition_is_leased_once_and_a_bucket_has_one_owner(all_of_them: 
 
 @given(partitions, st.integers(1, 9))
 def test_no_task_is_idle_while_there_are_buckets_for_it(all_of_them: list[Placed], tasks: int):
+    """P19: more tasks take a share of the work each."""
     plan = assign(all_of_them, tasks)
 
     assert all(plan)

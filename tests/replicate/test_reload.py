@@ -119,6 +119,7 @@ def test_an_editor_may_replace_the_file(world: World):
     ],
 )
 def test_what_cannot_be_is_refused_and_the_old_kept(world: World, old: str, new: str, reason: str):
+    """P18: a change that cannot be is refused; the settings of before stay."""
     before = world.job.flow
     world.path.write_text(TEXT.replace(old, new))
     (event,) = world.looks()
@@ -181,6 +182,7 @@ def running(config: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalCluster, tmp_path: Path):
+    """P18: a running flow takes the changes of its file."""
     tag = uuid.uuid4().hex[:8]
     config, said = tmp_path / "drkit.toml", tmp_path / "said"
     text = (

@@ -1,6 +1,6 @@
 """A second writer, or a name that cannot be, is refused topic by topic.
 
-FACTS.md §4: "Two flows that would copy the same topic twice: refused".
+P7: two flows that would copy the same topic twice are refused.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def fan(source: LocalCluster, target: LocalCluster) -> Iterator[Fan]:
 
 
 def test_a_second_flow_into_the_same_topic_is_refused_by_name(fan: Fan):
-    """FACTS.md §4: "Two flows that would copy the same topic twice: refused"."""
+    """P7: two flows that would copy the same topic twice are refused, by name."""
     orders = fan.create("TAG-orders", fan.sources["a"])
     fan.begin("a")
     assert orders in fan.look("a").copied
@@ -136,7 +136,7 @@ def test_a_record_of_a_topic_that_was_deleted_since_is_no_claim(fan: Fan):
 
 
 def test_prefixes_keep_two_flows_apart(fan: Fan):
-    """FACTS.md §4: fan-in (aggregation) and renaming."""
+    """P5, P6: prefixed names let two sources flow into one target."""
     orders = fan.create("TAG-orders", fan.sources["a"])
     for name in ("a", "b"):
         fan.begin(name, naming="prefix", topics=[f"{fan.tag}-.*"])
@@ -144,7 +144,7 @@ def test_prefixes_keep_two_flows_apart(fan: Fan):
 
 
 def test_names_that_cannot_be_are_left_out_and_others_go_on(fan: Fan):
-    """FACTS.md §4: "topic names to the 249-character limit: impossible"; nothing is created for them."""
+    """P11: nothing is created for names that cannot be; other topics go on."""
     alias = fan.sources["a"].alias
     good = fan.create("TAG-orders", fan.sources["a"])
     long = fan.create("TAG-" + "x" * 240, fan.sources["a"])
@@ -173,7 +173,7 @@ def own_pair(cluster_factory: ClusterFactory) -> tuple[LocalCluster, LocalCluste
 
 
 def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, LocalCluster], tmp_path: Path):
-    """FACTS.md §4: the same topic twice is refused; §10: "duplicates from zombie tasks" — MM2's own too."""
+    """P7: a topic that a running MirrorMaker 2 copies is not copied a second time."""
     a, t = own_pair
     fan = Fan(t, a=a)
     orders = fan.create("TAG-orders", fan.sources["a"])

@@ -79,7 +79,7 @@ def locked() -> Iterator[Locked]:
 
 
 def test_rivals_that_may_not_be_read_are_said_and_stop_nothing(locked: Locked):
-    """FACTS.md §4: the same topic twice is refused, as far as drkit may see; least permissions are enough."""
+    """P7: the same topic twice is refused, as far as drkit may see; least permissions are enough."""
     eventually(lambda: topic_names(locked.target) == [topic_name("primary")], what="its own topic only")
     with StateTopic(locked.target.settings, "primary") as state:
         state.load()

@@ -175,6 +175,7 @@ def test_a_healthy_flow_has_no_fault_and_no_loss(world: World):
 
 @pytest.mark.usefixtures("running")
 def test_heartbeats_travel_in_the_format_of_mm2(world: World):
+    """P15: heartbeats of the source stand on the target, in MirrorMaker 2's format."""
     assert "a.heartbeats" in topic_names(Cluster.connect(world.b))
     beats = [Heartbeat.decode(s.key, s.value) for s in read(world.b, "a.heartbeats")[0]]
     assert {(b.source, b.target) for b in beats} == {("a", "b")}
@@ -183,6 +184,7 @@ def test_heartbeats_travel_in_the_format_of_mm2(world: World):
 
 @pytest.mark.usefixtures("running")
 def test_every_metric_is_served(world: World):
+    """P20: a running flow serves records, bytes, rates, age and latency."""
     _, text = eventually(lambda: a if "drkit_rpo_seconds{" in (a := world.get("/metrics"))[1] else None)
     assert [name for name in TABLE if f"# HELP {name} " not in text] == []
     assert 'drkit_flow_healthy{source="a",target="b"} 1.0' in text

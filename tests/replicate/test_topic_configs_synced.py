@@ -37,6 +37,7 @@ def changes(sync: TopicSync) -> list[tuple[str, str, str | None]]:
 
 
 def test_a_second_run_issues_no_change(world: World):
+    """P12: what is equal is left alone."""
     full = world.create(world.source, "orders", 2, retention_ms="86400000", cleanup_policy="compact")
     first = world.sync().look()
     assert [type(c) for c in first.changes] == [CreateTopic]
@@ -46,6 +47,7 @@ def test_a_second_run_issues_no_change(world: World):
 
 
 def test_changes_at_the_source_are_followed_also_back_to_the_default(world: World):
+    """P12, P18: topic settings changed while running are followed."""
     full = world.create(world.source, "orders", retention_ms="86400000")
     sync = always(world)
     sync.look()
@@ -171,6 +173,7 @@ def test_the_largest_batch_grows_but_never_shrinks_under_records_not_yet_copied(
 def test_min_insync_replicas_is_kept_but_never_above_the_replicas(
     world: World, replication_factor: int | None
 ):
+    """P27: ``min.insync.replicas`` of the source is kept, as far as the copy has replicas."""
     kept = world.create(world.source, "kept", min_insync_replicas="1")
     high = world.create(world.source, "high", min_insync_replicas="2")
 

@@ -68,6 +68,7 @@ def test_a_deleted_offset_map_is_never_silently_begun_anew(world: World):
 
 
 def test_a_new_topic_is_created_like_its_source_but_takes_old_records(world: World):
+    """P4: a topic is created on the target with its source's partitions and settings."""
     full = world.create(
         world.source, "orders", 3,
         cleanup_policy="compact,delete", retention_ms="86400000", max_message_bytes="3000000",
@@ -91,6 +92,7 @@ def test_a_new_topic_is_created_like_its_source_but_takes_old_records(world: Wor
 
 
 def test_topics_and_partitions_that_come_later_are_found(world: World):
+    """P17: new topics and new partitions are found by the next look."""
     sync = world.sync()
     first = world.create(world.source, "first")
     assert set(sync.look().copied) == {first}
@@ -187,6 +189,7 @@ def test_a_source_that_is_gone_is_named(world: World):
 
 
 def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World):
+    """P10: more replicas than the target has brokers are refused with both numbers and the setting."""
     full = world.create(world.source, "orders")
     found = world.sync(replication_factor=3).look()
     assert (

@@ -1,4 +1,4 @@
-"""Several flows in one process between three clusters; FACTS.md §4 promises each of these topologies."""
+"""Several flows in one process between three clusters: each topology that drkit promises."""
 
 from __future__ import annotations
 
@@ -113,8 +113,7 @@ def triangle(source: LocalCluster, target: LocalCluster, third: LocalCluster) ->
 
 
 def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triangle):
-    """FACTS.md §4: "many flows: fan-out, fan-in (aggregation), pipe (A→B→C), bidirectional, … active/active;
-    no cycles" and "New topics … found while running"."""
+    """P1, P6, P8, P17: many flows in one process, no record circles, and new topics are found."""
     stop = threading.Event()
     triangle.write("A", "orders")
     triangle.write("B", "orders")
@@ -157,7 +156,7 @@ def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triang
 
 
 def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
-    """FACTS.md §4: "Two flows that would copy the same topic twice: refused", before anything is created."""
+    """P7: two flows that would copy the same topic twice are refused before anything is created."""
     triangle.write("A", "items")
     triangle.write("B", "items")
     settings = triangle.settings("AC", "BC", naming="identity", topics=[rf"{triangle.tag}-it[aeiou]m(s)"])
@@ -171,7 +170,7 @@ def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
 
 
 def test_one_cluster_under_two_aliases(triangle: Triangle):
-    """FACTS.md §4: "Same cluster as source and target: refused" — by its id."""
+    """P9: the same cluster as source and target is refused, by its id."""
     triangle.sides["B"] = ClusterSettings(
         alias=triangle.sides["B"].alias, bootstrap_servers=triangle.sides["A"].bootstrap_servers
     )

@@ -73,6 +73,7 @@ def test_a_naming_class_of_the_users_own_gets_single_topics():
 
 @pytest.mark.parametrize("operation", ["WRITE", "CREATE", "DELETE", "ALTER", "ALTER_CONFIGS"])
 def test_what_changes_a_passive_topic_is_held_for_the_promotion(operation):
+    """P13: nobody may write to a passive copy."""
     plan = planned(acl("orders", operation))
     assert plan.changes == ()
     assert promotion(plan.record).grant == {acl("orders", operation)}
@@ -80,6 +81,7 @@ def test_what_changes_a_passive_topic_is_held_for_the_promotion(operation):
 
 
 def test_all_becomes_read_and_is_held_as_all():
+    """P13: ALLOW ALL becomes READ until the promotion."""
     plan = planned(acl("orders", "ALL"))
     assert created(plan) == {acl("orders", "READ"), acl("orders", "DESCRIBE_CONFIGS")}
     assert plan.record.held == {acl("orders", "ALL")}

@@ -12,11 +12,13 @@ from drkit.topology import (
 
 
 def test_a_pattern_matches_whole_names_only():
+    """P2: topics by list or regular expression, which match whole names."""
     chosen = NameFilter((r"orders", r"pay.*"))
     assert chosen.select(["orders", "orders2", "my-orders", "payments", "repay"]) == ["orders", "payments"]
 
 
 def test_exclude_wins():
+    """P2: what is excluded stays out."""
     assert NameFilter((".*",), ("orders",)).select(["orders", "payments"]) == ["payments"]
 
 

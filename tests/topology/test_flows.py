@@ -63,7 +63,7 @@ def test_what_is_called_a_collision_is_one(pattern: str):
 
 
 def test_a_ring_of_three():
-    """FACTS.md §4: "no cycles" — with the same names only two clusters can know each other's batches."""
+    """P8: no cycles; with the same names only two clusters can know each other's batches."""
     flows = [route("a", "b"), route("b", "c"), route("c", "a")]
     (found,) = rings(flows)
     assert found.clusters == ("a", "b", "c")
@@ -90,13 +90,13 @@ def test_a_ring_of_four_beside_other_flows():
     ],
 )
 def test_names_that_would_grow_for_ever(flows: list[Route]):
-    """FACTS.md §4: "Renaming loops that grow topic names to the 249-character limit: impossible"."""
+    """P11: no loop of renaming flows makes names grow to Kafka's 249 characters."""
     found = next(iter(rings(flows)))
     assert len(found.returns_as) > len(found.topic)
 
 
 def test_prefixes_that_do_not_see_each_others_hops():
-    """FACTS.md §4: renaming loops are impossible with two separators too: ``a.x`` has no hop for ``_``."""
+    """P11: no renaming loops with two separators too: ``a.x`` has no hop for ``_``."""
     ways = (("a", "b", "."), ("b", "a", "_"))
     both = [Route(s, t, NameFilter((".*",)), PrefixNaming(s, mark)) for s, t, mark in ways]
     (found,) = rings(both)
@@ -112,7 +112,7 @@ def test_a_mesh_of_many_clusters_is_quick():
 
 
 def test_a_policy_that_forgets_where_topics_come_from_grows_them():
-    """FACTS.md §4: renaming loops are impossible with a user's own policy too."""
+    """P11: no renaming loops with a user's own policy too."""
 
     class Forgetful(PrefixNaming):
         def comes_from(self, _topic: str, _alias: str) -> bool:
@@ -141,13 +141,13 @@ def test_a_policy_that_forgets_where_topics_come_from_grows_them():
     ],
 )
 def test_no_ring(flows: list[Route]):
-    """FACTS.md §4: fan-out, fan-in, pipe, bidirectional and active/active are all allowed."""
+    """P6: fan-out, fan-in, pipe, bidirectional and active/active are all allowed."""
     assert not list(rings(flows))
     assert not [1 for i, a in enumerate(flows) for b in flows[i + 1 :] if collision(a, b)]
 
 
 def test_hops_stand_in_the_name_and_end_the_way():
-    """FACTS.md §4: pipe (A→B→C) and renaming ``source.topic``; a name goes to each cluster once."""
+    """P5, P6: a pipe of prefixed names; a name goes to each cluster once."""
     ab, bc, ca = (route(s, t, prefix=True) for s, t in (("a", "b"), ("b", "c"), ("c", "a")))
     there = bc.naming.downstream(ab.naming.downstream("orders"))
     assert there == "b.a.orders"
@@ -156,7 +156,7 @@ def test_hops_stand_in_the_name_and_end_the_way():
 
 
 def test_real_topics_that_two_flows_would_write():
-    """FACTS.md §4: "Two flows that would copy the same topic twice: refused" — by the topics there are."""
+    """P7: two flows that would copy the same topic twice are refused, by the topics there are."""
     one, other = route("a", "t", "[a-m].*s"), route("b", "t", "ledg?er(s)")
     assert list(shared([(one, ["items", "ledgers"]), (other, ["ledgers"])])) == [("ledgers", one, other)]
     assert not list(shared([(one, ["items"]), (other, ["ledgers"])]))

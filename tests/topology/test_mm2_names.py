@@ -11,14 +11,14 @@ ALIAS = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 
 
 def test_names_with_dots():
-    """FACTS.md §1: the names of MM2's own topics."""
+    """The names of MM2's own topics."""
     names = Mm2Topics()
     assert names.offset_syncs("B") == "mm2-offset-syncs.B.internal"
     assert names.checkpoints("A") == "A.checkpoints.internal"
 
 
 def test_names_with_a_separator_of_their_own():
-    """FACTS.md §2: ``replication.policy.internal.topic.separator.enabled``, true by default."""
+    """``replication.policy.internal.topic.separator.enabled``, true by default."""
     names = Mm2Topics.of("_")
     assert names.offset_syncs("B") == "mm2-offset-syncs_B_internal"
     assert names.checkpoints("A") == "A_checkpoints_internal"
@@ -49,7 +49,7 @@ def test_without_the_separator_only_dots_count():
 
 
 def test_topics_of_its_workers():
-    """FACTS.md §1: MM2's own progress stands in ``mm2-offsets.<source>.internal``, on the target."""
+    """MM2's own progress stands in ``mm2-offsets.<source>.internal``, on the target."""
     assert worker_topic("mm2-offsets.us-west.internal") == ("mm2-offsets", "us-west")
     assert worker_topic("mm2-offset-syncs.B.internal") is None
     assert worker_topic("mm2-status..internal") is None

@@ -30,6 +30,7 @@ def test_identity_tells_heartbeats_apart():
 
 
 def test_prefix():
+    """P5: ``source.topic``, as MirrorMaker 2 names copies."""
     naming = PrefixNaming("primary", "_")
     assert naming.downstream("orders") == "primary_orders"
     assert naming.upstream("orders") is None

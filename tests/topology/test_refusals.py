@@ -1,4 +1,4 @@
-"""Names that are refused before anything is created (FACTS.md §4: "Renaming loops that grow topic names")."""
+"""Names that are refused before anything is created (P11)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refused(naming: Naming, *topics: str, there: tuple[str, ...] = ()) -> dict[s
 
 
 def test_a_name_over_249_characters():
-    """FACTS.md §4: names never grow to the 249-character limit; a topic that would exceed it is left out."""
+    """P11: a topic whose copy would exceed 249 characters is left out."""
     fits, long = "x" * 241, "x" * 242
     found = refused(PREFIX, fits, long, "orders")
     assert set(found) == {long}
@@ -30,7 +30,7 @@ def test_a_name_over_249_characters():
 
 
 def test_a_local_topic_that_looks_like_a_copy():
-    """FACTS.md §2: "a local topic `foo.bar` looks like a replica from `foo`"."""
+    """With prefixes, a local topic ``foo.bar`` looks like a copy from ``foo``."""
     found = refused(PREFIX, "primary.orders", "orders", "other.orders", "primary-orders")
     assert set(found) == {"primary.orders"}
     assert "primary.primary.orders" in found["primary.orders"].evidence

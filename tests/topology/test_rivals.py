@@ -1,4 +1,4 @@
-"""What others keep on the target tells what is theirs (FACTS.md §4: the same topic twice is refused)."""
+"""What others keep on the target tells what is theirs (P7)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_mm2_copies_now():
     ],
 )
 def test_the_names_it_writes(policy: str, written: set[str]):
-    """FACTS.md §2: ``replication.policy.class`` and its separator; of an unknown class both are meant."""
+    """``replication.policy.class`` and its separator; of an unknown class both are meant."""
     kept = mm2(1, {"replication.policy.class": policy, "replication.policy.separator": "_"})
     found = mm2_source(kept)
     assert found is not None

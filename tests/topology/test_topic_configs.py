@@ -119,6 +119,7 @@ def test_an_excluded_limit_is_left_alone():
 
 
 def test_never_more_replicas_in_sync_than_there_are():
+    """P27: ``min.insync.replicas`` stays the source's unless the copy has fewer replicas."""
     lowered = wanted("min.insync.replicas", Value("2"), replicas=1)
     assert lowered is not None
     assert lowered.value == "1"

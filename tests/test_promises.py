@@ -1,0 +1,85 @@
+"""docs/promises.md keeps its word: its tests exist and name their promise, and nothing else is promised."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+import re
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+ID = re.compile(r"\bP\d+\b")
+
+
+class Promise(NamedTuple):
+    """A row of the page."""
+
+    id: str
+    state: str
+    tests: tuple[str, ...]
+
+
+def promises(page: str) -> list[Promise]:
+    found = []
+    for line in page.splitlines():
+        if re.match(r"\| P\d+ \|", line):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            found.append(Promise(cells[0], cells[3], tuple(re.findall(r"`(\S+?::\S+?)`", cells[4]))))
+    return found
+
+
+@cache
+def described(path: Path) -> dict[str, str]:
+    """Each test of a file with its docstring and the comment right above it; "" is the module's docstring."""
+    text = path.read_text(encoding="utf-8")
+    lines, tree = text.splitlines(), ast.parse(text)
+    found = {"": ast.get_docstring(tree) or ""}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+            above = lines[first - 1] if first and lines[first - 1].startswith("#") else ""
+            found[node.name] = f"{above}\n{ast.get_docstring(node) or ''}"
+    return found
+
+
+PROMISES = promises(PAGE)
+KEPT = [p for p in PROMISES if p.state == "kept"]
+
+
+def test_the_ids_count_up():
+    assert [p.id for p in PROMISES] == [f"P{n}" for n in range(1, len(PROMISES) + 1)]
+    assert {p.state for p in PROMISES} == {"kept", "not yet"}
+    assert len(PROMISES) == PAGE.count("\n| P"), "a row that is not read"
+
+
+@pytest.mark.parametrize("promise", KEPT, ids=lambda p: p.id)
+def test_a_kept_promise_has_tests_that_name_it(promise: Promise):
+    assert promise.tests
+    for test in promise.tests:
+        path, name = test.split("::")
+        said = described(ROOT / path)
+        assert name in said, f"{test} does not exist"
+        assert promise.id in ID.findall(said[name]), f"{test} does not name {promise.id}"
+
+
+def test_what_is_not_there_yet_names_no_test():
+    assert not [p.id for p in PROMISES if p.state == "not yet" and p.tests]
+
+
+def test_tests_name_no_other_promise():
+    known = {p.id for p in PROMISES}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, said in described(path).items():
+            assert set(ID.findall(said)) <= known, f"{path.relative_to(ROOT)}::{name}"
+
+
+def test_a_test_that_names_a_kept_promise_is_on_the_page():
+    kept = {p.id: p.tests for p in KEPT}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, said in described(path).items():
+            for promise in set(ID.findall(said)) & set(kept) if name else ():
+                assert f"{path.relative_to(ROOT).as_posix()}::{name}" in kept[promise]
