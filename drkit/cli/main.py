@@ -36,7 +36,10 @@ _COMMANDS: Final = {
     "local": _Row("drkit.cli.local", "local", "A primary/standby pair of local clusters to play with."),
     "config": _Row("drkit.cli.config", "config", "What is set and from where; whether it can work."),
     "replicate": _Row("drkit.cli.replicate", "replicate", "Copy from source to target, exactly once."),
-    "status": _Row("drkit.cli.status", "status", "Roles, lag, what a failover now would lose, what is wrong."),
+    "status": _Row(
+        "drkit.cli.status", "status", "Roles, lag, what a failover now would lose, what is wrong."
+    ),
+    "translate": _Row("drkit.cli.translate", "translate", "A group's exact position on the other cluster."),
     "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),
 }
 

@@ -59,10 +59,16 @@ class Place:
             return found
         return Exact(max(found, self.start), self._note(upstream, found))
 
+    def waits_for(self, upstream: int) -> bool:
+        """Whether the copy has yet to come to this source offset, and will."""
+        if self.frozen or (self.source_end is not None and upstream > self.source_end):
+            return False
+        return self.frontier is not None and upstream > self.frontier
+
     def _too_far(self, upstream: int) -> str:
         if self.source_end is not None and upstream > self.source_end:
             return f"source offset {upstream} lies behind the source's end {self.source_end}"
-        if self.frontier is not None and upstream > self.frontier and not self.frozen:
+        if self.waits_for(upstream):
             return f"source offset {upstream} is not copied yet: the copy has reached {self.frontier}"
         return ""
 

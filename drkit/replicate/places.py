@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from drkit.kafka.raw import RawCluster, RawError
@@ -21,6 +21,7 @@ from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.resolve import NeedLog, Resolution, resolve
 from drkit.offsets.translation import Place
 from drkit.replicate import mapstore
+from drkit.replicate.known import CopiedPartition, Producers
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
 from drkit.replicate.verify_map import FixedEnd
@@ -33,24 +34,9 @@ _HOLE_BYTES: Final = 64 * 1024
 _NO_MERGE: Final = 0
 _ANY_SIZE: Final = 1 << 30
 _NOBODY: Final = -1
+_NO_ID: Final = UUID(int=0)
+"""Of a topic that is not there."""
 _MISSING: Final = frozenset({3, 100})
-
-
-class CopiedPartition(NamedTuple):
-    """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
-
-    source: TopicPartition
-    target: TopicPartition
-    source_id: UUID
-    target_id: UUID
-
-
-class Producers(NamedTuple):
-    """Producer ids of live mode, and of those whose records the flow leaves out."""
-
-    current: int
-    own: frozenset[int]
-    left_out: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -105,7 +91,7 @@ class Places:
                     f"the leader of {w.target} on {self._target.alias} does not answer"
                 )
         if source is not None:
-            out |= await self._with_source(source, {w.source: out[w.source] for w in asked}, producers)
+            out |= await self._with_source(source, asked, out, producers)
             return out
         return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in out.items()}
 
@@ -192,16 +178,17 @@ class Places:
     async def _with_source(
         self,
         source: RawCluster,
+        asked: list[CopiedPartition],
         places: Mapping[TopicPartition, Place | Unavailable],
         producers: Producers,
     ) -> dict[TopicPartition, Place | Unavailable]:
         """Add where the source begins and ends, and what at the frontier is a hole there."""
-        topics = await metadata(source, sorted({at.topic for at in places}))
-        known = [at for at in places if _leader(topics, at) >= 0]
+        topics = await metadata(source, sorted({w.source.topic for w in asked}))
+        known = [w.source for w in asked if _leader(topics, w.source) >= 0]
         starts = await _listed(source, topics, known, EARLIEST)
         ends = await _listed(source, topics, known, LATEST)
-        out: dict[TopicPartition, Place | Unavailable] = dict(places)
-        for at, place in places.items():
+        out: dict[TopicPartition, Place | Unavailable] = {}
+        for at, place in ((w.source, places[w.source]) for w in asked):
             if isinstance(place, Place) and at in starts and at in ends:
                 start, end = starts[at], ends[at]
                 frontier = place.frontier
@@ -210,7 +197,9 @@ class Places:
                 elif frontier is not None and frontier < start:
                     frontier = start  # retention was faster than the copy: nothing is left to come
                 out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
-        return out
+        again = "the source topic was created again: what was copied is another one"
+        others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, _NO_ID}]
+        return out | {at: Unavailable(again) for at in others}
 
 
 async def _behind_hole(

@@ -7,8 +7,7 @@ what a group committed there. That is taken from the flow's last checkpoints the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
-from uuid import UUID
+from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
@@ -21,13 +20,13 @@ from drkit.offsets import Unavailable
 from drkit.offsets.mm2_records import Checkpoint, latest
 from drkit.offsets.translation import Exact, Place, Translation
 from drkit.replicate import state_topic
-from drkit.replicate.places import CopiedPartition, Places, Producers
+from drkit.replicate.known import CopiedPartition, Known, known_of
+from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic
 
 _CONNECT_MS: Final = 5000
 EXACT: Final = "exact"
 UNAVAILABLE: Final = "unavailable"
-_TOPIC: Final = state_topic.topic_key("")
 
 
 class Question(NamedTuple):
@@ -56,36 +55,6 @@ class Line(NamedTuple):
     """Where to read on."""
     note: str
     """What is special about the answer, or why there is none."""
-
-
-class Known(NamedTuple):
-    """What the target keeps of a flow."""
-
-    topics: dict[str, tuple[str, UUID, UUID]]
-    """Source topic → its name on the target, and the ids of both."""
-    producers: Producers
-
-    @property
-    def upstream(self) -> dict[str, str]:
-        """Target topic → source topic."""
-        return {target: name for name, (target, _, _) in self.topics.items()}
-
-    def pair(self, topic: str, partition: int) -> CopiedPartition:
-        """A partition of a source topic and its copy."""
-        target, *ids = self.topics[topic]
-        return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
-
-
-def known_of(values: Mapping[str, Any]) -> Known:
-    """From the flow's state as it was loaded."""
-    topics = {
-        key.removeprefix(_TOPIC): (v["target"], UUID(v["source_id"]), UUID(v["target_id"]))
-        for key, v in values.items()
-        if key.startswith(_TOPIC) and "target" in v
-    }
-    ids = values.get(state_topic.PRODUCER_IDS) or {"current": (-1, -1), "all": ()}
-    left_out = frozenset((values.get(state_topic.SKIPS) or {}).get("ids", ()))
-    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out))
 
 
 def translate(settings: Settings, flow: FlowSettings, question: Question) -> list[Line]:

@@ -11,7 +11,8 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import BEHIND_COPY, Exact, Place
-from drkit.replicate.places import CopiedPartition, Places, Producers
+from drkit.replicate.known import CopiedPartition, Producers
+from drkit.replicate.places import Places
 from tests.conftest import ClusterFactory
 from tests.replicate.compare import FOREIGN, Seen, not_foreign, read
 from tests.replicate.conftest import FlowFactory

@@ -1,0 +1,59 @@
+"""What the flow's state on the target says of copied topics, for whoever needs no source for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from drkit.model import TopicPartition
+from drkit.replicate import state_topic
+
+_TOPIC: Final = state_topic.topic_key("")
+
+
+class CopiedPartition(NamedTuple):
+    """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_id: UUID
+    target_id: UUID
+
+
+class Producers(NamedTuple):
+    """Producer ids of live mode, and of those whose records the flow leaves out."""
+
+    current: int
+    own: frozenset[int]
+    left_out: frozenset[int] = frozenset()
+
+
+class Known(NamedTuple):
+    """What the target keeps of a flow."""
+
+    topics: dict[str, tuple[str, UUID, UUID]]
+    """Source topic → its name on the target, and the ids of both."""
+    producers: Producers
+
+    @property
+    def upstream(self) -> dict[str, str]:
+        """Target topic → source topic."""
+        return {target: name for name, (target, _, _) in self.topics.items()}
+
+    def pair(self, topic: str, partition: int) -> CopiedPartition:
+        """A partition of a source topic and its copy."""
+        target, *ids = self.topics[topic]
+        return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
+
+
+def known_of(values: Mapping[str, Any]) -> Known:
+    """From the flow's state as it was loaded."""
+    topics = {
+        key.removeprefix(_TOPIC): (v["target"], UUID(v["source_id"]), UUID(v["target_id"]))
+        for key, v in values.items()
+        if key.startswith(_TOPIC) and "target" in v
+    }
+    ids = values.get(state_topic.PRODUCER_IDS) or {"current": (-1, -1), "all": ()}
+    left_out = frozenset((values.get(state_topic.SKIPS) or {}).get("ids", ()))
+    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out))
