@@ -27,7 +27,6 @@ LIVE: Final = (
     "on_source_recreated",
     "on_source_deleted",
     "on_target_deleted",
-    "checkpoint_interval_seconds",
     "heartbeats_replication",
 )
 """Settings of a flow that it takes while it runs: those that only its driver looks at."""

@@ -42,9 +42,9 @@ class FlowSettings(Strict):
     topics_exclude: Patterns = DEFAULT_TOPICS_EXCLUDE
     """Topics left out although ``topics`` accepts them."""
     groups: Patterns = (".*",)
-    """Which consumer groups. Group offsets are not carried over yet."""
+    """Whose offsets are carried over: regular expressions for the whole name of a consumer group."""
     groups_exclude: Patterns = DEFAULT_GROUPS_EXCLUDE
-    """Groups left out although ``groups`` accepts them. Not acted on yet."""
+    """Groups left out although ``groups`` accepts them."""
     separator: Annotated[str, Field(pattern=r"^[._-]$")] = "."
     """Between alias and topic in prefixed names."""
     naming: str = "identity"
@@ -122,7 +122,16 @@ class FlowSettings(Strict):
     target_admin: AdminProperties = Field(default_factory=dict)
     """Kafka's admin properties for all else on the target."""
     checkpoint_interval_seconds: PositiveFloat = 5.0
-    """How often group offsets are to be translated. Not acted on yet."""
+    """How often group offsets are translated; both clusters are asked for them."""
+    emit_checkpoints: bool = True
+    """Write checkpoints as MirrorMaker 2 does, into ``<source>.checkpoints.internal`` on the target."""
+    sync_group_offsets: bool = True
+    """Consumer groups get their exact position on the target, unless they work there."""
+    sync_group_offsets_interval_seconds: PositiveFloat = 5.0
+    """How often positions are written on the target, at the most with every checkpoint."""
+    on_source_group_deleted: Literal["keep", "mirror"] = "keep"
+    """A group was deleted on the source: keep what was written for it, or delete it too (only where nobody
+    else has committed for it)."""
 
     emit_heartbeats: bool = True
     """Write heartbeats into the source's topic ``heartbeats``: their age on the target is the delay of the

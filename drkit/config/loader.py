@@ -26,9 +26,7 @@ from drkit.errors import ConfigError
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
-_IDLE: Final = re.compile(
-    r"(failover|drills)\b.*|flows\[\d+\]\.(groups|groups_exclude|checkpoint_interval_seconds)$"
-)
+_IDLE: Final = re.compile(r"(failover|drills)\b.*")
 
 
 class Loaded(NamedTuple):

@@ -34,10 +34,9 @@ class Mm2Key(NamedTuple):
 
 
 _W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
-_NO_GROUPS: Final = "group offsets are not carried over"
 _NO_SYNCS: Final = "drkit keeps an exact offset map on the target and writes no offset syncs"
-_NO_CHECKPOINTS: Final = "no checkpoints are written"
 _ALWAYS: Final = "drkit always looks for new topics"
+_ALWAYS_GROUPS: Final = "drkit always looks for new groups"
 _CONFIG_EXCLUDE: Final = (
     r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
     r"message\.timestamp\.difference\.max\.ms, log\.message\.timestamp\.before\.max\.ms, "
@@ -50,9 +49,9 @@ FLOW_KEYS: Final = (
     Mm2Key("topics.exclude", r"mm2.*\.internal, .*\.replica, __.*", _W, "topics_exclude",
            r"until Kafka 4 the default was .*[\-\.]internal, .*\.replica, __.*", kept=True),
     Mm2Key("topics.blacklist", "", _W, "topics_exclude", "the older name of topics.exclude"),
-    Mm2Key("groups", ".*", _L, "groups", _NO_GROUPS),
-    Mm2Key("groups.exclude", "console-consumer-.*, connect-.*, __.*", _L, "groups_exclude", _NO_GROUPS),
-    Mm2Key("groups.blacklist", "", _L, "groups_exclude", f"the older name of groups.exclude; {_NO_GROUPS}"),
+    Mm2Key("groups", ".*", _W, "groups"),
+    Mm2Key("groups.exclude", "console-consumer-.*, connect-.*, __.*", _W, "groups_exclude"),
+    Mm2Key("groups.blacklist", "", _W, "groups_exclude", "the older name of groups.exclude"),
     Mm2Key("replication.policy.class", "DefaultReplicationPolicy", _W, "naming",
            "DefaultReplicationPolicy is naming prefix, IdentityReplicationPolicy is identity; "
            "your own as a Python class, mypackage.module:ClassName"),
@@ -62,13 +61,13 @@ FLOW_KEYS: Final = (
     Mm2Key("replication.factor", "2", _W, "replication_factor",
            "in drkit.toml the default is: as on the source", kept=True),
     Mm2Key("offset-syncs.topic.replication.factor", "3", _N, "", _NO_SYNCS),
-    Mm2Key("checkpoints.topic.replication.factor", "3", _L, "", _NO_CHECKPOINTS),
+    Mm2Key("checkpoints.topic.replication.factor", "3", _N, "", "3, or as many as the target has brokers"),
     Mm2Key("heartbeats.topic.replication.factor", "3", _N, "", "3, or as many as the source has brokers"),
     Mm2Key("refresh.topics.enabled", "true", _N, "", _ALWAYS, ("true",)),
     Mm2Key("refresh.topics.interval.seconds", "600", _W, "refresh_topics_interval_seconds",
            "when absent: 10, so new topics are found sooner"),
-    Mm2Key("refresh.groups.enabled", "true", _L, "", _NO_GROUPS, ("false",)),
-    Mm2Key("refresh.groups.interval.seconds", "600", _L, "", _NO_GROUPS),
+    Mm2Key("refresh.groups.enabled", "true", _N, "", _ALWAYS_GROUPS, ("true",)),
+    Mm2Key("refresh.groups.interval.seconds", "600", _N, "", "see refresh_topics_interval_seconds"),
     Mm2Key("sync.topic.configs.enabled", "true", _W, "sync_topic_configs"),
     Mm2Key("sync.topic.configs.interval.seconds", "600", _W, "sync_topic_configs_interval_seconds",
            "when absent: 60, so changes are followed sooner"),
@@ -80,10 +79,12 @@ FLOW_KEYS: Final = (
     Mm2Key("sync.topic.acls.enabled", "true", _W, "sync_topic_acls"),
     Mm2Key("sync.topic.acls.interval.seconds", "600", _W, "sync_topic_acls_interval_seconds",
            "when absent: 60"),
-    Mm2Key("emit.checkpoints.enabled", "true", _L, "", _NO_CHECKPOINTS, ("false",)),
-    Mm2Key("emit.checkpoints.interval.seconds", "60", _L, "checkpoint_interval_seconds", _NO_CHECKPOINTS),
-    Mm2Key("sync.group.offsets.enabled", "false", _L, "", _NO_GROUPS, ("false",)),
-    Mm2Key("sync.group.offsets.interval.seconds", "60", _L, "", _NO_GROUPS),
+    Mm2Key("emit.checkpoints.enabled", "true", _W, "emit_checkpoints"),
+    Mm2Key("emit.checkpoints.interval.seconds", "60", _W, "checkpoint_interval_seconds", "when absent: 5"),
+    Mm2Key("sync.group.offsets.enabled", "false", _W, "sync_group_offsets",
+           "in drkit.toml the default is true", kept=True),
+    Mm2Key("sync.group.offsets.interval.seconds", "60", _W, "sync_group_offsets_interval_seconds",
+           "when absent: 5"),
     Mm2Key("emit.heartbeats.enabled", "true", _W, "emit_heartbeats",
            "into the source's topic heartbeats, so that they travel with the records"),
     Mm2Key("emit.heartbeats", "", _N, "",

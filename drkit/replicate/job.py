@@ -22,6 +22,7 @@ from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import ACLS, AclSync
+from drkit.replicate.checkpoint_driver import rounds
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
@@ -135,11 +136,9 @@ class Attempt:
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
-        self._takeover = (
-            Takeover(source, target, job.flow, state, self._ids) if job.flow.takeover_from_mm2 else None
-        )
-        once = job.once
-        self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not once)
+        takes_over = job.flow.takeover_from_mm2
+        self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
+        self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not job.once)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._finished = threading.Event()
@@ -167,7 +166,8 @@ class Attempt:
         job = self._job
         query = start_query(job.workshop.spark, self._plan_file, job.clusters, job.flow, self._epoch_ended)
         try:
-            self._watch(query, stop)
+            with rounds(job.flow, job.workshop, (self._source, self._target), self._state, once=job.once):
+                self._watch(query, stop)
         finally:
             self._end(query)
 

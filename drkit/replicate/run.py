@@ -14,7 +14,8 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
-from drkit.replicate.board import Board, FlowWatch
+from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
+from drkit.replicate.checkpoint_driver import wants_checkpoints
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.page.server import Listen, answering
@@ -60,7 +61,8 @@ def replicate(
 
     :raises DrkitError: what prevents the start
     """
-    tasks = sum(f.tasks for f in flows)
+    # Copy tasks hold their slots; checkpoints of a flow need one more.
+    tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
     choose_master(options.master, tasks)
     clusters_now = check(settings, flows)
     refuse_missing(clusters_now, flows)
@@ -81,7 +83,8 @@ def replicate(
         followed = None if options.once else options.config
         reload = Reload(followed, settings, jobs) if followed is not None else None
         if not options.once:
-            board.watches = [FlowWatch(settings, r.job, r.failure) for r in runs]
+            seconds = LOOK_SECONDS if options.listen else QUIET_SECONDS
+            board.watches = [FlowWatch(settings, r.job, r.failure, seconds) for r in runs]
         for run in runs:
             run.thread.start()
         for watch in board.watches:

@@ -159,6 +159,7 @@ def test_every_key_with_the_default_of_mm2(tmp_path: Path):
             "sync_topic_configs_interval_seconds": 600.0,
             "sync_topic_acls_interval_seconds": 600.0,
             "checkpoint_interval_seconds": 60.0,
+            "sync_group_offsets_interval_seconds": 60.0,
         }
     )
     silent = {k.name for k in FLOW_KEYS} - set(noted(found))

@@ -93,7 +93,7 @@ def test_too_few_slots_are_refused_before_spark_starts(config, source: LocalClus
     path.write_text(path.read_text().replace("tasks = 1", "tasks = 3"))
     code, said = refused(path, "--master", "local[2]")
     assert code == 3
-    assert "2 slots, 3 tasks" in said
+    assert "2 slots, 4 tasks" in said
 
 
 def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(

@@ -1,0 +1,169 @@
+"""Whether a group's translated offset may be written on the target: one table, every refusal named. Pure.
+
+What drkit writes carries its mark in the metadata of the commit, with the offset itself in it. A consumer
+that works there overwrites both, whatever it does: an offset without our mark, or one that is not the offset
+in the mark, is the group's own work and is never touched again. A group without members proves nothing:
+consumers that assign partitions themselves, as Spark and Flink do, never join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.offsets.segments import Unavailable
+from drkit.offsets.translation import Translation
+
+_MARK: Final = "drkit/1"
+_IDLE: Final = frozenset({"", "Empty", "Dead"})
+"""States of a group in which nobody is in it."""
+
+
+class Mark(NamedTuple):
+    """What the metadata of an offset says that drkit wrote."""
+
+    source: str
+    """Alias of the cluster from which the group's position comes."""
+    upstream: int
+    """What the group had committed there."""
+    downstream: int
+    """The offset that was written with it."""
+    written_ms: int
+    """When, in milliseconds since 1970."""
+
+    def text(self) -> str:
+        """As it stands in the metadata."""
+        return f"{_MARK} {self.source} {self.upstream} {self.downstream} {self.written_ms}"
+
+    @classmethod
+    def of(cls, text: str) -> Mark | None:
+        """Read metadata; None when somebody else wrote them."""
+        parts = text.split(" ")
+        if len(parts) != 1 + len(cls._fields) or parts[0] != _MARK:
+            return None
+        try:
+            return cls(parts[1], *map(int, parts[2:]))
+        except ValueError:
+            return None
+
+
+class Stored(NamedTuple):
+    """An offset that a cluster keeps for a group."""
+
+    offset: int
+    metadata: str = ""
+
+    @property
+    def mark(self) -> Mark | None:
+        """Our mark, when the offset is still the one written with it."""
+        mark = Mark.of(self.metadata)
+        return mark if mark is not None and mark.downstream == self.offset else None
+
+
+class Verdict(StrEnum):
+    """What becomes of a group's offset in one partition."""
+
+    WRITE = "written"
+    REFRESH = "refreshed"
+    """Written again unchanged, before the target forgets it (``offsets.retention.minutes``)."""
+    UNCHANGED = "unchanged"
+    ECHO = "came from the other side"
+    """The source's offset was itself written by drkit, for the opposite flow."""
+    NO_POSITION = "no exact position"
+    PROMOTED = "topic promoted"
+    LIVE = "group has members on the target"
+    MOVED = "group worked on the target"
+    OUT_OF_RANGE = "outside of the target's log"
+    NOT_TOLD = "target did not tell the group"
+    NOT_STORED = "target did not store it"
+    """Found out after writing: the partition's own error, or another offset when read back."""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether something is to be written."""
+        return self in {Verdict.WRITE, Verdict.REFRESH}
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the target's offset is behind because of this."""
+        return self not in {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO}
+
+
+class Case(NamedTuple):
+    """One group and partition: all that the table looks at."""
+
+    source: str
+    """Alias of the source."""
+    theirs: Stored
+    """What the group has committed on the source."""
+    position: Translation
+    """Where it reads on, on the target."""
+    state: str | None
+    """The group's state on the target; empty when it does not exist, None when the target did not tell."""
+    there: Stored | None
+    """What the target keeps for it now."""
+    worked: bool
+    """The group has committed something by itself in a copied topic there, be it in another partition."""
+    start: int
+    end: int
+    """Where the target's log begins and ends."""
+    promoted: bool
+    """Producers own the target's topic."""
+    now_ms: int
+    refresh_ms: int
+    """After this time an unchanged offset is written again."""
+
+    @property
+    def offset(self) -> int:
+        """The offset to write; −1 when there is none."""
+        return -1 if isinstance(self.position, Unavailable) else self.position.offset
+
+    @property
+    def ours(self) -> Mark | None:
+        """The mark of this flow on what the target keeps."""
+        mark = self.there.mark if self.there is not None else None
+        return mark if mark is not None and mark.source == self.source else None
+
+    @property
+    def unchanged(self) -> bool:
+        """What the target keeps is what would be written."""
+        ours = self.ours
+        return ours is not None and (ours.upstream, ours.downstream) == (self.theirs.offset, self.offset)
+
+
+TABLE: Final[tuple[tuple[Verdict, Callable[[Case], bool]], ...]] = (
+    (Verdict.ECHO, lambda c: c.theirs.mark is not None),
+    (Verdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
+    (Verdict.PROMOTED, lambda c: c.promoted),
+    (Verdict.NOT_TOLD, lambda c: c.state is None),
+    (Verdict.LIVE, lambda c: c.state not in _IDLE),
+    (Verdict.MOVED, lambda c: c.worked or (c.there is not None and c.ours is None)),
+    (Verdict.OUT_OF_RANGE, lambda c: not c.start <= c.offset <= c.end),
+    (Verdict.REFRESH, lambda c: c.unchanged and _age_ms(c) >= c.refresh_ms),
+    (Verdict.UNCHANGED, lambda c: c.unchanged),
+)
+"""The first line that is true decides; if none is, the offset is written."""
+
+
+def judge(case: Case) -> Verdict:
+    """What becomes of one offset."""
+    return next((verdict for verdict, holds in TABLE if holds(case)), Verdict.WRITE)
+
+
+def to_write(case: Case) -> Stored:
+    """The offset with its mark."""
+    mark = Mark(case.source, case.theirs.offset, case.offset, case.now_ms)
+    return Stored(case.offset, mark.text())
+
+
+def may_delete(source: str, state: str | None, there: list[Stored]) -> bool:
+    """Whether a group that is gone from the source may be deleted here: nobody but this flow made it."""
+    if state is None or state not in _IDLE or not there:
+        return False
+    marks = [s.mark for s in there]
+    return all(m is not None and m.source == source for m in marks)
+
+
+def _age_ms(case: Case) -> int:
+    return case.now_ms - case.ours.written_ms if case.ours is not None else 0

@@ -1,0 +1,236 @@
+"""Keeps the checkpoint query of a flow supplied with groups and alive; its troubles never end the copy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+import tempfile
+import threading
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from drkit import observe
+from drkit.clock import wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.groups import Groups, Listed
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.topics import broker_config
+from drkit.replicate.checkpoint_query import start_checkpoint_query
+from drkit.replicate.checkpoint_shard import Shard, ShardReport, shards_of
+from drkit.replicate.checkpoint_source import write_plan
+from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
+from drkit.replicate.known import known_of
+from drkit.replicate.query import cause_of
+from drkit.replicate.session import Workshop
+from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.supervisor import within
+from drkit.replicate.topic_rules import is_promoted
+
+CHECKPOINTS: Final = "checkpoints"
+"""Key of the last round's summary in the flow's state."""
+GROUPS_PER_SHARD: Final = 500
+_CONSUMERS: Final = frozenset({"", "consumer"})
+_FIRST_LOOK_SECONDS: Final = 1.0
+_RETENTION: Final = "offsets.retention.minutes"
+_SHARE: Final = 4
+"""Unchanged offsets are written again after this fraction of the target's retention."""
+_STOP_SECONDS: Final = 2.0
+_GOODBYE_SECONDS: Final = 0.5
+_ROLE: Final = "role/"
+
+
+def wants_checkpoints(flow: FlowSettings) -> bool:
+    """Whether group offsets of a flow are to be looked at."""
+    return flow.emit_checkpoints or flow.sync_group_offsets
+
+
+@contextmanager
+def rounds(
+    flow: FlowSettings,
+    workshop: Workshop,
+    clusters: tuple[Cluster, Cluster],
+    state: StateTopic,
+    *,
+    once: bool,
+) -> Iterator[None]:
+    """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none."""
+    if once or not wants_checkpoints(flow):
+        yield
+        return
+    folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=workshop.folder))
+    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state)
+    driver.start(workshop.spark, folder)
+    try:
+        yield
+    finally:
+        within(_GOODBYE_SECONDS, driver.stop)
+
+
+class CheckpointDriver:
+    """One flow's rounds, from :meth:`start` to :meth:`stop`.
+
+    :param state: the flow's; only what others loaded of it is read
+    """
+
+    def __init__(
+        self, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings, state: StateTopic
+    ) -> None:
+        self._clusters, self._flow, self._state = clusters, flow, state
+        self._stop = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._thread: threading.Thread | None = None
+        self._refresh_ms = 0
+        self._trouble = ""
+
+    def start(self, spark: SparkSession, folder: Path) -> None:
+        """Begin, in a thread of its own.
+
+        :param folder: throw-away; a new one within it for every life of the query
+        """
+        if CHECKPOINTS not in self._state.values:  # others walk over these values: only replaced later
+            self._state.put(CHECKPOINTS, {"at_ms": 0})
+        self._thread = threading.Thread(
+            target=self._run, args=(spark, folder), name=f"checkpoints {self._flow.name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the rounds; one at work is cut, which is safe anywhere."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    def _run(self, spark: SparkSession, folder: Path) -> None:
+        life, plan = 0, folder / "none"
+        while not self._stop.is_set():
+            shards = self._look()
+            query = self._query
+            if query is not None and not query.isActive:
+                self._tell_trouble(cause_of(query, self._flow).evidence)
+                query = None
+            if shards and not self._stop.is_set():
+                if query is None:
+                    life += 1
+                    plan = folder / f"{life}" / "plan.json"
+                    plan.parent.mkdir()
+                write_plan(plan, shards)
+                if query is None:
+                    told = self._told
+                    self._query = start_checkpoint_query(spark, plan, self._clusters, self._flow, told)
+            self._stop.wait(self._flow.refresh_topics_interval_seconds if shards else _FIRST_LOOK_SECONDS)
+        if self._query is not None:
+            self._query.stop()
+
+    def _look(self) -> list[str]:
+        """The shards of now; none while a cluster does not answer, then the last ones stay."""
+        try:
+            return self._shards()
+        except (DrkitError, RawError) as error:
+            self._tell_trouble(str(error))
+            return []
+
+    # -- what to do ---------------------------------------------------------------------------------
+
+    def _shards(self) -> list[str]:
+        """The groups of now, as shards."""
+        flow = self._flow
+        values = dict(self._state.values)
+        known = known_of(values)
+        if not known.topics:
+            return []
+        topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
+        target = Cluster.connect(self._clusters[1])
+        if topic:
+            ensure_checkpoint_topic(target, topic)
+        if not self._refresh_ms:
+            minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
+            self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
+        theirs = _listed(self._clusters[0])
+        accepted = flow.group_filter.accepts
+        groups = sorted(g for g, x in theirs.items() if x.protocol in _CONSUMERS and accepted(g))
+        gone: list[str] = []
+        if flow.on_source_group_deleted == "mirror":
+            gone = sorted(g for g in _listed(self._clusters[1]) if g not in theirs and accepted(g))
+        promoted = frozenset(_promoted(values))
+        shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
+        return [
+            Shard(
+                number, flow.source, names, known, topic,
+                flow.sync_group_offsets_interval_seconds if flow.sync_group_offsets else None,
+                self._refresh_ms, promoted, tuple(gone) if number == 0 else (),
+            ).to_json()
+            for number, names in enumerate(shards)
+        ]  # fmt: skip
+
+    # -- what became of it --------------------------------------------------------------------------
+
+    def _told(self, reports: list[ShardReport]) -> None:
+        """Called by Spark's thread after every round."""
+        verdicts = Counter[str]()
+        for report in reports:
+            verdicts.update(report.verdicts)
+        summary = {
+            "at_ms": wall_ms(),
+            "groups": sum(r.groups for r in reports),
+            "positions": sum(r.positions for r in reports),
+            "emitted": sum(r.emitted for r in reports),
+            "verdicts": dict(verdicts),
+            "refused": [x for r in reports for x in r.refused],
+            "unread": {g: e for r in reports for g, e in r.unread.items()},
+            "seconds": round(max((r.seconds for r in reports), default=0.0), 3),
+            "error": next((r.error for r in reports if r.error), ""),
+        }
+        deleted = [g for r in reports for g in r.deleted]
+        if deleted:
+            observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
+        self._tell_trouble(str(summary["error"]))
+        observe.event("checkpoints", level="debug", flow=self._flow.name,
+                      **{k: v for k, v in summary.items() if k != "refused"})  # fmt: skip
+        try:
+            self._state.put(CHECKPOINTS, summary)
+        except DrkitError as error:
+            self._tell_trouble(str(error))
+
+    def _tell_trouble(self, why: str) -> None:
+        """Say what goes wrong once, and that it is over."""
+        if why == self._trouble or self._stop.is_set():
+            return
+        self._trouble = why
+        if why:
+            observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=why)
+        else:
+            observe.event("checkpoints_work", flow=self._flow.name)
+
+
+def _listed(settings: ClusterSettings) -> dict[str, Listed]:
+    """The groups of a cluster.
+
+    :raises ClusterUnreachable: it does not answer
+    """
+    loop = EventLoop()
+    cluster = RawCluster(loop, settings, "groups")
+
+    async def ask() -> dict[str, Listed]:
+        await cluster.connected()
+        return await Groups(cluster).listed()
+
+    try:
+        found: dict[str, Listed] = loop.run(ask)
+    except RawError as error:
+        raise ClusterUnreachable("cannot list groups", where=settings.alias, evidence=repr(error)) from error
+    finally:
+        cluster.close()
+        loop.close()
+    return found
+
+
+def _promoted(values: Mapping[str, Any]) -> list[str]:
+    """Topics of the target that a failover opened."""
+    topics = known_of(values).topics
+    return [t[0] for name, t in topics.items() if is_promoted(values.get(f"{_ROLE}{name}"))]

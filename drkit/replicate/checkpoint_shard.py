@@ -1,0 +1,103 @@
+"""What a checkpoint task is given and what it tells: plain data that travels as JSON through Spark."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+import json
+from typing import Any
+from uuid import UUID
+import zlib
+
+from drkit.replicate.known import Known, Producers
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Groups for one task, and all it must know of the flow. No secret is in here."""
+
+    number: int
+    source: str
+    """Alias of the source; it stands in the mark of every offset that is written."""
+    groups: tuple[str, ...]
+    known: Known
+    topic: str = ""
+    """Where checkpoints go; empty: none are wanted."""
+    sync_seconds: float | None = None
+    """How often offsets are synced; None: never."""
+    refresh_ms: int = 86_400_000
+    promoted: frozenset[str] = frozenset()
+    """Topics of the target that producers own."""
+    gone: tuple[str, ...] = ()
+    """Groups that are no longer on the source and are to go here too."""
+
+    def to_json(self) -> str:
+        """The shard as JSON."""
+        producers = self.known.producers
+        return json.dumps(
+            {
+                "number": self.number,
+                "source": self.source,
+                "groups": self.groups,
+                "topics": {n: (t, str(a), str(b)) for n, (t, a, b) in self.known.topics.items()},
+                "producers": (producers.current, sorted(producers.own), sorted(producers.left_out)),
+                "topic": self.topic,
+                "sync_seconds": self.sync_seconds,
+                "refresh_ms": self.refresh_ms,
+                "promoted": sorted(self.promoted),
+                "gone": self.gone,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Shard:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        current, own, left_out = raw.pop("producers")
+        topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
+        raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out)))
+        raw["groups"], raw["gone"] = tuple(raw["groups"]), tuple(raw["gone"])
+        raw["promoted"] = frozenset(raw["promoted"])
+        return cls(**raw)
+
+
+@dataclass(slots=True)
+class ShardReport:
+    """What became of a shard in one round."""
+
+    number: int
+    groups: int = 0
+    positions: int = 0
+    """Committed offsets of these groups in copied partitions."""
+    emitted: int = 0
+    """Checkpoints written because they changed."""
+    verdicts: dict[str, int] = field(default_factory=dict)
+    """How many offsets each line of the guard's table decided; empty when nothing was synced."""
+    refused: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Group, source partition, verdict and reason of some that were not written."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """Groups whose offsets the source did not tell, and Kafka's error code."""
+    deleted: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    error: str = ""
+    """Why the round broke off; the next one begins anew."""
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> ShardReport:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["refused"] = [(g, at, verdict, why) for g, at, verdict, why in raw["refused"]]
+        return cls(**raw)
+
+
+def shards_of(groups: list[str], per_shard: int) -> list[tuple[str, ...]]:
+    """Groups spread evenly; a group stays in its shard while their number does."""
+    count = max(1, -(-len(groups) // per_shard))
+    out: list[list[str]] = [[] for _ in range(count)]
+    for group in groups:
+        out[zlib.crc32(group.encode()) % count].append(group)
+    return [tuple(sorted(names)) for names in out if names]

@@ -1,0 +1,223 @@
+"""Checkpoint rounds between real brokers: what is written for a group, and above all what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConsumerPartition
+import pytest
+
+from drkit.config import ClusterSettings
+from drkit.kafka.groups import EMPTY, Committed, Groups
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import Mark
+from drkit.offsets.mm2_records import Checkpoint, latest
+from drkit.replicate.checkpoint_shard import Shard, ShardReport
+from drkit.replicate.checkpoint_task import CheckpointTask
+from drkit.replicate.known import Known, Producers
+from tests.replicate.compare import not_foreign, read
+from tests.replicate.flow import Flow
+from tests.replicate.process import eventually
+from tests.replicate.produce import fill, fill_transactions
+
+T = TypeVar("T")
+DAY_MS = 86_400_000
+
+
+class World:
+    """A copied topic, a group of its own, and a task that does rounds."""
+
+    def __init__(self, flow: Flow, topic: str) -> None:
+        self.flow, self.topic, self.group = flow, topic, f"g-{topic}"
+        self.at = TopicPartition(topic, 0)
+        self.checkpoints = f"{flow.source.alias}.checkpoints.internal"
+        flow.create_both(topic, 2)
+        flow.create(flow.target, self.checkpoints, 1, {"cleanup.policy": "compact"})
+        fill_transactions(flow.source, [topic], 60, most=12)
+        fill(flow.source, topic, 60)
+        flow.copy(topic)
+        self.task = CheckpointTask(flow.source, flow.target, flow.settings)
+        ids = flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id
+        known = Known({topic: (topic, *ids)}, Producers(flow.producer.id, frozenset({flow.producer.id})))
+        self.shard = Shard(0, flow.source.alias, (self.group,), known, self.checkpoints, 0.0, DAY_MS)
+
+    def round(self, **more: object) -> ShardReport:
+        report = self.task.run(replace(self.shard, **more))  # type: ignore[arg-type]
+        assert not report.error, report.error
+        return report
+
+    def ask(self, cluster: ClusterSettings, question: Callable[[Groups], Awaitable[T]]) -> T:
+        found: T = self.flow.ask(cluster, lambda raw: question(Groups(raw)))
+        return found
+
+    def commit(self, cluster: ClusterSettings, offset: int, group: str = "", metadata: str = "") -> None:
+        group = group or self.group
+        stored = self.ask(cluster, lambda g: g.alter({group: {self.at: Committed(offset, metadata)}}))
+        assert stored[group].value == {self.at: 0}
+
+    def there(self, group: str = "") -> Committed | None:
+        """What the target keeps."""
+        group = group or self.group
+        found = self.ask(self.flow.target, lambda g: g.committed([group]))[group].value
+        assert found is not None
+        return found.get(self.at)
+
+    def first(self, cluster: ClusterSettings, offset: int) -> object:
+        """The content of the first record from an offset on."""
+        return next(s.content for s in read(cluster, self.topic)[0] if s.offset >= offset)
+
+
+@pytest.fixture
+def world(flow: Flow, topic_name: str) -> Iterator[World]:
+    made = World(flow, topic_name)
+    yield made
+    made.task.close()
+
+
+@contextmanager
+def consumer(cluster: ClusterSettings, group: str, **more: str) -> Iterator[Consumer]:
+    made = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            **{k.replace("_", "."): v for k, v in more.items()},
+        }
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_group_reads_on_at_its_next_record(world: World) -> None:
+    middle = read(world.flow.source, world.topic)[0][20].offset
+    world.commit(world.flow.source, middle)
+
+    report = world.round()
+
+    assert report.verdicts == {"WRITE": 1}
+    there = world.there()
+    assert there is not None
+    assert world.first(world.flow.target, there.offset) == world.first(world.flow.source, middle)
+    mark = Mark.of(there.metadata)
+    assert mark is not None
+    assert mark[:3] == (world.flow.source.alias, middle, there.offset)
+    stored = latest(
+        ((s.key, s.value) for s in read(world.flow.target, world.checkpoints)[0]), Checkpoint.decode
+    )
+    assert list(stored.values()) == [Checkpoint(world.group, world.topic, 0, middle, there.offset)]
+    # At rest nothing is written; before the target forgets the offset it is written again.
+    assert (world.round().verdicts, world.round().emitted) == ({"UNCHANGED": 1}, 0)
+    assert world.there() == there
+    assert world.round(refresh_ms=0).verdicts == {"REFRESH": 1}
+    # A group that goes back is followed; so is one that reads all.
+    world.commit(world.flow.source, 3)
+    assert world.round().verdicts == {"WRITE": 1}
+    assert world.first(world.flow.target, world.there().offset) == world.first(world.flow.source, 3)  # type: ignore[union-attr]
+    world.commit(world.flow.source, world.flow.offsets(world.flow.source, world.topic)[0])
+    assert world.round().verdicts == {"WRITE": 1}
+    assert all(s.offset < world.there().offset for s in not_foreign(read(world.flow.target, world.topic)[0]))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_live_group_is_never_moved_and_a_joining_one_starts_there(world: World, protocol: str) -> None:
+    world.commit(world.flow.source, 5)
+    world.round()
+    with consumer(world.flow.target, world.group, group_protocol=protocol) as member:
+        member.subscribe([world.topic])
+        got = eventually(lambda: next(iter(member.consume(1, 0.2)), None), what="the first record")
+        if got.partition() == 0:
+            there = world.there()
+            assert there is not None
+            assert (got.offset() or 0) >= there.offset
+        world.commit(world.flow.source, 9)
+        assert world.round().verdicts == {"LIVE": 1}
+    before = world.there()
+    # It left without a commit: what stands there is still ours.
+    eventually(lambda: world.ask(world.flow.target, Groups.listed)[world.group].state == EMPTY)
+    assert world.round().verdicts == {"WRITE": 1}
+    assert world.there() != before
+
+
+def test_a_group_that_worked_on_the_target_is_left_alone_for_ever(world: World) -> None:
+    world.commit(world.flow.source, 5)
+    world.round()
+    with consumer(world.flow.target, world.group) as member:  # as Spark and Flink do: it never joins
+        there = world.there()
+        assert there is not None
+        member.assign([ConsumerPartition(world.topic, 1, 0)])
+        member.commit(offsets=[ConsumerPartition(world.topic, 1, 2)], asynchronous=False)
+    for offset in (9, 3):
+        world.commit(world.flow.source, offset)
+        report = world.round()
+        assert report.verdicts == {"MOVED": 1}
+        assert report.refused == [(world.group, f"{world.topic}-0", "MOVED", "")]
+        assert world.there() == there
+        assert report.emitted == 1  # checkpoints go on: they move nobody
+
+
+def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
+    world.commit(world.flow.source, 5)
+    assert world.round(promoted=frozenset({world.topic})).verdicts == {"PROMOTED": 1}
+    assert world.there() is None
+    end = world.flow.offsets(world.flow.source, world.topic)[0]
+    world.commit(world.flow.source, end + 50)
+    report = world.round()
+    assert report.verdicts == {"NO_POSITION": 1}
+    assert "behind the source's end" in report.refused[0][3]
+    echo = Mark("elsewhere", 1, 7, 1).text()
+    world.commit(world.flow.source, 7, metadata=echo)
+    assert world.round().verdicts == {"ECHO": 1}
+    assert world.there() is None
+    # No such group, no offsets: nothing to do and nothing made up.
+    assert world.round(groups=("no-such-group",)).positions == 0
+
+
+def test_what_is_not_copied_yet_waits_at_the_newest_place_that_is(world: World) -> None:
+    before = world.flow.offsets(world.flow.source, world.topic)[0]
+    world.commit(world.flow.source, before)
+    world.round()
+    fill(world.flow.source, world.topic, 200, first=500)
+    world.commit(world.flow.source, before + 20)
+    there = world.there()
+    assert world.round().verdicts == {"UNCHANGED": 1}
+    assert world.there() == there
+    world.flow.copy(world.topic)
+    assert world.round().verdicts == {"WRITE": 1}
+    now = world.there()
+    assert now is not None
+    assert world.first(world.flow.target, now.offset) == world.first(world.flow.source, before + 20)
+
+
+def test_deleted_groups_are_followed_only_where_nobody_else_committed(world: World) -> None:
+    mine, other = world.group, f"{world.group}-other"
+    for group in (mine, other):
+        world.commit(world.flow.source, 5, group)
+    both = (mine, other)
+    assert world.round(groups=both).verdicts == {"WRITE": 2}
+    world.commit(world.flow.target, 6, other)
+    gone = world.round(groups=(), gone=both)
+    assert gone.deleted == [mine]
+    assert world.there(mine) is None
+    assert world.there(other) == Committed(6)
+
+
+def test_a_lost_checkpoint_topic_is_told_and_holds_up_nothing(world: World) -> None:
+    world.commit(world.flow.source, 5)
+    world.round()
+    there = world.there()
+    world.flow.delete(world.flow.target, world.checkpoints)
+    world.commit(world.flow.source, 9)
+    report = world.task.run(world.shard)
+    assert "checkpoints cannot be written" in report.error
+    # The group's position does not wait for it.
+    assert report.verdicts == {"WRITE": 1}
+    assert world.there() != there
+    world.flow.create(world.flow.target, world.checkpoints, 1, {"cleanup.policy": "compact"})
+    assert world.round().emitted == 1
