@@ -40,6 +40,13 @@ HEARTBEATS: Final = Counter(
 EVENTS: Final = Counter("drkit_events", "Events by kind.", ("kind",), registry=REGISTRY)
 ERRORS: Final = Counter("drkit_errors", "Errors by class.", ("kind",), registry=REGISTRY)
 
+COUNTED: Final = {
+    **dict.fromkeys((RECORDS, BYTES, BATCHES, FRONTIER), _TOPIC),
+    **dict.fromkeys((EPOCHS, HEARTBEATS), _FLOW),
+    **dict.fromkeys((EVENTS, ERRORS), ("kind",)),
+}
+"""Every metric that is counted here, and its labels."""
+
 
 def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
     """Configure logging for this process; calling it again replaces what was set."""

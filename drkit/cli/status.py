@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import threading
 
 import click
@@ -11,11 +9,9 @@ import click
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.cli.status_screen import show_again
 from drkit.cli.status_view import view
-from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
-
-_CLEAR = "\x1b[H\x1b[2J"
 
 
 @click.command()
@@ -43,7 +39,7 @@ def status(names: tuple[str, ...], interval: float, *, watch: bool, partitions: 
     pause, found = threading.Event(), [c.look() for c in collectors]
     try:
         while watch:
-            _again(found, partitions=partitions)
+            show_again(found, partitions=partitions)
             pause.wait(interval)
             found = [c.look() for c in collectors]
     except KeyboardInterrupt:
@@ -51,16 +47,8 @@ def status(names: tuple[str, ...], interval: float, *, watch: bool, partitions: 
     finally:
         for collector in collectors:
             collector.close()
-    emit({"flows": [f.as_dict() if session().as_json else view(f, partitions=partitions) for f in found]})
-    return int(any(f.faults for f in found))
-
-
-def _again(found: list[FlowStatus], *, partitions: bool) -> None:
-    """One more picture: a line of JSON, or the screen anew."""
     if session().as_json:
-        sys.stdout.write(json.dumps({"flows": [f.as_dict() for f in found]}) + "\n")
-        sys.stdout.flush()
-        return
-    if sys.stdout.isatty():
-        click.echo(_CLEAR, nl=False)
-    emit({f.flow: view(f, partitions=partitions) for f in found})
+        emit({"flows": [f.as_dict() for f in found]})
+    else:
+        emit({f.flow: view(f, partitions=partitions) for f in found})
+    return int(any(f.faults for f in found))

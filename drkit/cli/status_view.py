@@ -14,7 +14,6 @@ def view(status: FlowStatus, *, partitions: bool = False) -> dict[str, Any]:
     """Names and texts in the order in which they are shown."""
     rows = [_partition(p) for p in status.partitions] if partitions else [_topic(t) for t in status.topics]
     shown: dict[str, Any] = {
-        "flow": status.flow,
         "role": status.role,
         "health": status.health,
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],

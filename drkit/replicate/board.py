@@ -19,6 +19,8 @@ from drkit.replicate.status import Fault, FlowStatus
 from drkit.replicate.status_look import StatusCollector
 
 LOOK_SECONDS: Final = 5.0
+QUIET_SECONDS: Final = 10.0
+"""Between two looks where nobody asks for metrics: only for the note of the source's ends."""
 _SHARE: Final = 10
 """A look may take a tenth of the time."""
 _REMEMBER_SECONDS: Final = 10.0

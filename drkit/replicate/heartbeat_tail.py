@@ -37,6 +37,8 @@ class HeartbeatTail:
         self._delay_ms: int | None = None
         self._caught_up = False
         self._ended = threading.Event()
+        self._asked = threading.Event()
+        """The topic was read to its end once, or is not there."""
         self._thread: threading.Thread | None = None
 
     def newest(self) -> Beat | None:
@@ -53,6 +55,8 @@ class HeartbeatTail:
             deadline = monotonic() + _SECONDS
             while monotonic() < deadline and self._poll(0.2):
                 pass
+        else:
+            self._asked.wait(_SECONDS)
         return self.newest()
 
     def follow(self) -> None:
@@ -71,6 +75,7 @@ class HeartbeatTail:
     def _follow(self) -> None:
         while not self._ended.is_set():
             if self._consumer is None and not self._open():
+                self._asked.set()
                 self._ended.wait(1.0)
             else:
                 self._poll(0.2)
@@ -90,6 +95,7 @@ class HeartbeatTail:
             self._take(message)
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
             self._caught_up = True
+            self._asked.set()
             return False
         return True
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from drkit import observe
 from drkit.model import TopicPartition
 from drkit.observe import MOST_PARTITIONS, OTHERS
 from drkit.replicate.progress import Moved, Totals
@@ -216,3 +217,15 @@ def _spreads(moved: Moved | None) -> Iterator[tuple[str, Spread]]:
     if moved is not None and moved.latency_ms.count:
         yield "record_age_ms", moved.age_ms
         yield "replication_latency_ms", moved.latency_ms
+
+
+def documentation() -> str:
+    """The table of all metrics in Markdown, as in docs/metrics.md."""
+    told = []
+    for metric, labels in observe.COUNTED.items():
+        (family,) = metric.collect()
+        name = family.name + ("_total" if family.type == "counter" else "")
+        told.append(Described(name, family.type, labels, family.documentation))
+    lines = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    lines += [f"| `{r.name}` | {r.kind} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)]
+    return "\n".join(lines) + "\n"

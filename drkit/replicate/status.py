@@ -176,6 +176,7 @@ class Findings:
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
     groups: tuple[GroupStatus, ...] | None = None
+    """Set by whoever reads checkpoints; None: there are none."""
     events: tuple[dict[str, Any], ...] = ()
 
 

@@ -187,7 +187,8 @@ def test_every_metric_is_served(world: World):
     """P20: a running flow serves records, bytes, rates, age and latency."""
     _, text = eventually(lambda: a if "drkit_rpo_seconds{" in (a := world.get("/metrics"))[1] else None)
     assert [name for name in TABLE if f"# HELP {name} " not in text] == []
-    assert 'drkit_flow_healthy{source="a",target="b"} 1.0' in text
+    healthy = 'drkit_flow_healthy{source="a",target="b"} 1.0'
+    eventually(lambda: healthy in world.get("/metrics")[1], 30, "a healthy look")
 
     def count() -> float:
         labels = f'{{partition="0",source="a",target="b",topic="{TRANSACTIONAL}"}}'
@@ -234,7 +235,7 @@ def test_frozen_it_is_stale_and_what_waits_is_counted(world: World):
     found = world.look()
     assert (found.loss.records, found.loss.exact) == (WAITING, True)
     assert found.loss.bytes > WAITING * 40
-    assert 0 < found.loss.seconds < 10
+    assert 0 < (found.loss.seconds or 0.0) < 10
     stale = eventually(lambda: s if "heartbeat_stale" in codes(s := world.look()) else None, 40, "staleness")
     assert stale.health == "fault"
     eventually(lambda: "not_running" in codes(world.look()), 40, "the lease's end")
@@ -249,7 +250,7 @@ def test_with_everything_dead_it_says_what_is_known_and_how_old(world: World, ca
     assert found.topics
     # The last note of the source's ends is from before the freeze: nothing of that is missing.
     assert (found.loss.records, found.loss.exact) == (0, False)
-    assert found.loss.source_seen_seconds > 5
+    assert (found.loss.source_seen_seconds or 0.0) > 5
     assert cli.run(["status", "--config", str(world.config)]) == 1
     assert "last seen" in capsys.readouterr().out
 

@@ -1,0 +1,61 @@
+"""Alert rules and dashboard use only metrics that there are; the page of metrics tells of all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import re
+
+import pytest
+
+from drkit import observe
+from drkit.replicate.metrics import TABLE, documentation
+
+ROOT = Path(__file__).parents[2]
+RULES, DASHBOARD = ROOT / "docker/prometheus/drkit.rules.yaml", ROOT / "docker/grafana/drkit.json"
+METRIC = re.compile(r"\b(?:drkit|kafka_connect)_[a-z_0-9]+")
+
+
+def known() -> set[str]:
+    counted = {f.name for metric in observe.COUNTED for f in metric.describe()}
+    return counted | {f"{name}_total" for name in counted} | set(TABLE)
+
+
+def expressions(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        panels = json.loads(text)["panels"]
+        return [target["expr"] for panel in panels for target in panel["targets"]]
+    return re.findall(r"^\s+expr: (.+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda p: p.name)
+def test_every_metric_of_a_file_exists(path: Path):
+    found = expressions(path)
+    assert len(found) >= 11
+    used = {name for expression in found for name in METRIC.findall(expression)}
+    assert used
+    assert used - known() == set()
+
+
+def test_every_alert_says_what_and_how_bad():
+    text = RULES.read_text(encoding="utf-8")
+    alerts = text.split("- alert: ")[1:]
+    assert len(alerts) == text.count("summary: ") == text.count("description: ") == text.count("severity: ")
+    assert len({a.split()[0] for a in alerts}) == len(alerts)
+
+
+def test_labels_in_expressions_exist():
+    labels = {label for row in TABLE.values() for label in row.labels}
+    labels |= {label for names in observe.COUNTED.values() for label in names}
+    for path in (RULES, DASHBOARD):
+        for expression in expressions(path):
+            for chosen in re.findall(r"\{([^}]*)\}", expression):
+                assert set(re.findall(r"(\w+)\s*=~?", chosen)) <= labels
+            for grouped in re.findall(r"by \(([^)]*)\)", expression):
+                assert set(grouped.replace(" ", "").split(",")) <= labels
+
+
+def test_the_page_of_metrics_is_up_to_date():
+    page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    assert documentation() in page, "copy what drkit.replicate.metrics.documentation() gives"
