@@ -236,8 +236,20 @@ def _sha256(file: Path) -> str:
         return "missing"
 
 
+def copy_jars(folder: Path, jars: Sequence[Path]) -> None:
+    """Put the jars into ``folder`` and take all others out: two versions of one do not go together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for other in {*folder.glob("*.jar")} - {folder / jar.name for jar in jars}:
+        other.unlink()
+    for jar in jars:
+        shutil.copyfile(jar, folder / jar.name)
+
+
 if __name__ == "__main__":
     import sys
 
-    # `make setup` calls this, so that the first test does not wait for a download.
-    classpath(progress=lambda line: print(line, file=sys.stderr))  # noqa: T201  there is no command line here
+    # `make setup` calls this, so that the first test does not wait for a download. With a folder it also
+    # fills the context of docker/kafka/Dockerfile.
+    found = classpath(progress=lambda line: print(line, file=sys.stderr))  # noqa: T201  no command line here
+    if sys.argv[1:]:
+        copy_jars(Path(sys.argv[1]), [Path(jar) for jar in found.split(os.pathsep)])

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 import json
 from pathlib import Path
+import re
 import subprocess
 import sys
-import time
-from typing import NamedTuple
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Producer
 import pytest
-from testcontainers.community.kafka import KafkaContainer
+from testcontainers.core.container import DockerContainer
 
 from drkit.config import ClusterSettings
 from drkit.kafka import topics
 from drkit.kafka.admin import Cluster
+from tests.containers.conftest import CLUSTERS, REPOSITORY, Pair, said
+from tests.replicate.compare import read
 
-# By name, because the folder docker/ of this repository looks like a package to type checkers.
-docker = pytest.importorskip("docker")
-IMAGE = "confluentinc/cp-kafka:8.0.0"
 RECORDS = 2_000
 PARTITIONS = 3
-
-
-class Pair(NamedTuple):
-    primary: str
-    standby: str
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    try:
-        docker.from_env().ping()
-    except docker.errors.DockerException as error:
-        pytest.skip(f"no Docker engine answers: {error}")
-    with ExitStack() as stack:
-        ids = ("cHJpbWFyeS1wcmltYXJ5LQ", "c3RhbmRieS1zdGFuZGJ5LQ")
-        servers = [
-            stack.enter_context(KafkaContainer(IMAGE).with_kraft().with_cluster_id(i)).get_bootstrap_server()
-            for i in ids
-        ]
-        yield Pair(*servers)
+CONFIG = "/etc/drkit/drkit.toml"
 
 
 def drkit(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -64,24 +41,16 @@ def produce(servers: str, topic: str) -> None:
     assert producer.flush(60) == 0
 
 
-def read(servers: str, topic: str) -> list[list[tuple[object, ...]]]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "check", "enable.auto.commit": False})
-    found: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
-    try:
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
-        deadline = time.monotonic() + 60
-        while sum(map(len, found)) < RECORDS:
-            assert time.monotonic() < deadline, f"{sum(map(len, found))} records of {RECORDS}"
-            message = consumer.poll(1.0)
-            if message is not None and message.error() is None:
-                found[message.partition() or 0].append(content(message))
-    finally:
-        consumer.close()
-    return found
-
-
-def content(message: Message) -> tuple[object, ...]:
-    return message.key(), message.value(), message.timestamp(), message.headers()
+def check_equal(pair: Pair, topic: str) -> None:
+    source, target = (
+        [[seen.content for seen in records] for _, records in sorted(read(settings, topic).items())]
+        for settings in (
+            ClusterSettings(alias="primary", bootstrap_servers=pair.primary),
+            ClusterSettings(alias="standby", bootstrap_servers=pair.standby),
+        )
+    )
+    assert sum(map(len, source)) == RECORDS
+    assert target == source
 
 
 @pytest.mark.timeout(900)
@@ -90,13 +59,29 @@ def test_once_copies_everything_and_verify_agrees(pair: Pair, tmp_path: Path):
     config.write_text(
         f'[clusters.primary]\nbootstrap_servers = "{pair.primary}"\n'
         f'[clusters.standby]\nbootstrap_servers = "{pair.standby}"\n'
-        '[[flows]]\nsource = "primary"\ntarget = "standby"\nreplication_factor = 1\n'
+        '[[flows]]\nsource = "primary"\ntarget = "standby"\ntopics = ["orders"]\n'
     )
+    looked = drkit("config", "check", "--connect", "--json", "--config", str(config))
+    ids = [cluster["cluster_id"] for cluster in json.loads(looked.stdout)["clusters"]]
+    assert ids[0] == CLUSTERS["primary"]
+    assert re.fullmatch(r"[\w-]{22}", ids[1])
     produce(pair.primary, "orders")
     for _ in range(2):  # the second run has nothing to do, and must do nothing
         done = drkit("replicate", "--once", "--config", str(config))
         assert done.returncode == 0, done.stderr
-    assert read(pair.standby, "orders") == read(pair.primary, "orders")
+    check_equal(pair, "orders")
     verified = drkit("verify", "--json", "--config", str(config))
     assert verified.returncode == 0, verified.stderr
     assert json.loads(verified.stdout)
+
+
+@pytest.mark.timeout(900)
+def test_the_image_of_drkit_copies_in_the_network_of_the_brokers(pair: Pair, drkit_image: str):
+    produce(pair.primary, "payments")
+    container = DockerContainer(drkit_image, network=pair.network)
+    container.with_command(["replicate", "--once", "--config", CONFIG])
+    # The very file of docker/compose.yaml.
+    with container.with_copy_into_container(REPOSITORY / "docker/drkit.toml", CONFIG):
+        ended = container.get_wrapped_container().wait(timeout=240)
+        assert ended["StatusCode"] == 0, said(container)
+    check_equal(pair, "payments")

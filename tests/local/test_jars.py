@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from drkit.errors import ConfigError, Failed
-from drkit.local.jars import JarCache, Module, default_cache
+from drkit.local.jars import JarCache, Module, copy_jars, default_cache
 from drkit.local.java import find_java
 
 _MODULE = Module("org.example", "sample", "1.0")
@@ -162,3 +162,14 @@ def test_an_old_java_is_told(tmp_path, version, told):
     with pytest.raises(ConfigError, match="too old") as caught:
         find_java({"JAVA_HOME": str(tmp_path)})
     assert told in caught.value.evidence
+
+
+def test_a_folder_holds_these_jars_and_no_other_version(tmp_path, cache):
+    folder = tmp_path / "context" / "jars"
+    folder.mkdir(parents=True)
+    (folder / "sample-0.9.jar").write_text("the version of last year")
+    (folder / "kept.txt").write_text("not a jar")
+    for _ in range(2):
+        copy_jars(folder, cache.jars([_MODULE]))
+        assert sorted(file.name for file in folder.iterdir()) == ["kept.txt", "sample-1.0.jar"]
+    assert (folder / "sample-1.0.jar").read_bytes() == cache.jars([_MODULE])[0].read_bytes()
