@@ -40,11 +40,11 @@ HEARTBEATS: Final = Counter(
 EVENTS: Final = Counter("drkit_events", "Events by kind.", ("kind",), registry=REGISTRY)
 ERRORS: Final = Counter("drkit_errors", "Errors by class.", ("kind",), registry=REGISTRY)
 
-COUNTED: Final = {
-    **dict.fromkeys((RECORDS, BYTES, BATCHES, FRONTIER), _TOPIC),
-    **dict.fromkeys((EPOCHS, HEARTBEATS), _FLOW),
-    **dict.fromkeys((EVENTS, ERRORS), ("kind",)),
-}
+COUNTED: Final[dict[Counter | Gauge, tuple[str, ...]]] = {
+    RECORDS: _TOPIC, BYTES: _TOPIC, BATCHES: _TOPIC, FRONTIER: _TOPIC,
+    EPOCHS: _FLOW, HEARTBEATS: _FLOW,
+    EVENTS: ("kind",), ERRORS: ("kind",),
+}  # fmt: skip
 """Every metric that is counted here, and its labels."""
 
 

@@ -28,7 +28,9 @@ _HARD = 130
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
 @click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a live page.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a live page."
+)
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Where that port is opened.")
 def replicate(
     names: tuple[str, ...],
