@@ -99,6 +99,7 @@ def test_five_on_the_source_and_the_rest_on_the_target(
     topic_name: str,
     request: pytest.FixtureRequest,
 ) -> None:
+    """P14, P29: five records on the source, the rest on the target, by both protocols."""
     tag = topic_name[-8:]
     primary = ClusterSettings(alias=f"a{tag}", bootstrap_servers=source.bootstrap())
     assert not create_topics(Cluster.connect(primary), [TopicPlan(topic_name, 1, 1)])

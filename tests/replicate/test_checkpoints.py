@@ -96,6 +96,7 @@ def consumer(cluster: ClusterSettings, group: str, **more: str) -> Iterator[Cons
 
 
 def test_a_group_reads_on_at_its_next_record(world: World) -> None:
+    """P14, P16: offset and checkpoint lead to the same next record."""
     middle = read(world.flow.source, world.topic)[0][20].offset
     world.commit(world.flow.source, middle)
 
@@ -127,6 +128,7 @@ def test_a_group_reads_on_at_its_next_record(world: World) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_live_group_is_never_moved_and_a_joining_one_starts_there(world: World, protocol: str) -> None:
+    """P14: a group that works on the target is not moved."""
     world.commit(world.flow.source, 5)
     world.round()
     with consumer(world.flow.target, world.group, group_protocol=protocol) as member:
