@@ -60,7 +60,8 @@ def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
     assert measured["lost"] == measured["twice"] == 0
     assert measured["identical"]
     assert measured["verify"]["verdict"] == "equal"
-    assert measured["verify"]["equal"] == measured["records"] == measured["orders"] + measured["payments"]
+    assert measured["records"] == measured["orders"] + measured["payments"]
+    assert measured["verify"]["equal"] >= measured["records"]  # heartbeats are compared too
     assert measured["orders"] > 100_000
     assert measured["payments_rolled_back"] > 0
     assert measured["killed_at_lag_records"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 import json
 import os
 from pathlib import Path
@@ -140,7 +141,7 @@ def running(world: World, before: FlowStatus) -> FlowStatus:
     """The first status without a fault."""
     assert before.faults
     world.replicate()
-    return eventually(world.healthy, 90, "health")
+    return eventually(world.healthy, 180, "health")
 
 
 def codes(status: FlowStatus) -> set[str]:
@@ -226,6 +227,24 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
     told = json.loads(capsys.readouterr().out)["flows"][0]
     assert told["health"] == "ok"
     assert told["loss"]["records"] == 0
+
+
+@pytest.mark.usefixtures("running")
+def test_watching_sees_heartbeats_arrive(world: World):
+    main = "from drkit.cli.main import main; main()"
+    command = [sys.executable, "-c", main, "status", "--watch", "--json", "--interval", "0.5"]
+    with subprocess.Popen(
+        [*command, "--config", str(world.config)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            delays = [json.loads(line)["flows"][0]["heartbeat"] for line in islice(process.stdout, 6)]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    # Seen arriving, a heartbeat tells its own delay, which is shorter than its age may be.
+    assert any(d["delay_seconds"] is not None and d["delay_seconds"] < 1 for d in delays)
 
 
 @pytest.mark.usefixtures("running")
