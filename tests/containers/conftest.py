@@ -104,7 +104,7 @@ def drkit_image(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     # OpenSSL's variable says which authorities this machine trusts: so must pip inside the build.
     if bundle := os.environ.get("SSL_CERT_FILE"):
         shutil.copyfile(bundle, Path(authorities, "machine.crt"))
-    return build(engine, context, "drkit", dockerfile_path="docker/Dockerfile")
+    return build(engine, context, "drkit", dockerfile="docker/Dockerfile")
 
 
 def build(engine: Any, context: Path, tag: str, **options: str) -> str:
