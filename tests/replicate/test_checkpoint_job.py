@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import json
 import os
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer
 import pytest
 
+from drkit.cli.main import run
 from drkit.config import ClusterSettings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
@@ -60,12 +61,20 @@ def replicating(config: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes
                 process.kill()
 
 
-def drkit(config: Path, *arguments: str) -> tuple[int, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments, "--config", str(config), "--json"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.returncode, json.loads(done.stdout or done.stderr)
+Ask = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture
+def drkit(config: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """A command in this process: its exit code and its answer."""
+
+    def ask(*arguments: str) -> tuple[int, Any]:
+        capsys.readouterr()
+        code = run([*arguments, "--config", str(config), "--json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or said.err)
+
+    return ask
 
 
 def consume(bootstrap: str, group: str, topic: str, count: int, *, protocol: str) -> list[bytes | None]:
@@ -93,7 +102,7 @@ def consume(bootstrap: str, group: str, topic: str, count: int, *, protocol: str
 
 
 def test_five_on_the_source_and_the_rest_on_the_target(
-    config: Path,
+    drkit: Ask,
     source: LocalCluster,
     target: LocalCluster,
     topic_name: str,
@@ -124,30 +133,30 @@ def test_five_on_the_source_and_the_rest_on_the_target(
             return bool(verdicts.get("UNCHANGED") == len(groups))
 
     eventually(synced, 120, "both groups on the target")
-    code, lines = drkit(config, "translate", "--group", groups["classic"])
+    code, lines = drkit("translate", "--group", groups["classic"])
     assert code == 0
     assert [(x["offset"], x["answer"], x["to_offset"]) for x in lines] == [(5, "exact", 5)]
     for protocol, group in groups.items():
         rest = consume(target.bootstrap(), group, topic_name, RECORDS - 5, protocol=protocol)
         assert rest == [b"%d" % i for i in range(5, RECORDS)]
-    code, lines = drkit(config, "translate", "--group", groups["classic"], "--reverse")
+    code, lines = drkit("translate", "--group", groups["classic"], "--reverse")
     assert [(x["offset"], x["answer"], x["to_offset"]) for x in lines] == [(12, "exact", 12)]
-    refusals(config, topic_name)
+    refusals(drkit, topic_name)
 
 
-def refusals(config: Path, topic: str) -> None:
+def refusals(drkit: Ask, topic: str) -> None:
     """Bad questions are answered clearly."""
-    code, error = drkit(config, "translate", "--group", "g-nobody")
+    code, error = drkit("translate", "--group", "g-nobody")
     assert code == 2
     assert "no committed offsets" in error["error"]
-    code, error = drkit(config, "translate", "--topic", topic)
+    code, error = drkit("translate", "--topic", topic)
     assert code == 2
     assert "name either" in error["error"]
     one = ("translate", "--partition", "0", "--offset")
-    code, lines = drkit(config, *one, "3", "--topic", "elsewhere")
+    code, lines = drkit(*one, "3", "--topic", "elsewhere")
     assert code == 3
     assert "does not copy the topic elsewhere" in lines[0]["note"]
-    code, lines = drkit(config, *one, "99", "--topic", topic)
+    code, lines = drkit(*one, "99", "--topic", topic)
     assert code == 3
     assert "behind the source's end 12" in lines[0]["note"]
 
