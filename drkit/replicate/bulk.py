@@ -19,7 +19,7 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.replicate.bulk_progress import Sent, intents_of
+from drkit.replicate.bulk_progress import Sent, gaps_of, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.mapstore import encode_batch
@@ -57,6 +57,8 @@ class BulkAppender:
         self._requests: list[Any] = []
         self._broken = False
         self._recorded: set[int] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """Where the next chunk of a partition stands, unless somebody else writes."""
         self.busy = False
 
     async def run(self) -> None:
@@ -119,6 +121,7 @@ class BulkAppender:
                 and (p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE)))
             ):
                 p.state = State.BULK
+                self._ends.pop(p.target, None)
 
     def _leave(self) -> None:
         """Partitions whose next chunk is young go back to live mode through a look at the target."""
@@ -256,6 +259,8 @@ class BulkAppender:
         for sent, base in placed:
             sent.partition.committed(sent.chunk, base)
             sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
+        for gap in gaps_of(placed, self._ends):
+            self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)
 
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""
@@ -278,6 +283,7 @@ class BulkAppender:
     def _abandon(self, error: BaseException) -> None:
         """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
         self._broken = True
+        self._ends.clear()
         for p in {s.partition for s in self._sent} | {p for p in self._partitions if p.state is State.BULK}:
             p.reason = str(error) or p.reason
             self._task.trouble(p, pause=0.1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from drkit.kafka.transactions import ProducerIdentity
+from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import Mode
 from drkit.replicate.partition import PartitionCopy
@@ -40,6 +41,32 @@ def intents_of(
             out.append((key, _intent(stretch, end, nonce, identity)))
             end = stretch[-1][1] + stretch[-1][0].chunk.count
     return out
+
+
+class Gap(NamedTuple):
+    """Target offsets between two of our chunks that somebody else took."""
+
+    partition: PartitionCopy
+    offset: int
+    offsets: int
+
+
+def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[Gap]:
+    """Where others wrote between the chunks of a committed transaction, or since the one before it.
+
+    Our own marker, one offset, comes behind the last chunk of a transaction and nowhere else.
+
+    :param ends: where the next chunk of a partition must stand; taken further to behind this transaction
+    """
+    found: list[Gap] = []
+    for sent, base in placed:
+        wanted = ends.get(sent.partition.target, base)
+        if base > wanted:
+            found.append(Gap(sent.partition, wanted, base - wanted))
+        ends[sent.partition.target] = base + sent.chunk.count
+    for target in {sent.partition.target for sent, _ in placed}:
+        ends[target] += 1
+    return found
 
 
 def _stretches(items: list[Placed]) -> list[list[Placed]]:
