@@ -22,6 +22,10 @@ class _Clusters(NamedTuple):
     target: LocalCluster
 
 
+SHARED = pytest.StashKey[_Clusters]()
+"""The plain brokers of the whole run, once a test has asked for them."""
+
+
 def _stop(clusters: list[LocalCluster], session: pytest.Session) -> None:
     """Stop them all; after a failure their logs stay, and the summary says where."""
     failed = session.testsfailed > 0
@@ -40,6 +44,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _clusters(request: pytest.FixtureRequest) -> Iterator[_Clusters]:
     both = _Clusters(LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target")))
     start_together(*both)
+    request.session.stash[SHARED] = both
     yield both
     _stop([*both], request.session)
 

@@ -7,10 +7,24 @@ from typing import Any
 
 import pytest
 
+from drkit.config import ClusterSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from tests.conftest import SHARED
 from tests.replicate.flow import Flow
 
 FlowFactory = Callable[..., Flow]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_flows_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every flow looks at all flows of its source: those of earlier files would only take its time."""
+    yield
+    for shared in request.session.stash.get(SHARED, None) or ():
+        settings = ClusterSettings(alias="shared", bootstrap_servers=shared.bootstrap())
+        cluster = Cluster.connect(settings)
+        delete_topics(cluster, [t for t in topic_names(cluster) if t.startswith("drkit-state.")])
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_two_flows_that_start_at_once_do_not_wait_for_each_other_for_ever(sides:
 
     def wait(one: OppositeFlows, ids: tuple[int, ...]) -> None:
         try:
-            one.wait_until_allowed(ids, lambda s: threading.Event().wait(s), patience_seconds=20)
+            one.wait_until_allowed(ids, lambda s: threading.Event().wait(s), patience_seconds=60)
         except NotAcknowledged as error:
             failed.append(error)
 
@@ -120,7 +120,7 @@ def test_two_flows_that_start_at_once_do_not_wait_for_each_other_for_ever(sides:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
     lease.release()
     assert not failed
     assert 2 in opposite.ids
