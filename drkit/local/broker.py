@@ -14,6 +14,7 @@ import time
 
 from drkit.errors import Failed
 from drkit.local import launcher
+from drkit.local.process import wait_stopped
 from drkit.local.readiness import ClusterView, ask, listens
 
 _EVIDENCE_CHARS = 1500
@@ -150,8 +151,9 @@ class LocalBroker:
             self.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay up, nothing answers."""
+        """SIGSTOP: connections stay up, nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
+        wait_stopped(self._pid, time.monotonic() + _LAUNCH_SECONDS)
         self._frozen = True
 
     def resume(self) -> None:

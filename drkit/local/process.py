@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 import os
 from pathlib import Path
@@ -11,6 +12,8 @@ import time
 from typing import NamedTuple
 
 _POLL_SECONDS = 0.05
+_STILL = "TtZX"
+"""States of proc(5) in which a thread does nothing: stopped, traced, ended."""
 
 
 class ProcessIdentity(NamedTuple):
@@ -42,6 +45,27 @@ class ProcessIdentity(NamedTuple):
                 return False
             time.sleep(_POLL_SECONDS)
         return True
+
+
+def wait_stopped(pid: int, deadline: float) -> bool:
+    """Wait until every thread of a process that got SIGSTOP stands still; whether they do.
+
+    The signal is only noted at once: a thread that runs on another processor goes on until that one looks.
+
+    :param deadline: as of :func:`time.monotonic`
+    """
+    while not all(state in _STILL for state in _thread_states(pid)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _thread_states(pid: int) -> Iterator[str]:
+    """State of each thread (field 3 of proc(5)); none where there is no /proc."""
+    for stat in Path("/proc", str(pid), "task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield stat.read_text(errors="replace").rpartition(")")[2].split()[0]
 
 
 def _started(pid: int) -> str:
