@@ -1,0 +1,173 @@
+"""What the steps of a failover share: the clusters, the scope, the journal, the clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.failover.machine import StepName
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.replicate.known import Known, known_of
+from drkit.replicate.state_topic import StateTopic
+
+REACH_MS: Final = 3000
+"""How long a connection to the source is tried."""
+
+
+class Scope(NamedTuple):
+    """What a run moves; fixed when it begins, told and confirmed."""
+
+    topics: dict[str, str]
+    """Name on the source → name on the target."""
+    groups: tuple[str, ...]
+    """Consumer groups; they keep their names."""
+    whole_flow: bool
+    """Everything that the flow copies (``--all``): no topic remains behind."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the journal."""
+        return {"topics": self.topics, "groups": list(self.groups), "whole_flow": self.whole_flow}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Scope:
+        """From the journal."""
+        return cls(dict(raw["topics"]), tuple(raw["groups"]), bool(raw["whole_flow"]))
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    planned: bool = False
+    """A switchover: demands a proven fence and zero lag."""
+    accept_data_loss: str = ""
+    """The reason for which somebody accepts a loss above the budget, or an unknown one."""
+    evict_members: bool = False
+    """Remove members from groups on the target instead of refusing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the journal."""
+        return dict(self._asdict())
+
+
+class Progress(NamedTuple):
+    """Something that happened just now, for whoever watches."""
+
+    step: StepName
+    what: str
+    fields: Mapping[str, Any] = {}
+
+
+class JournalView(Protocol):
+    """What steps may ask and tell the journal."""
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """The evidence of a step that ended, also one of an earlier process; None when it did not."""
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """Effects that were begun in a step, by their names, with what was told of them.
+
+        ``intent`` holds the details given before; ``result`` what came out, None when nobody knows.
+        """
+
+    def effect(
+        self, step: StepName, name: str, details: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Any]]:
+        """See :meth:`Context.effect`."""
+
+
+@dataclass
+class Context:
+    """One run, as its steps see it.
+
+    Steps are plain functions of the calling thread; raw requests are coroutines that :meth:`run` drives.
+    """
+
+    settings: Settings
+    flow: FlowSettings
+    scope: Scope
+    request: Request
+    run_id: str
+    term: int
+    """The generation of the role that this run brings about; larger than any before."""
+    journal: JournalView
+    loop: EventLoop
+    target: RawCluster
+    """Connected, with the identity of the flow's ``target_admin``."""
+    state: StateTopic
+    """The flow's state on the target, loaded; :attr:`Known` and roles come from it."""
+    tell: Callable[[Progress], None]
+    """Live progress; never needed for the outcome."""
+    decision: Mapping[str, Any] = field(default_factory=dict)
+    """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
+    clock: Seconds = monotonic
+    wall: Millis = wall_ms
+    _source: RawCluster | None = None
+
+    def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        """Drive a coroutine to its end."""
+        return self.loop.run(coroutine, *args)
+
+    @property
+    def source_settings(self) -> ClusterSettings:
+        """How the old primary is reached for administration."""
+        return self.settings.cluster(self.flow.source).with_client(self.flow.source_admin)
+
+    @property
+    def target_settings(self) -> ClusterSettings:
+        """How the new primary is reached for administration."""
+        return self.settings.cluster(self.flow.target).with_client(self.flow.target_admin)
+
+    @property
+    def known(self) -> Known:
+        """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
+        return known_of(self.state.values)
+
+    def source(self) -> RawCluster | None:
+        """The old primary, connected; None when it does not answer now. Tried anew at each call until it does."""
+        if self._source is None:
+            candidate = RawCluster(self.loop, self.source_settings, "failover")
+            try:
+                self.loop.run(candidate.connect, REACH_MS)
+            except DrkitError:
+                candidate.close()
+                return None
+            self._source = candidate
+        return self._source
+
+    def drop_source(self) -> None:
+        """Forget the connection to the old primary: it stopped answering."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def result(self, step: StepName) -> dict[str, Any]:
+        """The evidence of an earlier step; empty when it has not run (as in a dry run)."""
+        return self.journal.result(step) or {}
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """Effects begun in a step: name → ``{"intent": details, "result": what came out or None}``."""
+        return self.journal.effects(step)
+
+    def effect(self, step: StepName, name: str, **details: Any) -> AbstractContextManager[dict[str, Any]]:
+        """An effect on something outside: journalled before it, and after it.
+
+        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put what came
+        out into ``outcome``. Entering it commits to the journal, which fails when another orchestrator took over:
+        then the effect must not happen, and does not. One effect may be many requests of the same kind; an effect
+        begun again under the same name replaces what was told of it.
+
+        :param name: stable over restarts, unique in the step
+        :param details: plain JSON data, enough to undo it
+        :raises Refused: another orchestrator took over
+        """
+        return self.journal.effect(step, name, details)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.drop_source()
+        self.target.close()

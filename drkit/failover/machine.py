@@ -1,0 +1,104 @@
+"""The one table of a failover: its steps, their order, what may be undone, what may be repeated. Pure.
+
+Everything else is derived from it: the interpreter walks it, a dry run walks it without effects, the journal is
+checked against it, the picture in the documentation is drawn from it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class StepName(StrEnum):
+    """The steps, in their order."""
+
+    LOCK = "LOCK"
+    SNAPSHOT = "SNAPSHOT"
+    FENCE = "FENCE"
+    DRAIN = "DRAIN"
+    FREEZE = "FREEZE"
+    TRANSLATE = "TRANSLATE"
+    COMMIT_OFFSETS = "COMMIT_OFFSETS"
+    OPEN = "OPEN"
+    REPOINT = "REPOINT"
+    VERIFY = "VERIFY"
+    DONE = "DONE"
+
+
+class State(StrEnum):
+    """How a run stands."""
+
+    RUNNING = "running"
+    HELD = "held"
+    """A step refused or failed: somebody clears the reason and resumes, or aborts."""
+    ABORTING = "aborting"
+    ABORTED = "aborted"
+    REFUSED = "refused"
+    """Ended before anything was changed."""
+    DONE = "done"
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody goes on with it."""
+        return self in {State.ABORTED, State.REFUSED, State.DONE}
+
+
+class Row(NamedTuple):
+    """One step."""
+
+    step: StepName
+    does: str
+    repeatable: str
+    """Why it may be run again after its process was killed anywhere in it."""
+    changes: bool
+    """Whether it changes anything besides the journal; a refusal before the first that does ends the run."""
+    abortable: bool
+    """Whether the run may still be aborted when this step has begun or ended."""
+    standing: bool
+    """Whether its effect must still hold later: proven again by whoever resumes."""
+
+
+_S: Final = StepName
+TABLE: Final[tuple[Row, ...]] = (
+    Row(_S.LOCK, "take the journal, term + 1", "same run id",
+        changes=False, abortable=True, standing=False),
+    Row(_S.SNAPSHOT, "what is known of both clusters, and how old it is", "overwritten until FENCE",
+        changes=False, abortable=True, standing=False),
+    Row(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
+        "same set of fences", changes=True, abortable=True, standing=True),
+    Row(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
+        "measured again",
+        changes=False, abortable=True, standing=False),
+    Row(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
+        "compared, never moves back", changes=True, abortable=True, standing=True),
+    Row(_S.TRANSLATE, "every group and partition to its exact place", "pure",
+        changes=False, abortable=True, standing=False),
+    Row(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
+        changes=True, abortable=True, standing=False),
+    Row(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
+        changes=True, abortable=False, standing=True),
+    Row(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
+        changes=True, abortable=False, standing=False),
+    Row(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",
+        changes=False, abortable=False, standing=False),
+    Row(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
+        changes=False, abortable=False, standing=False),
+)  # fmt: skip
+"""The table."""
+
+ROW: Final = {row.step: row for row in TABLE}
+ORDER: Final = tuple(row.step for row in TABLE)
+POINT_OF_NO_RETURN: Final = next(row.step for row in TABLE if not row.abortable)
+FIRST_CHANGE: Final = next(row.step for row in TABLE if row.changes)
+
+
+def following(step: StepName | None) -> StepName | None:
+    """The step behind one; the first one behind None; None behind the last."""
+    at = -1 if step is None else ORDER.index(step)
+    return ORDER[at + 1] if at + 1 < len(ORDER) else None
+
+
+def is_before(step: StepName, other: StepName) -> bool:
+    """Whether a step comes before another."""
+    return ORDER.index(step) < ORDER.index(other)
