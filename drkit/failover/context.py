@@ -128,7 +128,8 @@ class Context:
         return known_of(self.state.values)
 
     def source(self) -> RawCluster | None:
-        """The old primary, connected; None when it does not answer now. Tried anew at each call until it does."""
+        """The old primary, connected; None when it does not answer now. Tried anew at each call until it
+        does."""
         if self._source is None:
             candidate = RawCluster(self.loop, self.source_settings, "failover")
             try:
@@ -156,10 +157,10 @@ class Context:
     def effect(self, step: StepName, name: str, **details: Any) -> AbstractContextManager[dict[str, Any]]:
         """An effect on something outside: journalled before it, and after it.
 
-        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put what came
-        out into ``outcome``. Entering it commits to the journal, which fails when another orchestrator took over:
-        then the effect must not happen, and does not. One effect may be many requests of the same kind; an effect
-        begun again under the same name replaces what was told of it.
+        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put what
+        came out into ``outcome``. Entering it commits to the journal, which fails when another orchestrator
+        took over: then the effect must not happen, and does not. One effect may be many requests of the same
+        kind; an effect begun again under the same name replaces what was told of it.
 
         :param name: stable over restarts, unique in the step
         :param details: plain JSON data, enough to undo it

@@ -1,7 +1,7 @@
 """The one table of a failover: its steps, their order, what may be undone, what may be repeated. Pure.
 
-Everything else is derived from it: the interpreter walks it, a dry run walks it without effects, the journal is
-checked against it, the picture in the documentation is drawn from it.
+Everything else is derived from it: the interpreter walks it, a dry run walks it without effects, the journal
+is checked against it, the picture in the documentation is drawn from it.
 """
 
 from __future__ import annotations

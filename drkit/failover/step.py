@@ -1,8 +1,8 @@
 """What each step of the table implements.
 
 A step may be killed between any two of its lines and is then run again by another process, perhaps on another
-machine: `run` looks at the clusters and changes only what is not as it should be. What later steps, a resumed run,
-an abort or the report need is in what it returns, never in memory.
+machine: `run` looks at the clusters and changes only what is not as it should be. What later steps, a
+resumed run, an abort or the report need is in what it returns, never in memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class StepResult:
 class Step(Protocol):
     """One step of the table.
 
-    Errors: :class:`drkit.errors.Refused` holds the run (exit 3; with reason, evidence and the command that clears
-    it), any other :class:`drkit.errors.DrkitError` fails it (exit 1). Both leave the run as it is: `--resume` runs
-    the step again, `--abort` undoes it.
+    Errors: :class:`drkit.errors.Refused` holds the run (exit 3; with reason, evidence and the command that
+    clears it), any other :class:`drkit.errors.DrkitError` fails it (exit 1). Both leave the run as it is:
+    `--resume` runs the step again, `--abort` undoes it.
     """
 
     @property
@@ -49,7 +49,8 @@ class Step(Protocol):
         """Which row of the table this is."""
 
     def plan(self, context: Context) -> list[Effect]:
-        """What `run` would do now, in its order, for a dry run: only looks, changes nothing, journals nothing.
+        """What `run` would do now, in its order, for a dry run: only looks, changes nothing, journals
+        nothing.
 
         What cannot be known before earlier steps have run is told as such.
         """
@@ -58,15 +59,17 @@ class Step(Protocol):
         """Do it. Each effect on a cluster, file or other system goes through :meth:`Context.effect`."""
 
     def prove(self, context: Context) -> StepResult:
-        """Look at the clusters, not at the journal, and return the evidence that the step's effect is in force.
+        """Look at the clusters, not at the journal, and return the evidence that the step's effect is in
+        force.
 
-        Called right after `run`, and again by whoever resumes if the row is ``standing``; what it raises there
-        lets `run` be called again. A step without effects returns an empty result.
+        Called right after `run`, and again by whoever resumes if the row is ``standing``; what it raises
+        there lets `run` be called again. A step without effects returns an empty result.
         """
 
     def undo(self, context: Context) -> StepResult:
-        """Take back what `run` did, also what it did only in part; for an abort, before the point of no return.
+        """Take back what `run` did, also what it did only in part; for an abort, before the point of no
+        return.
 
-        Must find out by itself what stands (`Context.effects` has the intents, perhaps without a result) and may be
-        run again. A step without effects returns an empty result.
+        Must find out by itself what stands (`Context.effects` has the intents, perhaps without a result) and
+        may be run again. A step without effects returns an empty result.
         """
