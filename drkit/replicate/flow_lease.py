@@ -137,7 +137,7 @@ class FlowLease:
     def _record(self) -> dict[str, Any]:
         return {
             "run_id": self._run_id,
-            **_this_process(),
+            **this_process(),
             "renewed_ms": wall_ms(),
             "ttl_ms": int(self._ttl * 1000),
         }
@@ -211,7 +211,8 @@ class FlowLease:
         )
 
 
-def _this_process() -> dict[str, Any]:
+def this_process() -> dict[str, Any]:
+    """Who holds something: this process, so that others on this machine can see whether it lives."""
     pid = os.getpid()
     return {"host": socket.gethostname(), "pid": pid, "space": _pid_space(), "born": _birth(pid)}
 
