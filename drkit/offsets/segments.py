@@ -185,6 +185,28 @@ class SegmentMap:
             offset = self._length[index]
         return SourceOffset(self._up[index] + offset)
 
+    def first_record(self) -> tuple[int, int] | None:
+        """Source and target offset of the first copied record whose place is known."""
+        for up, down, length in zip(self._up, self._down, self._length, strict=True):
+            if length not in {UNKNOWN, 0}:
+                return up, down
+        return None
+
+    def record_before(self, downstream: int) -> tuple[int, int] | None:
+        """Source and target offset of the last copied record in front of a target offset.
+
+        :param downstream: at most the target offset behind the last copied record
+        """
+        index = bisect_left(self._down, downstream) - 1
+        while index >= 0 and self._length[index] != UNKNOWN:
+            length, inside = self._length[index], downstream - 1 - self._down[index]
+            if length != _OPEN:
+                inside = min(inside, length - 1)
+            if inside >= 0:
+                return self._up[index] + inside, self._down[index] + inside
+            index -= 1
+        return None
+
     def trim(self, target_start: int) -> int:
         """Drop segments that ended before the target's log start; returns how many."""
         keep = max(0, bisect_left(self._down, target_start + 1) - 1)
