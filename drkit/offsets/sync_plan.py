@@ -95,14 +95,12 @@ def plan(segments: SegmentMap, end: int, held: Held, spacing: int) -> list[Sync]
 def _rewound(newest: Sync, first: Sync | None, end: int) -> Sync:
     """A sync that makes readers forget all others, and is true.
 
-    Where no copied record lies before the newest sync, the place in front of the first one is named: a group
-    that is further reads the first copied record, and no group has committed exactly that offset.
+    Where no copied record lies before the newest sync, it is one in front of all records: every group reads
+    from the first copied one on.
     """
     if first is not None and first.upstream < newest.upstream:
         return first
-    if first is None:
-        return Sync(newest.upstream - 1, end - 1)
-    return Sync(newest.upstream - 1, first.downstream - 1)
+    return Sync(min(newest.upstream, 0) - 1, (end if first is None else first.downstream) - 1)
 
 
 def _between(segments: SegmentMap, end: int, since: Sync, spacing: int) -> Sequence[Sync]:

@@ -135,7 +135,7 @@ def test_a_record_that_became_a_hole_rewinds():
 
 @pytest.mark.parametrize(
     ("first", "rewound"),
-    [((40, 0), Sync(40, 0)), ((500, 0), Sync(99, -1)), ((100, 7), Sync(99, 6))],
+    [((40, 0), Sync(40, 0)), ((500, 0), Sync(-1, -1)), ((100, 7), Sync(-1, 6))],
 )
 def test_another_topic_of_the_same_name_rewinds(first: tuple[int, int], rewound: Sync):
     """Readers forget all syncs when one comes with a smaller source offset than the newest has."""
