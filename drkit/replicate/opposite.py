@@ -14,21 +14,25 @@ tasks leave the id out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+import json
 from typing import Any, Final
 
 from drkit import observe
 from drkit.clock import boottime, monotonic
 from drkit.config import FlowSettings
-from drkit.errors import Failed, NotAuthorized
+from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
+from drkit.kafka.compacted import newest_values
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
 from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.producer_ids import on_record
 from drkit.replicate.state_topic import FLOW, LEASE, SKIPS, StateTopic, Value, source_of, topic_name
+from drkit.replicate.topic_ask import one_by_one
 
 _PAUSE_SECONDS: Final = 0.1
+_LOOK_AGAIN_SECONDS: Final = 1.0
 _DECIDED_SECONDS: Final = 20.0
 _SAY_AFTER_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 60.0
@@ -84,6 +88,9 @@ class OppositeFlows:
         :raises DrkitError: the source does not answer, or a transaction on a state topic stays open
         """
         self.find()
+        self._read_decisions()
+
+    def _read_decisions(self) -> None:
         for other in self._others.values():
             deadline = monotonic() + _DECIDED_SECONDS
             while not other.read():
@@ -91,41 +98,36 @@ class OppositeFlows:
                     raise other.undecided()
 
     def find(self) -> None:
-        """Look for flows that were not there before."""
-        for name in topic_names(self._source):
-            if source_of(name) is not None:
-                self._consider(name)
+        """Look for flows that were not there before: all at once, and none again that is a stranger."""
+        self._consider(name for name in topic_names(self._source) if source_of(name) is not None)
 
     def follow(self) -> None:
         """Read on what the known ones, and the one of our own two aliases, have written since."""
         name = topic_name(self._flow.target)
-        if name not in self._others and describe_topics(self._source, [name]):
-            self._consider(name)
+        if name not in {*self._others, *self._strangers} and describe_topics(self._source, [name]):
+            self._consider([name])
         for other in self._others.values():
             other.read()
 
-    def _consider(self, name: str) -> None:
-        if name in self._others or name in self._strangers:
-            return
-        other = _Opposite(self._source, name)
-        try:
-            other.read()
-        except NotAuthorized as error:
-            other.close()
+    def _consider(self, names: Iterable[str]) -> None:
+        """Read who introduces itself in state topics that are not known yet."""
+        unknown = [n for n in names if n not in self._others and n not in self._strangers]
+        # All by one consumer, which does nothing else: a state topic of its own for each takes seconds.
+        states, hidden = one_by_one(newest_values, self._source, unknown)
+        for name, error in hidden.items():
             if name == topic_name(self._flow.target):
-                raise
+                raise error
             # Most likely another team's flow from a third cluster; by its name it is not the opposite one.
             self._strangers.add(name)
             observe.event("opposite_flow_unknown", level="warning", flow=self._flow.name, state_topic=name,
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
-            return
-        found = other.state.values.get(FLOW)
-        if found == {"source": self._ours["target"], "target": self._ours["source"]}:
-            self._others[name] = other
-            return
-        if found is not None:  # one that has not introduced itself yet is asked again
-            self._strangers.add(name)
-        other.close()
+        for name, records in states.items():
+            said = _introduction(records)
+            if said == {"source": self._ours["target"], "target": self._ours["source"]}:
+                self._others[name] = other = _Opposite(self._source, name)
+                other.read()
+            elif said is not None:  # one that has not introduced itself yet is asked again
+                self._strangers.add(name)
 
     def declare(self, ids: tuple[int, ...]) -> None:
         """Write down that every task of ours, from now on, leaves out these producers."""
@@ -163,9 +165,12 @@ class OppositeFlows:
         :param pause: waits some seconds; True gives up, and the caller is to look why
         :raises NotAcknowledged: a running opposite flow does not answer in time
         """
-        deadline = monotonic() + patience_seconds
+        deadline, look_again = monotonic() + patience_seconds, 0.0
         while True:
-            self.read_all()
+            if monotonic() >= look_again:
+                self.find()  # one that comes later finds us, and asks
+                look_again = monotonic() + _LOOK_AGAIN_SECONDS
+            self._read_decisions()
             self.declare(self.ids)  # both sides may be waiting for each other
             if self.allow(ids) or pause(_PAUSE_SECONDS):
                 return
@@ -185,6 +190,14 @@ class OppositeFlows:
 
 
 _HINT: Final = 'see what that run does, stop it (SIGTERM), or set naming = "prefix" in one of the two flows'
+
+
+def _introduction(records: Mapping[bytes, bytes]) -> Any:
+    """Between which clusters a flow says that it runs; None when it has said nothing yet."""
+    try:
+        return json.loads(records.get(FLOW.encode(), b"null"))
+    except ValueError:
+        return None
 
 
 class _Opposite:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import dataclasses
+import json
 from pathlib import Path
 import threading
+import time
 import uuid
 
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate import state_topic
 from drkit.replicate.epochs import Epochs
@@ -20,10 +23,13 @@ from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.opposite import NotAcknowledged, OppositeFlows
 from drkit.replicate.planner import Placed, Rates
 from drkit.replicate.producer_ids import bulk_record, on_record
-from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.state_topic import FLOW, StateTopic
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS, Flow
+from tests.replicate.process import eventually
 from tests.replicate.produce import aged, producer, put
+
+STRANGERS = 40
 
 
 class Sides:
@@ -95,6 +101,36 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
     sides.lease.release()
     opposite.follow()
     assert opposite.allow((*ids, 4003)), "it ended; the next run reads all ids before it copies"
+    for each in (opposite, them):
+        each.close()
+
+
+def test_strangers_cost_one_look_and_no_more(sides: Sides):
+    strangers = [f"c{uuid.uuid4().hex[:8]}" for _ in range(STRANGERS)]
+    plans = [TopicPlan(state_topic.topic_name(a), 1, 1, {"cleanup.policy": "compact"}) for a in strangers]
+    assert not create_topics(sides.ours[0], plans)
+    eventually(lambda: {p.name for p in plans} <= set(topic_names(sides.ours[0])), what="their topics")
+    out = producer(sides.ours[0].settings)
+    for plan in plans[1:]:
+        put(out, plan.name, json.dumps({"source": "another", "target": "cluster"}).encode(), FLOW.encode())
+    assert out.flush(30) == 0
+    opposite, them = sides.asking(), sides.their_side()
+    them.introduce()
+    sides.their_state.put(*bulk_record(77, 0))
+
+    began = time.monotonic()
+    opposite.read_all()
+    assert opposite.ids == (77,)
+    # One by one they took some 0.3 s each.
+    assert time.monotonic() - began < STRANGERS * 0.1
+
+    # What has not introduced itself yet may do so later; it is read again, and found.
+    ours = {"source": sides.ours[1].cluster_id, "target": sides.ours[0].cluster_id}
+    put(out, plans[0].name, json.dumps(ours).encode(), FLOW.encode())
+    put(out, plans[0].name, json.dumps({"bucket": 0}).encode(), b"producer-ids/bulk/78")
+    assert out.flush(30) == 0
+    opposite.find()
+    assert opposite.ids == (77, 78)
     for each in (opposite, them):
         each.close()
 
