@@ -19,11 +19,11 @@ PACKAGE = ROOT / "drkit"
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
 # The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
-    ("model", "errors", "clock", "masking", "observe"),
+    ("model", "endpoint", "errors", "clock", "masking", "observe"),
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),
-    ("repoint", "detect"),
+    ("repoint", "detect", "client"),
     ("replicate",),
     ("failover",),
     ("drill", "chaos", "demo"),
@@ -42,12 +42,17 @@ WORLDLY = {
 }  # fmt: skip
 # Checksums and codecs in plain Python would be a hundred times slower: one module has them all.
 # threading: a compressor keeps its memory between calls, so each thread has its own.
-FOREIGN_IN_PURE = {"drkit.wire.codecs": {"cramjam", "google_crc32c", "lz4", "zstandard", "threading"}}
+# Arrays: joining records one by one is most of the work where producers send small batches.
+FOREIGN_IN_PURE = {
+    "drkit.wire.codecs": {"cramjam", "google_crc32c", "lz4", "zstandard", "threading"},
+    "drkit.wire.join": {"numpy", "pyarrow"},
+}
 
 # Only these may load a module late, each because loading it early would cost every command.
 LATE_IMPORTS = {
     "drkit.cli.main": "commands load when they are called, so that --help needs neither Spark nor Kafka",
     "drkit.kafka.keystores": "cryptography is an optional package, needed for PKCS #12 only",
+    "drkit.repoint.kube_access": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
 }
 MAX_LINES = 300
 MAX_FUNCTION_LINES = 50

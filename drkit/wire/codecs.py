@@ -56,7 +56,7 @@ class _Zstd(threading.local):
 _zstd: Final = _Zstd()
 
 
-def compress(codec: int, data: bytes) -> bytes:
+def compress(codec: int, data: bytes | memoryview) -> bytes | memoryview:
     """``data`` compressed as Kafka's clients do it. Raises CodecError for an unknown codec."""
     if codec == NONE:
         return data
@@ -64,7 +64,7 @@ def compress(codec: int, data: bytes) -> bytes:
         packer = zlib.compressobj(wbits=31)
         return packer.compress(data) + packer.flush()
     if codec == SNAPPY:
-        return _xerial(data)
+        return _xerial(bytes(data))
     if codec == LZ4:
         return bytes(lz4.frame.compress(data, block_linked=False, store_size=False))
     if codec == ZSTD:

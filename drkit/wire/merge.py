@@ -7,10 +7,11 @@ header or a record, and splices the bytes of an uncompressed one-record batch wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from drkit.wire.chunk import How, Transformed
+from drkit.wire.chunk import Chunk, How, Transformed
 from drkit.wire.codecs import NONE, crc32c
 from drkit.wire.forward import forward
 from drkit.wire.header import (
@@ -22,6 +23,7 @@ from drkit.wire.header import (
     BatchHeader,
     read_header,
 )
+from drkit.wire.join import Whole, join
 from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import Piece, scan, unpack
 from drkit.wire.varint import VARINTS
@@ -31,6 +33,9 @@ _FIELDS: Final = Struct(">qi4xbIhiq8xq6xi")
 
 FEW_RECORDS: Final = 100
 """A batch of more records is cheaper to forward than to merge: see docs/decisions/0004."""
+
+WHOLE_FROM: Final = 12
+"""From so many records on, arrays are quicker than a loop."""
 
 _EMPTY_LENGTH: Final = HEADER_SIZE - LENGTH_END
 _RECORD_AT: Final = HEADER_SIZE - CRC_START
@@ -78,6 +83,8 @@ class Group:
 
     def _start_over(self, codec: int) -> None:
         self._records: list[Piece] = []
+        self._whole: list[Whole] = []
+        """Batches to be joined as they are; as soon as a record comes alone they are taken apart, too."""
         self._codec = codec
         self._batches = 0
         self._room = self._space
@@ -85,16 +92,35 @@ class Group:
 
     def add(self, at: int, header: BatchHeader, records: list[Piece], how: How) -> None:
         """Take in the ``records`` of the unusual batch at ``at``; ``how`` says what was done to it."""
-        need = header.length - _EMPTY_LENGTH + _VARINT_GROWTH * header.count
+        self._make_room(header, 0)
+        if self._batches == 1:
+            self._how = how
+        self._take_apart()
+        self._records += records
+        self.last = at
+
+    def add_whole(self, at: int, header: BatchHeader, data: bytes) -> None:
+        """Take in the batch at ``at``, which has no holes, with its unpacked records. Raises CorruptBatch."""
+        self._make_room(header, len(data) // _RAW_FACTOR)
+        self._whole.append(Whole(header.base_offset, header.base_timestamp, header.count, data))
+        if self._records:
+            self._take_apart()
+        self.last = at
+
+    def _make_room(self, header: BatchHeader, unpacked: int) -> None:
+        need = max(unpacked, header.length - _EMPTY_LENGTH + _VARINT_GROWTH * header.count)
         if self._batches and (header.codec != self._codec or need > self._room):
             self.flush()
         if not self._batches:
             self._start_over(header.codec)
-            self._how = how
-        self._records += records
         self._batches += 1
         self._room -= need
-        self.last = at
+
+    def _take_apart(self) -> None:
+        """Raises CorruptBatch."""
+        for base, time, count, data in self._whole:
+            self._records += scan(data, base, time, count - 1, count)
+        self._whole.clear()
 
     def splice(self, at: int, low: int, usual: Usual) -> int:
         """Take in the usual batches from ``at`` on; returns the position behind the last.
@@ -113,7 +139,7 @@ class Group:
         """Also returns the next offset and the codec to begin the next group with, -1 to stop."""
         buffer, fields, first_bytes, checksum = self._buffer, _FIELDS.unpack_from, _FIRST_BYTES, crc32c
         attributes, skip, longest, end = usual
-        records, room, codec, batches = self._records, self._room, self._codec, 0
+        records, room, codec, batches, whole = self._records, self._room, self._codec, 0, self._whole
         append, last, last_start, next_codec = records.append, self.last, len(buffer) - HEADER_SIZE, -1
         while at <= last_start:
             base, length, magic, crc, bits, delta, time, producer_id, count = fields(buffer, at)
@@ -124,7 +150,7 @@ class Group:
                 or base < low
                 or base + delta >= end
                 or not 0 <= delta == count - 1
-                or delta >= FEW_RECORDS
+                or count >= WHOLE_FROM
                 or producer_id in skip
             ):
                 break
@@ -135,6 +161,8 @@ class Group:
             if (need > room and records) or bits & CODEC_BITS != codec:
                 next_codec = bits & CODEC_BITS
                 break
+            if whole:
+                self._take_apart()
             if (
                 not delta
                 and not codec
@@ -159,10 +187,19 @@ class Group:
             return
         last = read_header(self._buffer, self.last)
         if self._batches == 1 and self._how is How.FORWARDED:
+            self._take_apart()  # it travels as it is, but nothing small leaves unread
             covered = self._buffer[self.last + CRC_START : self.last + last.size]
             self._done.chunks.append(forward(last, covered))
         else:
             how = How.MERGED if self._batches > 1 else self._how
             recipe = Recipe(last.codec, last.leader_epoch, self._max_batch_bytes, how)
-            self._done.chunks += rebuild(self._records, recipe)
+            self._done.chunks += self._joined(recipe)
         self._start_over(NONE)
+
+    def _joined(self, recipe: Recipe) -> Iterable[Chunk]:
+        if self._whole:
+            chunk = join(self._whole, recipe)
+            if chunk:
+                return (chunk,)
+            self._take_apart()
+        return rebuild(self._records, recipe)

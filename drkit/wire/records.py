@@ -29,7 +29,7 @@ _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _ZIGZAG: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(_MORE))
 """The numbers that take one byte."""
-_LEAST_RECORD: Final = 6
+LEAST_RECORD: Final = 6
 """Attributes, both deltas, no key, no value, no headers: a byte each."""
 _EARLIEST: Final = 2048
 _HEADS: Final = (
@@ -107,7 +107,7 @@ def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piec
         else:
             length, at = read_varint(data, at)
         stop = at + length
-        if length < _LEAST_RECORD or stop > end:
+        if length < LEAST_RECORD or stop > end:
             raise ValueError(f"record of {length} bytes in {end - at}")
         delta, offset = data[at + 1], data[at + 2]
         if delta < _MORE and offset < _MORE:  # too short to pass the record's end
@@ -212,12 +212,15 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
         parts = _join_short(records, base_time)
     if parts is None:
         parts = _join_any(records, base_time)
-    if codec:
-        parts = [_BLANK, compress(codec, b"".join(parts[1:]))]
-    batch = bytearray().join(parts)
-    length, count = len(batch) - LENGTH_END, len(records)
+    return close(b"".join(parts), codec, len(records), base_time, max(times))
+
+
+def close(records: bytes | memoryview, codec: int, count: int, base_time: int, max_time: int) -> bytearray:
+    """The batch around ``count`` encoded ``records``, numbered from 0 without gaps; its CRC is not set."""
+    batch = bytearray().join((_BLANK, compress(codec, records)))
+    length = len(batch) - LENGTH_END
     HEADER.pack_into(
-        batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_time, max(times), -1, -1, -1, count
+        batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_time, max_time, -1, -1, -1, count
     )
     return batch
 
@@ -225,7 +228,7 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
 def _join_short(records: Sequence[Piece], base_time: int) -> list[bytes] | None:
     """The usual way; None when a number is not in its table."""
     sizes, heads, zero = VARINTS, _HEADS, _EARLIEST - base_time
-    parts = [_BLANK]
+    parts: list[bytes] = []
     extend = parts.extend
     try:
         for number, (_, time, body) in enumerate(records):
@@ -238,7 +241,7 @@ def _join_short(records: Sequence[Piece], base_time: int) -> list[bytes] | None:
 
 
 def _join_any(records: Sequence[Piece], base_time: int) -> list[bytes]:
-    parts = [_BLANK]
+    parts: list[bytes] = []
     for number, (_, time, body) in enumerate(records):
         head = b"\x00" + varint(time - base_time) + short_varint(number)
         parts += (short_varint(len(head) + len(body)), head, body)

@@ -27,11 +27,12 @@ from drkit.wire.header import (
     check_start,
     read_header,
 )
-from drkit.wire.merge import FEW_RECORDS, Group, Usual
+from drkit.wire.merge import FEW_RECORDS, WHOLE_FROM, Group, Usual
 from drkit.wire.rebuild import Recipe, rebuild
-from drkit.wire.records import pieces
+from drkit.wire.records import pieces, unpack
 
 _NO_END: Final = 1 << 63
+_RECORDS_AT: Final = HEADER_SIZE - CRC_START
 _PLAIN: Final = frozenset(
     bits | codec for bits in (0, DELETE_HORIZON_BIT) for codec in range(len(CODEC_NAMES))
 )
@@ -76,7 +77,7 @@ class _Pass:
         at, size = 0, len(self._buffer)
         while at + HEADER_SIZE <= size:
             fields = unpack(buffer, at)
-            if fields[1] <= longest:
+            if fields[1] <= longest and fields[-1] < WHOLE_FROM:
                 after = self._splice(at)
                 if after > at:
                     at = after
@@ -154,6 +155,9 @@ class _Pass:
                 pieces(header, memoryview(self._buffer)[at : at + header.size])
             self.group.flush()
             self.done.chunks.append(forward(header, covered))
+            return
+        if how is How.FORWARDED and header.count >= WHOLE_FROM:
+            self.group.add_whole(at, header, unpack(header.codec, covered[_RECORDS_AT:], header.base_offset))
             return
         low, high = self._position, min(header.next_offset, self._end)
         records = pieces(header, memoryview(self._buffer)[at : at + header.size])

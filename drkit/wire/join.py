@@ -1,0 +1,203 @@
+"""Joining batches that are whole: what a merge does to every record, done to all of them at once.
+
+Of a record only its head changes: its length, time and offset. Where the records end is found one by one,
+because each length says where the next one stands; everything else is arithmetic on arrays, and one gather
+copies the new heads and the old rests into place. That is three times as quick as a loop over records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from drkit.wire.chunk import Chunk, Run
+from drkit.wire.rebuild import Recipe
+from drkit.wire.records import LEAST_RECORD, close
+
+Array = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+
+_MORE: Final = 0x80
+_SEVEN: Final = 0x7F
+_LIMIT: Final = 1 << 21
+"""The numbers below it take at most three bytes as a varint: 1 MiB of length, 17 minutes of time."""
+_PAD: Final = bytes(16)
+"""So that looking at all bytes that a record's head may take never passes the end."""
+
+
+class Whole(NamedTuple):
+    """The unpacked records of a batch without holes, none of which is left out."""
+
+    base_offset: int
+    base_time: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a batch
+    data: bytes
+
+
+class _Heads(NamedTuple):
+    """Where each record of the joined bytes begins, where its head ends, and what that says."""
+
+    starts: Array
+    bodies: Array
+    ends: Array
+    times: npt.NDArray[np.int64]
+
+
+def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
+    """One batch of all records of ``batches`` (at least one, in order).
+
+    None when something about them is unusual, which includes everything that is wrong: a number longer than
+    three bytes, other offsets than the header promises, a batch larger than the target takes.
+    :func:`drkit.wire.records.scan` and :func:`drkit.wire.rebuild.rebuild` then do it, or say what is wrong.
+    """
+    data = b"".join((*(batch.data for batch in batches), _PAD))
+    heads = _read(data, batches)
+    if heads is None:
+        return None
+    deltas = heads.times - heads.times[0]
+    if not -_LIMIT < 2 * int(deltas.min()) <= 2 * int(deltas.max()) < _LIMIT:
+        return None
+    count = len(deltas)
+    records = _gather(data, heads, *_write(deltas.astype(np.int32), heads.ends - heads.bodies))
+    latest = int(heads.times.max())
+    batch = close(records, recipe.codec, count, int(heads.times[0]), latest)
+    if len(batch) > recipe.max_batch_bytes:
+        return None
+    last = batches[-1]
+    following = last.base_offset + last.count
+    return Chunk(batch, _runs(batches), count, latest, following, recipe.leader_epoch, recipe.how)
+
+
+def _read(data: bytes, batches: Sequence[Whole]) -> _Heads | None:
+    counts = np.array([batch.count for batch in batches])
+    total = int(counts.sum())
+    ends = _ends(data, total)
+    if ends is None:
+        return None
+    stops = np.array(ends, np.int32)
+    lasts = np.cumsum(counts)
+    if not np.array_equal(stops[lasts - 1], np.cumsum([len(batch.data) for batch in batches])):
+        return None
+    raw = np.frombuffer(data, np.uint8)
+    starts = np.empty(total, np.int32)
+    starts[0], starts[1:] = 0, stops[:-1]
+    length, at = _varints(raw, starts)
+    delta, time_end = _varints(raw, at + 1)
+    number, bodies = _varints(raw, time_end)
+    expected = 2 * (np.arange(total) - np.repeat(lasts - counts, counts))
+    sound = (length & 1 == 0) & (number == expected) & (stops - at >= LEAST_RECORD) & (bodies <= stops)
+    if not sound.all() or int(delta.max()) >= _LIMIT:
+        return None
+    times = np.repeat(np.array([batch.base_time for batch in batches]), counts) + (delta >> 1 ^ -(delta & 1))
+    return _Heads(starts, bodies, stops, times)
+
+
+def _ends(data: bytes, count: int) -> list[int] | None:
+    """Where each of ``count`` records ends; None when one is longer than a megabyte, or there are fewer."""
+    ends: list[int] = []
+    append, at = ends.append, 0
+    try:
+        for _ in range(count):
+            low = data[at]
+            if low < _MORE:
+                at += 1 + (low >> 1)
+            elif (middle := data[at + 1]) < _MORE:
+                at += 2 + ((low & _SEVEN | middle << 7) >> 1)
+            elif (high := data[at + 2]) < _MORE:
+                at += 3 + ((low & _SEVEN | (middle & _SEVEN) << 7 | high << 14) >> 1)
+            else:
+                return None
+            append(at)
+    except IndexError:
+        return None
+    return ends
+
+
+def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
+    """The numbers at some positions, still in zigzag, and the positions behind them.
+
+    One of more than three bytes comes out as ``_LIMIT`` or more.
+    """
+    byte = raw[at]
+    value, behind = (byte & _SEVEN).astype(np.int32), at + 1
+    longer = np.flatnonzero(byte & _MORE)
+    for shift in (7, 14):
+        if not len(longer):
+            break
+        byte = raw[behind[longer]]
+        value[longer] |= (byte & _SEVEN).astype(np.int32) << shift
+        behind[longer] += 1
+        longer = longer[byte >= _MORE]
+    value[longer] |= _LIMIT
+    return value, behind
+
+
+def _write(deltas: Array, bodies: Array) -> tuple[Bytes, Array]:
+    """The new heads, one behind the other, and where each ends.
+
+    :param deltas: milliseconds from the first record's time
+    :param bodies: how many bytes of each record stay as they are
+    """
+    times = deltas << 1 ^ deltas >> 31
+    numbers = 2 * np.arange(len(deltas), dtype=np.int32)
+    time_width, number_width = _widths(times), _widths(numbers)
+    lengths = 2 * (1 + time_width + number_width + bodies)
+    length_width = _widths(lengths)
+    stops = np.cumsum(length_width + 1 + time_width + number_width, dtype=np.int32)
+    out = np.zeros(int(stops[-1]), np.uint8)
+    at = stops - number_width
+    _put(out, at, numbers, number_width)
+    at = at - time_width
+    _put(out, at, times, time_width)
+    _put(out, at - 1 - length_width, lengths, length_width)
+    return out, stops
+
+
+def _widths(zigzag: Array) -> Array:
+    return 1 + (zigzag >= 1 << 7).astype(np.int32) + (zigzag >= 1 << 14)
+
+
+def _put(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
+    out[at] = zigzag & _SEVEN
+    for width in (1, 2):
+        wide = np.flatnonzero(widths > width)
+        if not len(wide):
+            break
+        out[at[wide] + width - 1] |= _MORE
+        out[at[wide] + width] = zigzag[wide] >> 7 * width & _SEVEN
+
+
+def _gather(data: bytes, old: _Heads, heads: Bytes, stops: Array) -> memoryview:
+    """The records with their new heads.
+
+    Arrow's ``take`` does the copying: the old heads and bodies and behind them the new heads are the cells
+    of one binary column, of which those that are wanted are taken, in the order in which they are wanted.
+    """
+    count = len(stops)
+    cells = np.empty(3 * count + 2, np.int32)
+    cells[0 : 2 * count : 2], cells[1 : 2 * count : 2] = old.starts, old.bodies
+    cells[2 * count], cells[2 * count + 1] = old.ends[-1], len(data)
+    cells[2 * count + 2 :] = len(data) + stops
+    wanted = np.empty(2 * count, np.int32)
+    wanted[0::2] = np.arange(2 * count + 1, 3 * count + 1)
+    wanted[1::2] = np.arange(1, 2 * count, 2)
+    column = pa.BinaryArray.from_buffers(
+        pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data + heads.tobytes())]
+    )
+    taken: Any = column.take(pa.array(wanted)).buffers()[2]
+    size = int(stops[-1]) + int((old.ends - old.bodies).sum())
+    return memoryview(taken)[:size]
+
+
+def _runs(batches: Sequence[Whole]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for batch in batches:
+        if runs and runs[-1].source + runs[-1].count == batch.base_offset:
+            runs[-1] = Run(runs[-1].source, runs[-1].count + batch.count)
+        else:
+            runs.append(Run(batch.base_offset, batch.count))
+    return tuple(runs)
