@@ -56,10 +56,10 @@ class _Zstd(threading.local):
 _zstd: Final = _Zstd()
 
 
-def compress(codec: int, data: bytes | memoryview) -> bytes | memoryview:
+def compress(codec: int, data: bytes | memoryview) -> bytes:
     """``data`` compressed as Kafka's clients do it. Raises CodecError for an unknown codec."""
     if codec == NONE:
-        return data
+        return bytes(data)
     if codec == GZIP:
         packer = zlib.compressobj(wbits=31)
         return packer.compress(data) + packer.flush()

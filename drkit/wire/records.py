@@ -217,7 +217,7 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
 
 def close(records: bytes | memoryview, codec: int, count: int, base_time: int, max_time: int) -> bytearray:
     """The batch around ``count`` encoded ``records``, numbered from 0 without gaps; its CRC is not set."""
-    batch = bytearray().join((_BLANK, compress(codec, records)))
+    batch = bytearray().join((_BLANK, compress(codec, records) if codec else records))
     length = len(batch) - LENGTH_END
     HEADER.pack_into(
         batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_time, max_time, -1, -1, -1, count

@@ -120,11 +120,8 @@ def test_damaged_bytes_are_never_joined_to_something_else(draw, spoilt):
         del data[draw.randrange(len(data)) :]
     batches[1] = batches[1]._replace(data=bytes(data))
     joined = join(batches, RECIPE)
-    try:
-        expected = one_by_one(batches, RECIPE)
-    except CorruptBatch:
-        expected = [None]
-    assert joined is None or [joined] == expected
+    if joined is not None:
+        assert [joined] == one_by_one(batches, RECIPE)
 
 
 LIES = {
@@ -172,4 +169,4 @@ def test_the_frame_around_them_is_a_sound_batch():
     assert (header.base_timestamp, header.max_timestamp) == (NOW, NOW + 59)
     assert len(chunk.data) == struct.unpack_from(">i", chunk.data, 8)[0] + 12
     assert decode(header, chunk.data) == [plain_record(n) for n in range(60)]
-    assert bytes(chunk.data[61:]) == compress(3, one_by_one(batches, RECIPE)[0].data[61:])
+    assert bytes(chunk.data[61:]) == compress(3, bytes(one_by_one(batches, RECIPE)[0].data[61:]))
