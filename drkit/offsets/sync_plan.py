@@ -81,8 +81,8 @@ def plan(segments: SegmentMap, end: int, held: Held, spacing: int) -> list[Sync]
     first, last, newest = segments.first_record(), segments.record_before(end), held.newest
     if first is not None and first[1] >= end:  # claimed, not there yet
         first = None
-    ahead = newest is not None and last is not None and last[0] < newest.upstream
-    if newest is not None and (ahead or not held.all_hold(segments, end)):
+    other = newest is not None and last is not None and last[0] <= newest.upstream and last != newest
+    if newest is not None and (other or not held.all_hold(segments, end)):
         out.append(_rewound(newest, Sync(*first) if first else None, end))
     elif newest is None and first is not None:
         out.append(Sync(*first))
