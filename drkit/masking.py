@@ -10,7 +10,10 @@ MASK: Final = "********"
 
 # `sasl.oauthbearer.token.endpoint.url` is an address; `ssl.keystore.key` is a private key in PEM.
 _SECRET: Final = re.compile(
-    r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem", re.IGNORECASE
+    r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem"
+    # Where a webhook is, and what it is shown, is all that one needs to call it.
+    r"|repoint\[\d+\]\.(?:url|headers)",
+    re.IGNORECASE,
 )
 _ASSIGNED: Final = re.compile(
     r"((?:password|passphrase|secret)[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)}]+)", re.IGNORECASE

@@ -3,12 +3,8 @@
 from drkit.config.cluster import ClusterSettings
 from drkit.config.flow import FlowSettings
 from drkit.config.loader import Loaded, load, read
-from drkit.config.settings import (
-    DrillSettings,
-    FailoverSettings,
-    RepointSettings,
-    Settings,
-)
+from drkit.config.repoint import RepointSettings
+from drkit.config.settings import DrillSettings, FailoverSettings, Settings
 
 __all__ = [
     "ClusterSettings",

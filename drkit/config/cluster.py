@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import acts
 from drkit.config.fields import Alias, Strict, as_kafka_writes_it, host_and_port
-from drkit.masking import masked
+from drkit.masking import is_secret, masked
 
 _SERVERS: Final = "bootstrap.servers"
 _JAAS: Final = "sasl.jaas.config"
@@ -18,6 +19,16 @@ _USER: Final = ("sasl.username", "sasl.password")
 
 def _servers(value: object) -> object:
     return ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
+    for name, value in properties.items():
+        if is_secret(name):
+            text = "'{name}' is a secret: applications are told where to go, they keep their own secrets"
+            raise PydanticCustomError("secret", text, {"name": name})
+        if name == _SERVERS:
+            host_and_port(value)
+    return properties
 
 
 class ClusterSettings(Strict):
@@ -29,6 +40,12 @@ class ClusterSettings(Strict):
     """host:port of some brokers: an array, or one string with commas."""
     client: Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)] = Field(default_factory=dict)
     """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
+    applications: Annotated[
+        dict[str, str], BeforeValidator(as_kafka_writes_it), AfterValidator(_no_secrets)
+    ] = Field(default_factory=dict)
+    """What applications are told when they are sent to this cluster: client properties besides the servers,
+    as in ``"security.protocol" = "SASL_SSL"``, and ``bootstrap.servers`` where theirs are others than
+    drkit's. No secrets: they have their own."""
     own_principal: Annotated[str, Field(pattern=r"^[^:*]+:[^*]+$")] | None = None
     """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
     ``User:ANONYMOUS`` without any authentication; unknown for certificates, tokens and tickets."""
@@ -58,4 +75,5 @@ class ClusterSettings(Strict):
             ("alias", self.alias),
             ("bootstrap_servers", self.bootstrap_servers),
             ("client", masked(self.client)),
+            ("applications", self.applications),
         ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations, islice
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, PositiveFloat, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, PositiveFloat, field_validator
 
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
 from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
+from drkit.config.repoint import RepointSettings
 from drkit.errors import ConfigError
 from drkit.topology import Route, collision, rings
 
@@ -21,34 +21,8 @@ _ENOUGH: Final = 5
 _BREAK: Final = "break the ring: leave one flow out, or choose disjoint topics"
 
 
-class RepointSettings(Strict):
-    """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
-
-    kind: Literal["file", "command", "webhook", "configmap", "print"]
-    """How clients are told."""
-    path: str | None = None
-    """For file: which file."""
-    command: tuple[str, ...] | None = None
-    """For command: the program and its arguments."""
-    url: str | None = None
-    """For webhook: where to post."""
-    name: str | None = None
-    """For configmap: its name."""
-    namespace: str | None = None
-    """For configmap: its namespace."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        needed = {"file": "path", "command": "command", "webhook": "url", "configmap": "name"}.get(self.kind)
-        if needed and not getattr(self, needed):
-            raise PydanticCustomError(
-                "incomplete", "kind '{kind}' needs '{key}'", {"kind": self.kind, "key": needed}
-            )
-        return self
-
-
 class FailoverSettings(Strict):
-    """Who decides, what loss is acceptable, who is told. Checked, not acted on yet."""
+    """Who decides, what loss is acceptable, who is told."""
 
     mode: Literal["approve", "auto"] = "approve"
     """approve: a person decides; auto: drkit does."""
@@ -106,6 +80,16 @@ class Settings(Strict):
         raise ConfigError(
             f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
         )
+
+    def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
+        """Source and target of a flow, as everything but tasks that move records reaches them."""
+        source, target = self.cluster(flow.source), self.cluster(flow.target)
+        return source.with_client(flow.source_admin), target.with_client(flow.target_admin)
+
+    def task_sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
+        """Source and target of a flow, as tasks that read or write its records reach them."""
+        source, target = self.cluster(flow.source), self.cluster(flow.target)
+        return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """What no single table shows: (where, what, hint), empty when all fits together."""

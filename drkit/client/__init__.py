@@ -1,0 +1,19 @@
+"""Kafka clients for applications that follow a failover: confluent-kafka's, under the same method names.
+
+Needs confluent-kafka only; Spark, kafka-python and the other packages of drkit are never imported.
+"""
+
+from drkit.client.consumer import FailoverConsumer
+from drkit.client.errors import FromAnotherCluster, NotSent, TransactionCut, WrongCluster
+from drkit.client.producer import FailoverProducer
+from drkit.client.switch import Switch
+
+__all__ = [
+    "FailoverConsumer",
+    "FailoverProducer",
+    "FromAnotherCluster",
+    "NotSent",
+    "Switch",
+    "TransactionCut",
+    "WrongCluster",
+]

@@ -1,0 +1,62 @@
+"""Calls with an end, and which positions a call means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import threading
+from typing import TypeVar
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+
+from drkit.client.switch import CHECK_SECONDS
+from drkit.clock import monotonic
+
+T = TypeVar("T")
+
+
+def deadline_of(timeout: float | None) -> float:
+    """When a call must return; confluent-kafka has None and −1 for never."""
+    return float("inf") if timeout is None or timeout < 0 else monotonic() + timeout
+
+
+def turn(deadline: float) -> float:
+    """How long librdkafka may be waited for before the endpoint file is looked at again."""
+    return max(0.0, min(deadline - monotonic(), CHECK_SECONDS))
+
+
+def positions(
+    message: Message | None, offsets: Sequence[TopicPartition] | None
+) -> list[TopicPartition] | None:
+    """The offsets to commit; None for those of the present assignment."""
+    if message is None:
+        return None if offsets is None else list(offsets)
+    if offsets is not None:
+        raise ValueError("message and offsets are mutually exclusive")
+    error, offset = message.error(), message.offset()
+    if error is not None:
+        raise KafkaException(error)
+    topic, partition = message.topic() or "", message.partition()
+    return [TopicPartition(topic, -1 if partition is None else partition,
+                           OFFSET_INVALID if offset is None else offset + 1)]  # fmt: skip
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """The result of a call that may hang. Raises KafkaException when it is not there in time."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except (KafkaException, RuntimeError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="last-commit", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        said = f"no answer in {seconds:g} s from the cluster that is being left"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, said))  # noqa: SLF001  its only name
+    return done[0]

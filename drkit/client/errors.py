@@ -1,0 +1,40 @@
+"""What the clients raise besides confluent-kafka's own errors; all are KafkaExceptions."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+
+class WrongCluster(KafkaException):
+    """The brokers behind the endpoint show another cluster id: a name leads elsewhere by now."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(KafkaError(KafkaError._INVALID_ARG, said, fatal=True))  # noqa: SLF001  its only name
+
+
+class FromAnotherCluster(KafkaException):
+    """A position of the cluster of before must not be committed on the present one."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(KafkaError(KafkaError._INVALID_ARG, said))  # noqa: SLF001  its only name
+
+
+class TransactionCut(KafkaException):
+    """The clients were sent to another cluster while a transaction was open.
+
+    Call ``abort_transaction()``, rewind what was consumed for it, and begin anew: it goes to the new cluster.
+    ``args[0].txn_requires_abort()`` is true, as for a transaction that confluent-kafka itself wants aborted.
+
+    :param unknown: its commit was asked for and nobody knows whether the old cluster has carried it out
+    """
+
+    def __init__(self, said: str, *, unknown: bool = False) -> None:
+        super().__init__(KafkaError(KafkaError._STATE, said, txn_requires_abort=True))  # noqa: SLF001  likewise
+        self.unknown = unknown
+
+
+class NotSent(KafkaException):
+    """The producer is closed, or cannot begin on the new cluster."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(KafkaError(KafkaError._STATE, said))  # noqa: SLF001  its only name

@@ -1,0 +1,182 @@
+"""What a producer was given and no cluster has acknowledged, in its order. No input or output."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, Message
+
+Delivered = Callable[[KafkaError | None, Message | None], object]
+RETRY_SECONDS: Final = 1.0
+"""How often a fence is tried with one record."""
+_REFUSED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_TOO_LARGE: Final = KafkaError.MSG_SIZE_TOO_LARGE
+_SMALL: Final = 64 * 1024
+"""Bytes. A topic that refuses even such a record is closed to everybody."""
+
+
+@dataclass(eq=False, slots=True)
+class Record:
+    """One call of `produce`."""
+
+    number: int
+    topic: str
+    value: Any
+    key: Any
+    partition: int
+    timestamp: int
+    headers: Any
+    call: Delivered | None
+    born: float
+    """By a monotonic clock, in seconds."""
+    generation: int = 0
+    """To which client it was handed last."""
+    uncertain: bool = False
+    """It was on its way when its cluster was left."""
+    error: KafkaError | None = None
+    """Why it was refused last."""
+    message: Message | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return sum(len(x) for x in (self.key, self.value) if isinstance(x, (str, bytes)))
+
+
+class Settled(NamedTuple):
+    """What a delivery report means."""
+
+    final: bool
+    """The application is told."""
+    send: list[Record]
+    """These may go now."""
+
+
+class Outbox:
+    """Keeps each record until its fate is known.
+
+    A record that the cluster refuses as a fence does is held, and with it whatever follows in its topic, so
+    that their order stays; one of them tries every second whether the fence is gone.
+
+    :param hold_seconds: how long a record may be held, since it was given
+    """
+
+    def __init__(self, hold_seconds: float) -> None:
+        self._hold_seconds = hold_seconds
+        self._pending: dict[int, Record] = {}
+        self._held: dict[str, list[Record]] = {}
+        self._trying: dict[str, Record] = {}
+        self._waiting: list[Record] | None = []
+        self._next_try = 0.0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def held(self) -> int:
+        """How many wait behind a fence."""
+        return sum(map(len, self._held.values())) + len(self._trying)
+
+    def number(self) -> int:
+        """For the next record."""
+        self._count += 1
+        return self._count
+
+    def add(self, record: Record) -> bool:
+        """Take a record; whether it may be sent now."""
+        self._pending[record.number] = record
+        if self._waiting is not None:
+            self._waiting.append(record)
+        elif record.topic in self._held:
+            self._held[record.topic].append(record)
+        else:
+            return True
+        return False
+
+    def drop(self, record: Record) -> None:
+        """It could not be handed to the client after all."""
+        self._pending.pop(record.number, None)
+
+    def hold(self, record: Record) -> None:
+        """It must wait, and what follows in its topic behind it."""
+        if self._trying.get(record.topic) is record:
+            del self._trying[record.topic]
+        insort(self._held.setdefault(record.topic, []), record, key=lambda r: r.number)
+
+    def open(self) -> list[Record]:
+        """The cluster is the right one: what waited for that may go."""
+        found, self._waiting = self._waiting or [], None
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the cluster is known to be the right one."""
+        return self._waiting is None
+
+    def knows(self, record: Record, generation: int) -> bool:
+        """Whether a report of this client about the record still counts."""
+        return record.generation == generation and record.number in self._pending
+
+    def settle(self, record: Record, error: KafkaError | None, now: float) -> Settled:
+        """A delivery report came."""
+        if error is not None and self._is_fence(record, error) and now - record.born < self._hold_seconds:
+            record.error = error
+            self.hold(record)
+            return Settled(final=False, send=[])
+        self._pending.pop(record.number, None)
+        if self._trying.get(record.topic) is not record:
+            return Settled(final=True, send=[])
+        del self._trying[record.topic]
+        return Settled(final=True, send=self._held.pop(record.topic, []))
+
+    def due(self, now: float) -> list[Record]:
+        """One record of each held topic, to try the fence with."""
+        if now < self._next_try or not self._held:
+            return []
+        self._next_try = now + RETRY_SECONDS
+        found = []
+        for topic, records in self._held.items():
+            if topic not in self._trying and records:
+                self._trying[topic] = records.pop(0)
+                found.append(self._trying[topic])
+        return found
+
+    def expired(self, now: float) -> list[Record]:
+        """Held ones whose time is over: they are given up."""
+        found = []
+        for topic in list(self._held):
+            kept = [r for r in self._held[topic] if now - r.born < self._hold_seconds]
+            found += [r for r in self._held[topic] if now - r.born >= self._hold_seconds]
+            self._held[topic] = kept
+            if not kept and topic not in self._trying:
+                del self._held[topic]
+        for record in found:
+            self.drop(record)
+        return found
+
+    def purge(self) -> list[Record]:
+        """What waits here instead of in the client: it is given up."""
+        found = [r for records in self._held.values() for r in records] + (self._waiting or [])
+        self._held = {topic: [] for topic in self._trying}
+        self._waiting = None if self._waiting is None else []
+        for record in found:
+            self.drop(record)
+        return sorted(found, key=lambda r: r.number)
+
+    def leave(self) -> list[Record]:
+        """The cluster is left: everything whose fate is open, in its order; nothing is held any more."""
+        self._held.clear()
+        self._trying.clear()
+        self._waiting = []
+        found = sorted(self._pending.values(), key=lambda r: r.number)
+        self._pending.clear()
+        return found
+
+    @staticmethod
+    def _is_fence(record: Record, error: KafkaError) -> bool:
+        code = error.code()
+        return code in _REFUSED or (code == _TOO_LARGE and record.size < _SMALL)

@@ -1,0 +1,83 @@
+"""Transactions of a producer that follows the endpoint file: one is never carried from cluster to cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from drkit.client.calls import deadline_of
+from drkit.client.errors import TransactionCut
+from drkit.clock import monotonic
+from drkit.endpoint import Endpoint
+
+INIT_SECONDS: Final = 30.0
+_TURN_SECONDS: Final = 0.5
+"""The longest single wait in librdkafka; the same call goes on afterwards."""
+
+
+class Phase(Enum):
+    """How a transaction stands."""
+
+    NONE = "none"
+    OPEN = "open"
+    ENDING = "ending"
+    """Its commit was asked for."""
+    CUT = "cut"
+    """The endpoint changed meanwhile: the application must abort it."""
+
+
+class Transaction:
+    """The phase, and calls that look at the endpoint file while they wait.
+
+    :param moved: the endpoint that counts instead of the present one, None if the present one counts
+    """
+
+    def __init__(self, moved: Callable[[], Endpoint | None]) -> None:
+        self._moved = moved
+        self.phase = Phase.NONE
+        self.initialized: object = None
+        """The client whose transactions are initialized."""
+        self._unknown = False
+        self._where: Endpoint | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client must not be changed under it."""
+        return self.phase is not Phase.NONE
+
+    def refuse_if_cut(self) -> None:
+        """Before anything is done in a transaction. Raises TransactionCut."""
+        if self.phase in {Phase.OPEN, Phase.ENDING} and (new := self._moved()) is not None:
+            self._unknown = self.phase is Phase.ENDING
+            self.phase = Phase.CUT
+            self._where = new
+        if self.phase is Phase.CUT and self._where is not None:
+            told = "; whether it was committed there is not known" if self._unknown else ""
+            raise TransactionCut(
+                f"clients go to {self._where.cluster} (term {self._where.term}) and leave this transaction"
+                f" behind{told}: abort it and begin anew",
+                unknown=self._unknown,
+            )
+
+    def call(self, work: Callable[[float], Any], timeout: float) -> Any:
+        """A call of librdkafka that may be repeated after its time is over, in short turns.
+
+        :raises TransactionCut: the endpoint changed meanwhile
+        """
+        deadline = deadline_of(timeout)
+        while True:
+            self.refuse_if_cut()
+            try:
+                return work(max(0.0, min(_TURN_SECONDS, deadline - monotonic())))
+            except KafkaException as error:
+                if not _goes_on(error) or monotonic() >= deadline:
+                    self.refuse_if_cut()
+                    raise
+
+
+def _goes_on(error: KafkaException) -> bool:
+    code = error.args[0].code()
+    return bool(code == KafkaError._TIMED_OUT and error.args[0].retriable())  # noqa: SLF001  its only name

@@ -1,0 +1,112 @@
+"""One way to tell clients where to go, as a table of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, PositiveFloat, model_validator
+from pydantic_core import PydanticCustomError
+
+from drkit.config.closest import suggestion
+from drkit.config.fields import Patterns, Strict
+from drkit.masking import MASK
+from drkit.topology import NameFilter
+
+_COMMON: Final = frozenset({"kind", "groups", "timeout_seconds", "retry_seconds"})
+_NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "file": ("path",),
+    "command": ("command",),
+    "webhook": ("url",),
+    "configmap": ("name",),
+    "print": (),
+}
+_MAY_HAVE: Final[dict[str, frozenset[str]]] = {
+    "webhook": frozenset({"secret", "headers", "ca_file"}),
+    "configmap": frozenset({"namespace", "key", "kubeconfig"}),
+}
+_MOST_KEY: Final = r"^[-._a-zA-Z0-9]{1,253}$"
+
+
+def _kind(kind: str) -> str:
+    if kind not in _NEEDED:
+        text = "there is no kind '{kind}' of repointing: {hint}"
+        raise PydanticCustomError("kind", text, {"kind": kind, "hint": suggestion(kind, _NEEDED)})
+    return kind
+
+
+def _url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        # Not the address itself: what leads to a webhook is often its secret.
+        raise PydanticCustomError("url", "not an address like https://host/path", {})
+    return url
+
+
+class RepointSettings(Strict):
+    """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
+
+    kind: Annotated[str, AfterValidator(_kind)]
+    """How clients are told: "file", "command", "webhook", "configmap" or "print"."""
+    groups: Patterns = (".*",)
+    """Whom it tells: it is used when one of these consumer groups is moved."""
+    timeout_seconds: PositiveFloat = 10.0
+    """How long one try may take."""
+    retry_seconds: float = Field(30.0, ge=0)
+    """How long it is tried again after what may pass."""
+    path: str | None = None
+    """For file: which file, a full path; applications with ``drkit.client`` follow it."""
+    command: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """For command: the program and its arguments; no shell. It gets the endpoint as JSON on its input and as
+    variables ``DRKIT_…``, and ends with 0 (done) or 3 (it knows a newer term)."""
+    url: Annotated[str, AfterValidator(_url)] | None = None
+    """For webhook: where to post."""
+    secret: str | None = None
+    """For webhook: signs what is posted, with HMAC-SHA256."""
+    headers: dict[str, str] | None = None
+    """For webhook: more headers, as in ``Authorization``."""
+    ca_file: str | None = None
+    """For webhook: the authorities that its certificate may have, in PEM; absent: the system's."""
+    name: str | None = None
+    """For configmap: its name."""
+    namespace: str | None = None
+    """For configmap: its namespace; absent: that of the kubeconfig, or of drkit's pod."""
+    key: Annotated[str, Field(pattern=_MOST_KEY)] | None = None
+    """For configmap: under which key the endpoint stands in it; absent: ``endpoint.json``."""
+    kubeconfig: str | None = None
+    """For configmap: how the API server is reached; absent: by drkit's service account, where it runs in a
+    pod, else by ``KUBECONFIG`` or ``~/.kube/config``."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = _NEEDED[self.kind]
+        for key in needed:
+            if not getattr(self, key):
+                text = "kind '{kind}' needs '{key}'"
+                raise PydanticCustomError("incomplete", text, {"kind": self.kind, "key": key})
+        allowed = _COMMON | set(needed) | _MAY_HAVE.get(self.kind, frozenset())
+        for key in sorted(self.model_fields_set - allowed):
+            if getattr(self, key) is not None:
+                text = "kind '{kind}' has no '{key}': {hint}"
+                hint = suggestion(key, allowed - _COMMON)
+                raise PydanticCustomError("foreign", text, {"kind": self.kind, "key": key, "hint": hint})
+        if self.path is not None and not Path(self.path).is_absolute():
+            raise PydanticCustomError("path", "'{path}' is not a full path", {"path": self.path})
+        return self
+
+    def tells(self, groups: Iterable[str]) -> bool:
+        """Whether it is used when these groups are moved."""
+        chosen = NameFilter(self.groups)
+        return any(chosen.accepts(group) for group in groups)
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        hidden = {"secret", "url"}
+        found: list[tuple[str | None, Any]] = []
+        for name, value in super().__repr_args__():
+            if name == "headers" and value:
+                found.append((name, dict.fromkeys(value, MASK)))
+            else:
+                found.append((name, MASK if name in hidden and value else value))
+        return found

@@ -1,0 +1,84 @@
+"""What clients are told: which cluster is theirs now. `drkit.repoint` writes it, `drkit.client` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+import json
+from typing import Any, Final
+
+VERSION: Final = 1
+"""Of the document. Readers of a version skip keys that they do not know."""
+_MARK: Final = "drkit_endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A cluster for clients.
+
+    :param term: the generation of the role: of two endpoints the one with the larger term counts
+    :param cluster: its alias
+    :param cluster_id: the id that its brokers must show: a host name may lead to another cluster by now
+    :param client: Kafka's client properties that are needed to reach it, no secrets
+    :param topics: names of before → names there, of topics that are called otherwise there
+    """
+
+    term: int
+    cluster: str
+    cluster_id: str
+    bootstrap_servers: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+    def topic(self, name: str) -> str:
+        """What a topic is called on this cluster."""
+        return self.topics.get(name, name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, in the order in which it is written."""
+        return {
+            _MARK: VERSION,
+            "term": self.term,
+            "cluster": self.cluster,
+            "cluster_id": self.cluster_id,
+            "bootstrap_servers": self.bootstrap_servers,
+            "client": dict(self.client),
+            "topics": dict(self.topics),
+        }
+
+    def to_json(self) -> str:
+        """The document."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read the document. Raises ValueError that says why it is none."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or _MARK not in found:
+        raise ValueError(f"it is not an endpoint: there is no '{_MARK}'")
+    if found[_MARK] != VERSION:
+        raise ValueError(f"its version is {found[_MARK]}, this drkit reads {VERSION}")
+    try:
+        return Endpoint(
+            term=_of(int, found, "term"),
+            cluster=_of(str, found, "cluster"),
+            cluster_id=_of(str, found, "cluster_id"),
+            bootstrap_servers=_of(str, found, "bootstrap_servers"),
+            client=_texts(found.get("client", {}), "client"),
+            topics=_texts(found.get("topics", {}), "topics"),
+        )
+    except KeyError as error:
+        raise ValueError(f"it has no '{error.args[0]}'") from error
+
+
+def _of(kind: type, found: Mapping[str, Any], key: str) -> Any:
+    value = found[key]
+    if type(value) is not kind:
+        raise ValueError(f"'{key}' is {value!r}")
+    return value
+
+
+def _texts(found: object, key: str) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise ValueError(f"'{key}' is {found!r}")
+    return found

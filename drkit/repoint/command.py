@@ -1,0 +1,57 @@
+"""A command of the user's tells the clients."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.endpoint import Endpoint
+from drkit.errors import Refused
+from drkit.repoint.contract import Effect, TryAgain, older
+from drkit.repoint.program import run_program
+
+
+class Command:
+    """Runs a program with the endpoint as JSON on its input and as variables ``DRKIT_…``.
+
+    Only the program knows what clients were told before: it ends with 0 when they know this endpoint now, and
+    with 3, drkit's own code for a refusal, when they know a newer term. Any other code is tried again.
+    """
+
+    OLDER: Final = Refused.exit_code
+
+    def __init__(self, command: tuple[str, ...], timeout_seconds: float) -> None:
+        self._command = command
+        self._timeout_seconds = timeout_seconds
+
+    @property
+    def name(self) -> str:
+        """See :class:`Adapter`; arguments may be secrets."""
+        return f"command {self._command[0]}"
+
+    def told(self) -> None:
+        """See :class:`Adapter`: nobody can be asked."""
+
+    def tell(self, endpoint: Endpoint) -> Effect:
+        """See :class:`Adapter`."""
+        variables = variables_of(endpoint)
+        ended = run_program(self._command, endpoint.to_json(), variables, self._timeout_seconds)
+        if ended.code == self.OLDER:
+            raise older(self.name, endpoint, ended.said or f"it ended with {ended.code}")
+        if ended.code:
+            raise TryAgain(
+                f"the command ended with {ended.code}",
+                where=self._command[0],
+                evidence=ended.said or "it said nothing",
+                hint="run it by hand with the endpoint on its input",
+            )
+        return Effect.CHANGED
+
+
+def variables_of(endpoint: Endpoint) -> dict[str, str]:
+    """The endpoint as variables of a process."""
+    return {
+        "DRKIT_TERM": str(endpoint.term),
+        "DRKIT_CLUSTER": endpoint.cluster,
+        "DRKIT_CLUSTER_ID": endpoint.cluster_id,
+        "DRKIT_BOOTSTRAP_SERVERS": endpoint.bootstrap_servers,
+    }

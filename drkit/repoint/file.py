@@ -1,0 +1,120 @@
+"""The endpoint file: applications read it, or `drkit.client` follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+import fcntl
+import os
+from pathlib import Path
+import stat
+import tempfile
+from typing import Final
+
+from drkit.endpoint import Endpoint, parse_endpoint
+from drkit.errors import Failed
+from drkit.repoint.contract import Effect, TryAgain, judge
+
+_MODE: Final = 0o644
+"""Of a file that was not there before: applications run as other users."""
+
+
+class EndpointFile:
+    """Writes the endpoint as JSON: whoever reads sees the old or the new one, also after a power cut.
+
+    A symbolic link stays; the file behind it is replaced, keeping its mode and, where allowed, its owner.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """See :class:`Adapter`."""
+        return f"file {self._path}"
+
+    def told(self) -> Endpoint | None:
+        """See :class:`Adapter`."""
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._failed("the endpoint file cannot be read", error) from error
+        try:
+            return parse_endpoint(text)
+        except ValueError as error:
+            raise Failed(
+                "the endpoint file holds something else",
+                where=str(self._path),
+                evidence=str(error),
+                hint="nothing was changed: move that file away, or correct path in [failover] repoint",
+            ) from error
+
+    def tell(self, endpoint: Endpoint) -> Effect:
+        """See :class:`Adapter`."""
+        file = Path(os.path.realpath(self._path))
+        try:
+            with _only_one(file.parent):
+                effect = judge(self.told(), endpoint, self.name)
+                if effect is Effect.CHANGED:
+                    _replace(file, endpoint.to_json().encode())
+                return effect
+        except BlockingIOError as error:
+            raise TryAgain(
+                "another process writes into the folder of the endpoint file",
+                where=str(file.parent),
+                evidence="it holds a lock on the folder",
+                hint=f"find it with: fuser -v {file.parent}",
+            ) from error
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise self._failed("the endpoint file cannot be written", error) from error
+        except OSError as error:
+            raise TryAgain(
+                "the endpoint file cannot be written", where=str(self._path), evidence=str(error)
+            ) from error
+
+    def _failed(self, what: str, error: Exception) -> Failed:
+        hint = "create the folder, and let drkit's user write into it"
+        return Failed(what, where=str(self._path), evidence=str(error), hint=hint)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Between reading the term and writing, nobody else writes. Raises BlockingIOError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _replace(file: Path, content: bytes) -> None:
+    handle, fresh = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            _like(file, out.fileno())
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(fresh).replace(file)
+    except BaseException:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _like(file: Path, handle: int) -> None:
+    try:
+        before = file.stat()
+    except FileNotFoundError:
+        os.fchmod(handle, _MODE)
+        return
+    with suppress(PermissionError):  # only root may give files away
+        os.fchown(handle, before.st_uid, before.st_gid)
+    os.fchmod(handle, stat.S_IMODE(before.st_mode))

@@ -1,0 +1,105 @@
+"""From the settings to the adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from drkit import observe
+from drkit.config import RepointSettings
+from drkit.endpoint import Endpoint
+from drkit.errors import ConfigError
+from drkit.repoint.command import Command
+from drkit.repoint.configmap import ConfigMap
+from drkit.repoint.contract import Adapter, Effect
+from drkit.repoint.file import EndpointFile
+from drkit.repoint.kube_access import find_access
+from drkit.repoint.printed import Printed
+from drkit.repoint.tell import Way
+from drkit.repoint.webhook import Webhook
+
+Say = Callable[[str], None]
+
+
+def _log(line: str) -> None:
+    observe.event("repoint", say=line)
+
+
+def _file(settings: RepointSettings, _say: Say) -> Adapter:
+    return EndpointFile(Path(settings.path or ""))
+
+
+def _command(settings: RepointSettings, _say: Say) -> Adapter:
+    return Command(settings.command or (), settings.timeout_seconds)
+
+
+def _webhook(settings: RepointSettings, _say: Say) -> Adapter:
+    return Webhook(
+        settings.url or "",
+        secret=settings.secret,
+        headers=settings.headers or {},
+        ca_file=settings.ca_file,
+        timeout_seconds=settings.timeout_seconds,
+    )
+
+
+def _configmap(settings: RepointSettings, _say: Say) -> Adapter:
+    return ConfigMap(
+        find_access(settings.kubeconfig),
+        settings.name or "",
+        namespace=settings.namespace,
+        key=settings.key,
+        timeout_seconds=settings.timeout_seconds,
+    )
+
+
+def _printed(_settings: RepointSettings, say: Say) -> Adapter:
+    return Printed(say)
+
+
+_KINDS: Final[dict[str, Callable[[RepointSettings, Say], Adapter]]] = {
+    "file": _file,
+    "command": _command,
+    "webhook": _webhook,
+    "configmap": _configmap,
+    "print": _printed,
+}
+
+
+class Unusable:
+    """Stands for an adapter that cannot be, such as one whose kubeconfig is missing: the others are told.
+
+    Whoever wants to know before it matters asks for `told`.
+    """
+
+    def __init__(self, name: str, error: ConfigError) -> None:
+        self.name = name
+        self._error = error
+
+    def told(self) -> Endpoint | None:
+        """Raise ConfigError."""
+        raise self._error
+
+    def tell(self, _endpoint: Endpoint) -> Effect:
+        """Raise ConfigError."""
+        raise self._error
+
+
+def adapters(
+    settings: Iterable[RepointSettings], groups: Iterable[str] | None = None, say: Say = _log
+) -> list[Way]:
+    """An adapter for each way that tells the clients of these groups, in the order of the settings.
+
+    :param groups: the moved groups; None: all ways
+    :param say: where the kind ``print`` says its lines
+    """
+    moved = None if groups is None else tuple(groups)
+    return [Way(_made(one, say), one.retry_seconds) for one in settings if moved is None or one.tells(moved)]
+
+
+def _made(settings: RepointSettings, say: Say) -> Adapter:
+    try:
+        return _KINDS[settings.kind](settings, say)
+    except ConfigError as error:
+        return Unusable(f"{settings.kind} {settings.name or ''}".rstrip(), error)

@@ -1,0 +1,42 @@
+"""Print only: a person tells the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drkit.endpoint import Endpoint
+from drkit.repoint.contract import Effect, judge
+
+
+class Printed:
+    """Says what to change, once per term and process.
+
+    :param say: takes one line
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told: Endpoint | None = None
+
+    @property
+    def name(self) -> str:
+        """See :class:`Adapter`."""
+        return "print"
+
+    def told(self) -> Endpoint | None:
+        """See :class:`Adapter`: what this process has said."""
+        return self._told
+
+    def tell(self, endpoint: Endpoint) -> Effect:
+        """See :class:`Adapter`."""
+        effect = judge(self._told, endpoint, self.name)
+        if effect is Effect.CHANGED:
+            self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")
+            self._say(f"  bootstrap.servers={endpoint.bootstrap_servers}")
+            for name, value in endpoint.client.items():
+                self._say(f"  {name}={value}")
+            for name, there in endpoint.topics.items():
+                self._say(f"  topic {name} is called {there} there")
+            self._say("  close each client and create it anew; one that only reconnects may repeat records")
+            self._told = endpoint
+        return effect

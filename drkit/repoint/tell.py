@@ -1,0 +1,113 @@
+"""Tell everybody at once; each failure is retried, then named, and holds up nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+import time
+from typing import Final, NamedTuple
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random_exponential,
+)
+
+from drkit import observe
+from drkit.clock import Seconds, monotonic
+from drkit.endpoint import Endpoint
+from drkit.errors import DrkitError
+from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
+
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_AT_ONCE: Final = 16
+
+
+class Result(StrEnum):
+    """How it went with one adapter."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    """Clients know a newer term: not a failure that a repetition heals."""
+    FAILED = "failed"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether clients know the endpoint."""
+        return self in {Result.CHANGED, Result.UNCHANGED}
+
+
+class Outcome(NamedTuple):
+    """What came out for one adapter."""
+
+    name: str
+    result: Result
+    tries: int
+    seconds: float
+    error: DrkitError | None = None
+    """Why it was refused or failed."""
+
+
+class Way(NamedTuple):
+    """An adapter and how patient one is with it."""
+
+    adapter: Adapter
+    retry_seconds: float
+
+
+def tell_all(
+    ways: Sequence[Way],
+    endpoint: Endpoint,
+    *,
+    on_outcome: Callable[[Outcome], None] = lambda _: None,
+    clock: Seconds = monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Outcome]:
+    """Tell by all ways in parallel; outcomes in their order. Nothing is raised for one that failed.
+
+    :param on_outcome: called as each ends, in the calling thread
+    """
+    if not ways:
+        return []
+    with ThreadPoolExecutor(min(len(ways), _AT_ONCE), thread_name_prefix="repoint") as pool:
+        pending = [pool.submit(_told, way, endpoint, clock, sleep) for way in ways]
+        found = []
+        for future in pending:
+            found.append(future.result())
+            on_outcome(found[-1])
+    return found
+
+
+def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]) -> Outcome:
+    name, started = way.adapter.name, clock()
+    tries = Retrying(
+        retry=retry_if_exception_type(TryAgain),
+        stop=stop_after_delay(way.retry_seconds),
+        wait=wait_random_exponential(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
+        before_sleep=lambda state: _say(name, state),
+        sleep=sleep,
+        reraise=True,
+    )
+    error: DrkitError | None = None
+    try:
+        effect = tries(way.adapter.tell, endpoint)
+        result = Result.CHANGED if effect is Effect.CHANGED else Result.UNCHANGED
+    except OlderTerm as refused:
+        result, error = Result.REFUSED, refused
+    except DrkitError as failed:
+        result, error = Result.FAILED, failed
+        observe.error(failed, adapter=name, term=endpoint.term)
+    number = int(tries.statistics.get("attempt_number", 1))
+    return Outcome(name, result, number, round(clock() - started, 3), error)
+
+
+def _say(name: str, state: RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    observe.event(
+        "repoint_retried", level="warning", adapter=name, tries=state.attempt_number, error=str(error)
+    )

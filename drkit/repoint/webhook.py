@@ -1,0 +1,96 @@
+"""A webhook tells the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import hashlib
+import hmac
+from typing import Final
+
+from drkit.clock import Millis, wall_ms
+from drkit.endpoint import Endpoint
+from drkit.errors import Failed, NotAuthorized
+from drkit.kafka.client_config import tls_context
+from drkit.kafka.security import Tls
+from drkit.repoint.contract import Effect, older
+from drkit.repoint.http import HttpCaller, place_of
+
+_CONFLICT: Final = 409
+_ALREADY: Final = 208
+_NOT_AUTHORIZED: Final = frozenset({401, 403})
+_WHERE: Final = "[failover] repoint"
+
+
+class Webhook:
+    """Posts the endpoint as JSON.
+
+    Only the receiver knows what clients were told before. It answers with any 2xx when they know this
+    endpoint now (208: they knew it before), and with 409 when they know a newer term. ``Idempotency-Key``
+    names cluster and term, so that a repetition is known as one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret: str | None,
+        headers: Mapping[str, str],
+        ca_file: str | None,
+        timeout_seconds: float,
+        wall: Millis = wall_ms,
+    ) -> None:
+        self._url, self._secret, self._headers, self._wall = url, secret, dict(headers), wall
+        self._caller = HttpCaller(tls_context(Tls(ca_file=ca_file), _WHERE), timeout_seconds)
+
+    @property
+    def name(self) -> str:
+        """See :class:`Adapter`."""
+        return f"webhook {place_of(self._url)}"
+
+    def told(self) -> None:
+        """See :class:`Adapter`: nobody can be asked."""
+
+    def tell(self, endpoint: Endpoint) -> Effect:
+        """See :class:`Adapter`."""
+        body = endpoint.to_json().encode()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "drkit",
+            "Idempotency-Key": f"{endpoint.cluster_id}-{endpoint.term}",
+            "Drkit-Term": str(endpoint.term),
+            **self._signed(body),
+            **self._headers,
+        }
+        answer = self._caller.call("POST", self._url, headers, body)
+        if answer.status == _CONFLICT:
+            raise older(self.name, endpoint, answer.said)
+        if answer.status in _NOT_AUTHORIZED:
+            raise NotAuthorized(
+                "the webhook does not take drkit's word",
+                where=place_of(self._url),
+                evidence=answer.said,
+                hint="compare secret and headers with what the receiver expects",
+            )
+        if not answer.is_done:
+            raise Failed(
+                "the webhook did not take the endpoint",
+                where=place_of(self._url),
+                evidence=answer.said,
+                hint="correct url: it is posted to as it stands, redirects are not followed",
+            )
+        return Effect.UNCHANGED if answer.status == _ALREADY else Effect.CHANGED
+
+    def _signed(self, body: bytes) -> dict[str, str]:
+        if self._secret is None:
+            return {}
+        stamp = str(self._wall() // 1000)
+        return {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(self._secret, stamp, body)}
+
+
+def signature(secret: str, stamp: str, body: bytes) -> str:
+    """HMAC-SHA256 over ``<timestamp>.<body>``: what is heard on the way cannot be sent again later.
+
+    :param stamp: seconds since 1970, as in the header ``Drkit-Timestamp``
+    """
+    made = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={made.hexdigest()}"
