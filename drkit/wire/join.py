@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import compute
 
 from drkit.wire.chunk import Chunk, Run
 from drkit.wire.rebuild import Recipe
@@ -188,7 +189,7 @@ def _gather(data: bytes, old: _Heads, heads: Bytes, stops: Array) -> memoryview:
     column = pa.BinaryArray.from_buffers(
         pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data + heads.tobytes())]
     )
-    taken: Any = column.take(pa.array(wanted)).buffers()[2]
+    taken: Any = compute.take(column, pa.array(wanted)).buffers()[2]
     size = int(stops[-1]) + int((old.ends - old.bodies).sum())
     return memoryview(taken)[:size]
 
