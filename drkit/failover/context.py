@@ -11,12 +11,16 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.failover.machine import StepName
+from drkit.failover.reach import unreachable
+from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.replicate.known import Known, known_of
 from drkit.replicate.state_topic import StateTopic
 
 REACH_MS: Final = 3000
-"""How long a connection to the source is tried."""
+"""How long a connection to a source that answers is tried."""
+TRY_AGAIN_SECONDS: Final = 5.0
+"""A source that did not answer is left alone for so long."""
 
 
 class Scope(NamedTuple):
@@ -48,6 +52,8 @@ class Request(NamedTuple):
     """The reason for which somebody accepts a loss above the budget, or an unknown one."""
     evict_members: bool = False
     """Remove members from groups on the target instead of refusing."""
+    keep_positions: bool = False
+    """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""
@@ -106,7 +112,11 @@ class Context:
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
     clock: Seconds = monotonic
     wall: Millis = wall_ms
+    source_error: str = ""
+    """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
     _source: RawCluster | None = None
+    _try_again: float = float("-inf")
+    _target_admin: Cluster | None = None
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Drive a coroutine to its end."""
@@ -128,16 +138,21 @@ class Context:
         return known_of(self.state.values)
 
     def source(self) -> RawCluster | None:
-        """The old primary, connected; None when it does not answer now. Tried anew at each call until it
-        does."""
-        if self._source is None:
+        """The old primary, connected; None when it does not answer. Asked again at the most every few
+        seconds."""
+        if self._source is not None or self.clock() < self._try_again:
+            return self._source
+        self._try_again = self.clock() + TRY_AGAIN_SECONDS
+        self.source_error = unreachable(self.source_settings)
+        if not self.source_error:
             candidate = RawCluster(self.loop, self.source_settings, "failover")
             try:
                 self.loop.run(candidate.connect, REACH_MS)
-            except DrkitError:
+            except DrkitError as error:
                 candidate.close()
-                return None
-            self._source = candidate
+                self.source_error = f"{error.what} ({error.evidence})"
+            else:
+                self._source = candidate
         return self._source
 
     def drop_source(self) -> None:
@@ -145,6 +160,19 @@ class Context:
         if self._source is not None:
             self._source.close()
             self._source = None
+            self._try_again = float("-inf")
+
+    def lose_source(self, error: BaseException) -> None:
+        """The old primary stopped answering in the middle of a question; it is asked again a little later."""
+        self.drop_source()
+        self.source_error = f"it stopped answering ({type(error).__name__})"
+        self._try_again = self.clock() + TRY_AGAIN_SECONDS
+
+    def target_admin(self) -> Cluster:
+        """The new primary for calls of confluent-kafka's admin client; never for calls about groups."""
+        if self._target_admin is None:
+            self._target_admin = Cluster.connect(self.target_settings)
+        return self._target_admin
 
     def result(self, step: StepName) -> dict[str, Any]:
         """The evidence of an earlier step; empty when it has not run (as in a dry run)."""

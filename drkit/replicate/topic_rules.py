@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.config import FlowSettings
@@ -126,6 +126,42 @@ def role_key(topic: str) -> str:
 def is_promoted(role: Mapping[str, Any] | None) -> bool:
     """Whether producers own the copy: then nothing here may change it any more."""
     return role is not None and role.get("role") == "promoted"
+
+
+PROMOTION: Final = "promotion"
+"""Key in the flow's state of the failover that took all of it over: from then on this flow does not run."""
+
+
+def promoted_role(
+    term: int, run_id: str, at_ms: int, frontiers: Mapping[str, Any], ends: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The role of a topic whose copy producers own.
+
+    :param frontiers: partition → first source offset that was not copied: what stands there is on the old
+    side only
+    :param ends: partition → the copy's end: what producers wrote after the promotion begins there
+    """
+    return {
+        "role": "promoted", "term": term, "run_id": run_id, "at_ms": at_ms,
+        "frontiers": dict(frontiers), "ends": dict(ends),
+    }  # fmt: skip
+
+
+def refuse_promoted(flow: FlowSettings, values: Mapping[str, Any]) -> None:
+    """Never copy from a cluster whose role has gone to our target.
+
+    :param values: the flow's state
+    :raises Refused: a failover took all of this flow over
+    """
+    found = values.get(PROMOTION)
+    if found is not None:
+        raise Refused(
+            f"{flow.target} was promoted: {flow.name} would copy from the old primary over the new one",
+            where=flow.name,
+            evidence=f"failover run {found['run_id']}, term {found['term']}",
+            hint=f"protect the new primary: drkit replicate --flow '{flow.target}->{flow.source}'; to move"
+            " back: drkit failback --plan",
+        )
 
 
 def configs_key(topic: str) -> str:

@@ -1,0 +1,175 @@
+"""Why a failover is refused before anything is changed: one table of refusals, each with its runbook. Pure.
+
+A refusal says the reason, what was seen, and the command that clears it (exit 3). Some can be overruled, always by
+name and on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from drkit.errors import Refused
+from drkit.failover.context import Request, Scope
+from drkit.failover.survey import Identity, Survey
+
+_SHOWN: Final = 5
+_ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
+
+
+class Question(NamedTuple):
+    """What the gates look at."""
+
+    survey: Survey
+    scope: Scope
+    request: Request
+    flow: str
+    budget_seconds: float
+    """``rpo_seconds``."""
+
+
+class Gate(NamedTuple):
+    """One reason to refuse."""
+
+    name: str
+    """Also the name of its page in ``runbooks/``."""
+    check: Callable[[Question], Iterator[Refused]]
+
+
+def refusals(question: Question) -> list[tuple[str, Refused]]:
+    """Every reason to refuse, in the order of the table."""
+    return [(gate.name, refusal) for gate in GATES for refusal in gate.check(question)]
+
+
+def _wrong_cluster(q: Question) -> Iterator[Refused]:
+    source, target = q.survey.source, q.survey.target
+    if source.id is not None and source.id == target.id:
+        yield Refused(
+            f"{source.alias} and {target.alias} lead to the same cluster",
+            where=q.flow,
+            evidence=f"both have the cluster id {target.id}",
+            hint="a host name may point to the other side by now: correct bootstrap_servers, then: "
+            "drkit config check --connect",
+        )
+        return
+    yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
+
+
+def _is_stranger(found: Identity) -> bool:
+    return None not in {found.id, found.expected} and found.id != found.expected
+
+
+def _stranger(q: Question, found: Identity) -> Refused:
+    return Refused(
+        f"another cluster is behind the name {found.alias}",
+        where=q.flow,
+        evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
+        hint=f"correct bootstrap_servers of [clusters.{found.alias}], then: drkit config check --connect",
+    )
+
+
+def _promoted(q: Question) -> Iterator[Refused]:
+    if q.survey.promoted:
+        yield Refused(
+            "these topics were opened by an earlier failover: producers own them on the target",
+            where=q.flow,
+            evidence=_some(q.survey.promoted),
+            hint="to move back: drkit failback --plan",
+        )
+
+
+def _unready(q: Question) -> Iterator[Refused]:
+    if q.survey.unready:
+        yield Refused(
+            "the target is not ready to take over",
+            where=q.survey.target.alias,
+            evidence=_some(q.survey.unready),
+            hint="start its brokers and let replicas catch up; leave topics out with --group",
+        )
+
+
+def _members(q: Question) -> Iterator[Refused]:
+    for group, there in sorted(q.survey.target_groups.items()):
+        if there.members and not q.request.evict_members:
+            yield Refused(
+                f"the group {group} has members on the target: its position there cannot be set",
+                where=f"group {group} on {q.survey.target.alias}, state {there.state}",
+                evidence=_some(there.members),
+                hint="stop these consumers (a static one stays a member until its session ends), or add "
+                "--evict-members",
+            )
+
+
+def _own_positions(q: Question) -> Iterator[Refused]:
+    topics = set(q.scope.topics.values())
+    for group, there in sorted(q.survey.target_groups.items()):
+        own = there.own_work(q.survey.source.alias, topics)
+        if own and not q.request.keep_positions:
+            yield Refused(
+                f"the group {group} has committed by itself on the target: its position there is its own",
+                where=f"group {group} on {q.survey.target.alias}",
+                evidence=_some(f"{at} at {there.stored[at].offset}" for at in own),
+                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where "
+                "it is on the source, or add --keep-positions to leave it where it is",
+            )
+
+
+def _loss(q: Question) -> Iterator[Refused]:
+    risk, request = q.survey.risk, q.request
+    if request.accept_data_loss or request.planned:
+        return  # a switchover waits until nothing is left
+    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
+    seen = f"{known} records known to be missing; {risk.basis}"
+    if risk.seconds is None:
+        yield Refused(
+            "what would be lost is not known",
+            where=q.flow,
+            evidence=seen,
+            hint=f"find out with: drkit status; or {_ACCEPT}",
+        )
+    elif risk.seconds > q.budget_seconds:
+        yield Refused(
+            "more would be lost than rpo_seconds allows",
+            where=q.flow,
+            evidence=f"up to {risk.seconds:,.1f} s, rpo_seconds = {q.budget_seconds:g}; {seen}",
+            hint=f"let the copy catch up: drkit status; or {_ACCEPT}",
+        )
+
+
+def _planned(q: Question) -> Iterator[Refused]:
+    if not q.request.planned:
+        return
+    runner = q.survey.replicator
+    if q.survey.source_error:
+        yield Refused(
+            "a planned switchover needs both clusters",
+            where=q.survey.source.alias,
+            evidence=q.survey.source_error,
+            hint="bring it back, or fail over without --planned: what is not copied is lost then",
+        )
+    elif runner is None or not runner.alive:
+        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        yield Refused(
+            "a planned switchover needs a running replicator: it copies what is left",
+            where=q.flow,
+            evidence=seen,
+            hint=f"start it: drkit replicate --flow '{q.flow}'",
+        )
+
+
+GATES: Final = (
+    Gate("wrong-cluster", _wrong_cluster),
+    Gate("already-promoted", _promoted),
+    Gate("target-not-ready", _unready),
+    Gate("live-members", _members),
+    Gate("own-positions", _own_positions),
+    Gate("data-loss", _loss),
+    Gate("planned-not-possible", _planned),
+)
+"""The table: all are asked, in this order."""
+
+
+def _some(found: Iterable[object]) -> str:
+    names = [str(x) for x in found]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,212 @@
+"""One run's hold on the journal: what it says, and writing to it before and after every effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+import uuid
+
+from drkit.clock import Millis, wall_ms
+from drkit.errors import ConfigError, Refused
+from drkit.failover.entries import Entry, Kind, RunLog
+from drkit.failover.journal_file import JournalFile
+from drkit.failover.journal_topic import Fenced, JournalTopic
+from drkit.failover.machine import StepName
+from drkit.kafka.raw import EventLoop
+from drkit.replicate.flow_lease import lives_here, this_process
+
+_TRIES: Final = 5
+"""How often the lock is taken back from somebody who only asked for it."""
+
+
+class Taken(Refused):
+    """Another orchestrator works at it."""
+
+
+class Journal:
+    """The lock and the pen of one process.
+
+    :param topic: whose history was read
+    :param file: the copy on this machine
+    """
+
+    def __init__(
+        self, loop: EventLoop, topic: JournalTopic, file: JournalFile, run_id: str, *, wall: Millis = wall_ms
+    ) -> None:
+        self._loop = loop
+        self._topic = topic
+        self._file = file
+        self._wall = wall
+        self._held_before = ""
+        """Token of the holder that this process takes over from."""
+        self.run_id = run_id
+        self.token = uuid.uuid4().hex[:12]
+        self.term = 0
+
+    @property
+    def run(self) -> RunLog:
+        """The run as the log tells it."""
+        return self._topic.history.runs[self.run_id]
+
+    @property
+    def trouble(self) -> str:
+        """Why the file on this machine is not complete; empty when it is."""
+        return self._file.trouble
+
+    # -- the lock -----------------------------------------------------------------------------------
+
+    def begin(self, least_term: int, opening: Mapping[str, Any]) -> None:
+        """Begin a new run, unless one is under way.
+
+        :param least_term: larger than any term known elsewhere
+        :param opening: scope, request and decision
+        :raises Taken: another run is under way, or was a moment faster
+        """
+        self._loop.run(self._topic.read)
+        refuse_open(self._topic)
+        self.term = max(least_term, self._topic.history.term + 1)
+        self._loop.run(self._topic.take_epoch)
+        self._write(0, Kind.RUN, None, "", {**opening, "holder": self._holder()})
+        if self.run_id not in self._topic.history.runs:
+            refuse_open(self._topic)
+            assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
+            raise taken(self._topic.history.last, "it began a moment earlier")
+
+    def take_over(self, request: Mapping[str, Any]) -> None:
+        """Go on with a run that another process left behind.
+
+        :param request: what was asked for in addition
+        :raises Taken: that process lives, or another one was faster
+        """
+        self.term = self.run.term
+        if lives_here(self.run.holder):
+            raise taken(self.run, "the process that works at it lives")
+        self._file.compare(self.run.entries)
+        self._held_before = str(self.run.holder.get("token"))
+        self._loop.run(self._topic.take_epoch)
+        self.write(Kind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
+
+    def _holder(self) -> dict[str, Any]:
+        return {**this_process(), "token": self.token}
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
+        """Write an entry: on the local disk, then on the target, then read back.
+
+        :raises Taken: another orchestrator took over; nothing more may be done
+        """
+        self._write(self.run.entries[-1].number + 1, kind, step, effect, dict(body))
+
+    def _write(self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]) -> None:
+        entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
+        self._to_file(entry)
+        self._to_topic(entry)
+
+    def _to_file(self, entry: Entry) -> None:
+        self._file.append(entry)
+
+    def _to_topic(self, entry: Entry) -> None:
+        for _ in range(_TRIES):
+            try:
+                alone = self._loop.run(self._topic.append, entry)
+            except Fenced:
+                self._loop.run(self._topic.read)
+                self._still_ours(entry)
+                if self.run_id in self._topic.history.runs and entry in self.run.entries:
+                    return
+                # Whoever has the newer epoch only asked for the lock and wrote nothing that counts.
+                self._loop.run(self._topic.take_epoch)
+                continue
+            if not alone:
+                self._still_ours(entry)
+            return
+        raise taken(self.run, f"the lock was taken away {_TRIES} times")
+
+    def _still_ours(self, entry: Entry) -> None:
+        """Somebody else wrote: the log says whether this run is still under way, and in whose hands."""
+        if entry.kind is Kind.RUN:
+            if self.run_id not in self._topic.history.runs:
+                refuse_open(self._topic)
+            return
+        allowed = {self.token, self._held_before} if entry.kind is Kind.HOLD else {self.token}
+        if str(self.run.holder.get("token")) not in allowed:
+            raise taken(self.run, "it took over")
+
+    # -- what steps see -----------------------------------------------------------------------------
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """See :class:`drkit.failover.context.JournalView`."""
+        return self.run.results.get(step, {}).get("evidence")
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """See :class:`drkit.failover.context.JournalView`."""
+        return self.run.effects.get(step, {})
+
+    @contextmanager
+    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """See :class:`drkit.failover.context.JournalView`."""
+        self.write(Kind.INTENT, step, name, details)
+        outcome: dict[str, Any] = {}
+        yield outcome
+        self.write(Kind.RESULT, step, name, outcome)
+
+
+class NoJournal:
+    """Of a dry run: nothing is written, and what was found so far is told to later steps."""
+
+    def __init__(self) -> None:
+        self.found: dict[StepName, dict[str, Any]] = {}
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """See :class:`drkit.failover.context.JournalView`."""
+        return self.found.get(step)
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.context.JournalView`."""
+        return {}
+
+    @contextmanager
+    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Refuse: a dry run has no effects."""
+        raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
+        yield {}
+
+
+def refuse_open(topic: JournalTopic) -> None:
+    """Refuse to begin while a run is under way.
+
+    :raises Taken: one is
+    """
+    if topic.history.open is not None:
+        raise taken(topic.history.open, "it is under way")
+
+
+def taken(run: RunLog, why: str) -> Taken:
+    """Who works at a run, and how far it is."""
+    holder, last = run.holder, run.entries[-1]
+    age = max(0, wall_ms() - last.at_ms) / 1000
+    at = run.last_step or "its beginning"
+    return Taken(
+        "another orchestrator has this failover",
+        where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
+        evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
+        hint="let it finish; if its process is dead: drkit failover --resume, or drkit failover --abort",
+    )
+
+
+def open_run(topic: JournalTopic, verb: str) -> RunLog:
+    """The run that is under way.
+
+    :raises ConfigError: there is none
+    """
+    if topic.history.open is None:
+        last = topic.history.last
+        raise ConfigError(
+            f"there is no failover to {verb}",
+            where=topic.where,
+            evidence=f"the last one was run {last.run_id}: {last.state}" if last is not None else "there never was one",
+            hint="begin one: drkit failover --group G, or --all",
+        )
+    return topic.history.open

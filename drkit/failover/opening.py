@@ -1,0 +1,180 @@
+"""OPEN: the target's topics become writable. The point of no return.
+
+First the flow's state says that producers own the topics: from then on no sync of settings, ACLs or positions
+touches them, and `drkit replicate` leaves them out. Then the source's own settings return, and what its ACLs let
+producers do is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from drkit.errors import DrkitError, Failed
+from drkit.failover.context import Context
+from drkit.failover.machine import StepName
+from drkit.failover.step import Effect, StepResult
+from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, list_acls
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.replicate.acl_sync import ACLS
+from drkit.replicate.topic_rules import PROMOTION, configs_key, is_promoted, promoted_role, role_key
+from drkit.topology.acl_record import AclRecord, Promotion, promotion
+from drkit.topology.acls import Acl
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
+
+_SHOWN: Final = 5
+_HELD: Final = "held back while passive"
+_GUARD: Final = "guard of a passive topic"
+
+
+class Open:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.step.Step`."""
+        return StepName.OPEN
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.step.Step`."""
+        target = context.flow.target
+        given = _promotion(context)
+        return [
+            *(
+                Effect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
+                for name, to in sorted(context.scope.topics.items())
+            ),
+            *(
+                Effect(f"set {_shown(settings)}", f"{target}: {topic}", "as on the source")
+                for topic, settings in sorted(_configs(context).items())
+            ),
+            *(Effect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
+            *(Effect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`.
+
+        :raises Failed: the target refused a setting or an ACL
+        """
+        scope = context.scope
+        with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
+            _promote(context)
+            outcome["promoted"] = len(scope.topics)
+        wanted = _configs(context)
+        with context.effect(self.name, "settings", settings=wanted) as outcome:
+            failed = alter_topic_configs(context.target_admin(), wanted)
+            outcome["refused"] = {t: e.evidence for t, e in failed.items()}
+        if failed:
+            raise _refused("settings of topics", context, failed)
+        notes = [f"{len(scope.topics)} topics of {context.flow.target} are open for producers"]
+        given = _promotion(context)
+        if given.grant or given.lift:
+            notes.append(self._let_in(context, given))
+        return StepResult({"topics": dict(scope.topics), "settings": wanted}, tuple(notes))
+
+    def _let_in(self, context: Context, given: Promotion) -> str:
+        settings = context.target_settings
+        details = {what: [str(a) for a in sorted(acls)] for what, acls in given._asdict().items()}
+        with context.effect(self.name, "acls", **details) as outcome:
+            try:
+                refused: dict[Acl, DrkitError] = create_acls(settings, sorted(given.grant))
+                refused |= delete_acls(settings, sorted(given.lift))
+            except NoAuthorizer as error:
+                outcome["skipped"] = error.what
+                return f"ACLs of producers are not needed: {error.what}"
+            outcome["refused"] = {str(a): e.evidence for a, e in refused.items()}
+        if refused:
+            raise _refused("ACLs", context, {str(a): e for a, e in refused.items()})
+        return f"{len(given.grant)} ACLs were given to producers, {len(given.lift)} guards lifted"
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`: roles, settings and ACLs, as the target has them.
+
+        :raises Failed: one is not as it should be
+        """
+        context.state.load()
+        values, topics = context.state.values, context.scope.topics
+        wrong = [f"{t} is not promoted" for t in topics if not is_promoted(values.get(role_key(t)))]
+        wrong += _other_settings(context)
+        given = _promotion(context)
+        if given.grant:
+            try:
+                wrong += [f"missing: {a}" for a in given.grant - list_acls(context.target_settings).acls]
+            except NoAuthorizer:
+                given = Promotion(frozenset(), frozenset())
+        if wrong:
+            raise Failed(
+                "the target is not open as it should be",
+                where=context.flow.target,
+                evidence="; ".join(sorted(wrong)[:_SHOWN]),
+                hint="drkit failover --resume applies it again",
+            )
+        return StepResult({"topics_open": len(topics), "acls": len(given.grant)})
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.step.Step`: there is no way back from here but a failback."""
+        return StepResult()
+
+
+def _promote(context: Context) -> None:
+    """Write the roles; those that this run wrote before stay as they are."""
+    translated, values = context.result(StepName.TRANSLATE), context.state.values
+    for name, target in context.scope.topics.items():
+        known = values.get(role_key(name)) or {}
+        if not is_promoted(known) or known.get("run_id") != context.run_id:
+            frontiers = _of_topic(translated.get("frontiers", {}), name)
+            ends = _of_topic(translated.get("ends", {}), target)
+            role = promoted_role(context.term, context.run_id, context.wall(), frontiers, ends)
+            context.state.put(role_key(name), role)
+    if context.scope.whole_flow and (values.get(PROMOTION) or {}).get("run_id") != context.run_id:
+        told = {"term": context.term, "run_id": context.run_id, "at_ms": context.wall()}
+        context.state.put(PROMOTION, told)
+
+
+def _of_topic(values: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    parts = ((at.rpartition("-"), value) for at, value in values.items())
+    return {number: value for (name, _, number), value in parts if name == topic}
+
+
+def _configs(context: Context) -> dict[str, dict[str, str | None]]:
+    """What each topic of the target is to have: the source's own settings where copies needed others."""
+    found: dict[str, dict[str, str | None]] = {}
+    for name, target in context.scope.topics.items():
+        known = context.state.values.get(configs_key(name), {}).get("set", {})
+        found[target] = {setting: known.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
+    return found
+
+
+def _other_settings(context: Context) -> list[str]:
+    wanted = _configs(context)
+    there = topic_configs(context.target_admin(), wanted)
+    wrong = []
+    for topic, settings in wanted.items():
+        for name, value in settings.items():
+            found = there.get(topic, {}).get(name)
+            is_set = found is not None and found.is_set_on_topic
+            if (value is None and is_set) or (value is not None and (found is None or found.value != value)):
+                wrong.append(f"{topic}: {name} = {found.value if found else None}, not {value}")
+    return wrong
+
+
+def _promotion(context: Context) -> Promotion:
+    if not context.flow.sync_topic_acls:
+        return Promotion(frozenset(), frozenset())
+    record = AclRecord.from_json(context.state.values.get(ACLS))
+    return promotion(record, None if context.scope.whole_flow else set(context.scope.topics.values()))
+
+
+def _shown(settings: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{k} = {'default' if v is None else v}" for k, v in sorted(settings.items()))
+
+
+def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> Failed:
+    shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
+    return Failed(
+        f"the target refused {what}",
+        where=context.flow.target,
+        evidence=shown,
+        hint="grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: drkit failover --resume",
+    )

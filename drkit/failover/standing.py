@@ -1,0 +1,64 @@
+"""Where every partition of a run's scope stands: the offset map settled against the target's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from drkit.failover.context import Context
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import LATEST, list_offsets, metadata
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import Place
+from drkit.replicate.known import CopiedPartition
+from drkit.replicate.places import Places
+
+Standing = dict[TopicPartition, Place | Unavailable]
+"""By source partition."""
+
+
+def pairs_of(context: Context) -> list[CopiedPartition]:
+    """All partitions of the scope that the target has, with those they are copies of.
+
+    :raises RawError: the target does not answer
+    """
+    known, scope = context.known, context.scope.topics
+    topics = context.run(metadata, context.target, sorted(scope.values()))
+    return [
+        known.pair(name, number)
+        for name, target in sorted(scope.items())
+        if name in known.topics
+        for number in sorted(topics[target].leaders)
+    ]
+
+
+def standing(context: Context, source: RawCluster | None, *, final: bool = False) -> Standing:
+    """Where they stand now.
+
+    :param final: nothing more will be copied, whatever the source has
+    :raises RawError: the target does not answer
+    :raises Failed: the offset map cannot be read
+    """
+    places = Places(context.target, context.flow.source)
+    found: Standing = context.run(places.look, pairs_of(context), context.known.producers, source)
+    if not final:
+        return found
+    return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in found.items()}
+
+
+async def written_ends(
+    source: RawCluster, partitions: Mapping[TopicPartition, object]
+) -> dict[TopicPartition, int]:
+    """High watermarks of source partitions; above the last stable offset a transaction is still open."""
+    topics = await metadata(source, sorted({at.topic for at in partitions}))
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for at in partitions:
+        leader = topics[at.topic].leaders.get(at.partition)
+        if leader is not None and leader.node >= 0:
+            by_node.setdefault(leader.node, {})[at] = LATEST
+    out: dict[TopicPartition, int] = {}
+    for node, wanted in by_node.items():
+        answers = await list_offsets(source, node, wanted, committed=False)
+        out |= {at: a.offset for at, a in answers.items() if not a.error}
+    return out

@@ -1,0 +1,272 @@
+"""One look at everything a failover decides by: both clusters, the copy, the groups; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.metadata import MetadataRequest
+
+from drkit.errors import ClusterUnreachable
+from drkit.failover.context import Context
+from drkit.failover.group_look import (
+    FROM_CHECKPOINTS,
+    FROM_SOURCE,
+    Positions,
+    TargetGroup,
+    checkpointed,
+    committed_on_source,
+    marked,
+    on_target,
+)
+from drkit.failover.ready import unready_topics
+from drkit.failover.risk import Risk, Sighting, of_answering_source, of_silent_source
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.model import TopicPartition
+from drkit.replicate import mapstore, state_topic
+from drkit.replicate.heartbeat_tail import HeartbeatTail
+from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
+from drkit.replicate.lag_target import Copied, Place, TargetSide
+from drkit.replicate.rounds import CHECKPOINTS
+from drkit.replicate.status import PartitionStatus
+from drkit.replicate.status_facts import SOURCE_SEEN, ends_from, status_of
+from drkit.replicate.topic_rules import is_promoted, role_key
+
+_SCAN_UP_TO: Final = 1_000_000
+_NO_PARTITION: Final = "the target has no such partition"
+
+
+class Identity(NamedTuple):
+    """Which cluster is behind a name."""
+
+    alias: str
+    id: str | None
+    """None: it does not answer."""
+    expected: str | None
+    """With which the flow was run; None: it never was."""
+
+
+class Replicator(NamedTuple):
+    """Who holds the flow's lease."""
+
+    host: str
+    process: int
+    age_seconds: float
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen."""
+
+    at_ms: int
+    source: Identity
+    target: Identity
+    source_error: str
+    """Why the source does not answer; empty when it does."""
+    partitions: tuple[PartitionStatus, ...]
+    positions: Positions
+    """What the groups of the scope have committed in its topics."""
+    positions_from: str
+    positions_age_seconds: float | None
+    """How old that knowledge is; None: not known."""
+    target_groups: dict[str, TargetGroup]
+    risk: Risk
+    replicator: Replicator | None
+    promoted: tuple[str, ...]
+    """Topics of the scope that a failover opened before."""
+    unready: tuple[str, ...]
+    """What of the target's topics is not fit to take over."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "at_ms": self.at_ms,
+            "source": self.source._asdict(),
+            "target": self.target._asdict(),
+            "source_error": self.source_error,
+            "partitions": [asdict(p) for p in self.partitions],
+            "positions": {g: {str(at): s.offset for at, s in p.items()} for g, p in self.positions.items()},
+            "positions_from": self.positions_from,
+            "positions_age_seconds": self.positions_age_seconds,
+            "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
+            "risk": self.risk.to_json(),
+            "replicator": self.replicator._asdict() if self.replicator else None,
+            "unready": list(self.unready),
+        }
+
+
+def survey(context: Context) -> Survey:
+    """Look at the scope of a run.
+
+    :raises DrkitError: the target does not answer, or its state cannot be read
+    """
+    context.state.load()
+    source = context.source()
+    try:
+        return _look(context, source)
+    except RawError as error:
+        if source is not None:
+            # The source may have gone away just now: what remains is asked of the target alone.
+            context.lose_source(error)
+        try:
+            return _look(context, None)
+        except RawError as again:
+            raise ClusterUnreachable(
+                "the target stopped answering",
+                where=context.flow.target,
+                evidence=repr(again),
+                hint="check the target: drkit config check --connect",
+            ) from again
+
+
+def _look(context: Context, source: RawCluster | None) -> Survey:
+    values, now, scope = context.state.values, context.wall(), context.scope
+    identities = _identities(context, source)
+    copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
+    partitions = _partitions(context, copied, source, now)
+    positions, origin = positions_of(context, source)
+    mine = {
+        g: {at: s for at, s in p.items() if at.topic in scope.topics}
+        for g, p in positions.items()
+        if g in scope.groups
+    }
+    rounds = values.get(CHECKPOINTS, {}).get("at_ms")
+    age = (now - rounds) / 1000 if rounds else None
+    targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
+    return Survey(
+        now, *identities,
+        "" if source is not None else context.source_error or "it does not answer",
+        tuple(partitions), mine, origin,
+        age if source is None else 0.0,
+        targets, _risk(context, partitions, source), replicator_of(values, now),
+        tuple(sorted(t for t in scope.topics if is_promoted(values.get(role_key(t))))),
+        tuple(unready_topics(context, partitions)),
+    )  # fmt: skip
+
+
+def positions_of(context: Context, source: RawCluster | None) -> tuple[Positions, str]:
+    """What all groups of the flow had committed in copied topics, and from where that is known."""
+    flow, known = context.flow, context.known
+    if source is not None:
+        found: Positions = context.run(committed_on_source, source, flow, known)
+        return found, FROM_SOURCE
+    by_marks: Positions = context.run(marked, context.target, flow, known)
+    return checkpointed(context.target_admin(), flow, known, by_marks), FROM_CHECKPOINTS
+
+
+# -- the clusters ------------------------------------------------------------------------------------
+
+
+def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, Identity]:
+    flow, ids = context.flow, context.state.values.get(state_topic.FLOW, {})
+    there = context.run(cluster_id, source) if source is not None else None
+    here = context.run(cluster_id, context.target)
+    return (
+        Identity(flow.source, there, ids.get("source")),
+        Identity(flow.target, here, ids.get("target")),
+    )
+
+
+async def cluster_id(cluster: RawCluster) -> str:
+    """The id that a cluster's brokers show."""
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    answer = await cluster.send(request, timeout_ms=10_000)
+    return str(answer.cluster_id)
+
+
+def replicator_of(values: Mapping[str, Any], now: int) -> Replicator | None:
+    """Who holds the flow's lease, from its state; None when nobody does."""
+    lease = values.get(state_topic.LEASE)
+    if lease is None:
+        return None
+    age = max(0, now - int(lease["renewed_ms"]))
+    return Replicator(lease["host"], int(lease["pid"]), age / 1000, alive=age <= int(lease.get("ttl_ms", 0)))
+
+
+# -- the copy ----------------------------------------------------------------------------------------
+
+
+def _partitions(
+    context: Context, copied: list[Copied], source: RawCluster | None, now: int
+) -> list[PartitionStatus]:
+    places = _places(context, copied)
+    ends, records = _waiting(context, copied, places, source)
+    names = {c.topic: c.target_topic for c in copied}
+    gone = {at.topic: p for at, p in places.items() if at.partition < 0}
+    known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
+    nowhere = Place(None, None, reason=_NO_PARTITION)
+    return [
+        status_of(
+            now, at, names[at.topic], gone.get(at.topic) or places.get(at) or nowhere,
+            ends.get(at), records.get(at),
+        )
+        for at in sorted(known)
+    ]  # fmt: skip
+
+
+def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, Place]:
+    side = TargetSide(context.target, mapstore.topic_name(context.flow.source), _SCAN_UP_TO)
+    producers = context.known.producers
+    found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.current, producers.own)
+    return found
+
+
+def _waiting(
+    context: Context, copied: list[Copied], places: Mapping[TopicPartition, Place], source: RawCluster | None
+) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, Waiting]]:
+    """Ends of the source, as it says or as they were noted last, and what is not copied."""
+    names = {c.topic for c in copied}
+    if source is None:
+        seen = context.state.values.get(SOURCE_SEEN)
+        noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
+        missing = {at: g.end - g.start for at in noted for g in _gap(at, noted[at], places)}
+        return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
+    topics = context.run(all_topics, source)
+    same = {c.topic for c in copied if c.topic in topics and topics[c.topic].topic_id == c.source_id}
+    ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
+    gaps = [g for at, e in ends.items() for g in _gap(at, e, places)]
+    if not gaps:
+        return ends, {}
+    left_out = context.known.producers.left_out
+    return ends, context.run(waiting, source, topics, gaps, left_out)
+
+
+def _gap(at: TopicPartition, ends: Ends, places: Mapping[TopicPartition, Place]) -> Iterator[Gap]:
+    place = places.get(at)
+    if place is not None and place.frontier is not None and ends.end > max(place.frontier, ends.start):
+        yield Gap(at, max(place.frontier, ends.start), ends.end)
+
+
+def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:
+    known = [p.records for p in partitions if p.records is not None]
+    records = sum(known) if len(known) == len(partitions) else None
+    if source is None:
+        return silent_risk(context, records)
+    reason = next((f"{p.topic}-{p.partition}: {p.reason}" for p in partitions if p.records is None), "")
+    late = [p.seconds for p in partitions if p.seconds is not None]
+    seconds = max(late, default=0.0) if len(late) == len(partitions) else None
+    return of_answering_source(records, seconds, exact=all(p.exact for p in partitions), reason=reason)
+
+
+def silent_risk(context: Context, records: int | None) -> Risk:
+    """The bound of what a source that does not answer took with it.
+
+    :param records: known to be missing
+    """
+    values, now = context.state.values, context.wall()
+    runner = replicator_of(values, now)
+    seen = values.get(SOURCE_SEEN, {}).get("at_ms")
+    last_seen = context.decision.get("source_last_seen_ms")
+    alive = runner is not None and runner.alive
+    return of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records)
+
+
+def _newest_beat(context: Context, now: int) -> int | None:
+    tail = HeartbeatTail(context.target_settings, context.flow, lambda: now)
+    try:
+        beat = tail.read()
+    finally:
+        tail.close()
+    return None if beat is None else now - int(beat.age_seconds * 1000)

@@ -1,0 +1,71 @@
+"""Whether producers can write to a partition, asked without writing: a batch that a healthy leader refuses
+last.
+
+Its header counts one record more than it has. Permission, size, leader and replicas in sync are checked
+before the records are (LogValidator), so the answer "invalid record" says that all of these are fine;
+nothing is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kafka.errors import for_code
+
+from drkit.clock import wall_ms
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.model import TopicPartition
+from drkit.wire import Record, encode, stamp
+
+WRITABLE: Final = 87
+"""INVALID_RECORD."""
+NOT_AUTHORIZED: Final = 29
+_COUNT_AT: Final = 57
+"""Of the number of records in a batch's header."""
+_UNCOMPRESSED: Final = 0
+_TIMEOUT_MS: Final = 10_000
+_PASSES: Final = frozenset({3, 5, 6, 100})
+"""Leaders that change: asked once more."""
+
+
+async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, int]:
+    """What each partition's leader answers to the batch; −1: nobody answered."""
+    out: dict[TopicPartition, int] = {}
+    wanted = sorted(topics)
+    for _ in range(2):
+        found = await metadata(cluster, wanted)
+        asked = {}
+        for name, topic in found.items():
+            for number, leader in topic.leaders.items():
+                at = TopicPartition(name, number)
+                if out.get(at, -1) in {-1, *_PASSES}:
+                    append = Append(name, topic.topic_id, number, _impossible())
+                    asked[at] = cluster.loop.spawn(_ask, cluster, leader.node, append)
+        for at, future in asked.items():
+            out[at] = await future
+        if not any(code in {-1, *_PASSES} for code in out.values()):
+            break
+    return out
+
+
+async def _ask(cluster: RawCluster, node: int, append: Append) -> int:
+    if node < 0:
+        return -1
+    try:
+        answer = await cluster.send(produce_request([append]), node, timeout_ms=_TIMEOUT_MS)
+    except RawError:
+        return -1
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def _impossible() -> bytearray:
+    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+    batch[_COUNT_AT : _COUNT_AT + 4] = (2).to_bytes(4, "big")
+    return stamp(batch, -1, -1, -1, transactional=False)
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of a code."""
+    return "no answer" if code == -1 else f"{for_code(code).__name__} ({code})"
