@@ -18,6 +18,10 @@ class Exact:
 
     offset: int
     note: str = ""
+    skipped: int = 0
+    """Offsets between the true place and this one: retention has removed what stood there."""
+    reached: bool = True
+    """False: the copy ended before it came to this offset; what lies between is not on the other side."""
 
 
 Translation = Exact | Unavailable
@@ -53,11 +57,15 @@ class Place:
         if self.frontier is None:
             return self._never_copied(upstream)
         if not len(self.segments):
-            return Exact(self.end, "empty: the end" if self.end > self.start else "empty: the log start")
+            note = "empty: the end" if self.end > self.start else "empty: the log start"
+            return Exact(self.end, note, reached=upstream <= self.frontier)
         found = self.segments.translate(SourceOffset(upstream), self.copied_end)
         if isinstance(found, Unavailable):
             return found
-        return Exact(max(found, self.start), self._note(upstream, found))
+        skipped = max(0, self.start - found)
+        return Exact(
+            max(found, self.start), self._note(upstream, found), skipped, reached=upstream <= self.frontier
+        )
 
     def waits_for(self, upstream: int) -> bool:
         """Whether the copy has yet to come to this source offset, and will."""
@@ -89,19 +97,24 @@ class Place:
         if self.frontier is None:
             return self._never_copied_back()
         if not len(self.segments) or downstream >= self.copied_end:
-            return Exact(self.frontier, BEHIND_COPY if downstream > self.copied_end else AT_END)
+            reached = downstream <= self.copied_end
+            return Exact(self.frontier, AT_END if reached else BEHIND_COPY, reached=reached)
         found = self.segments.inverse(TargetOffset(downstream))
         if isinstance(found, Unavailable):
             return found
         if self.source_start is not None and found < self.source_start:
-            return Exact(self.source_start, f"behind retention: the source begins at {self.source_start}")
+            lost = self.source_start - found
+            return Exact(
+                self.source_start, f"behind retention: the source begins at {self.source_start}", lost
+            )
         return Exact(found, "")
 
     def _never_copied(self, upstream: int) -> Translation:
         """The first copied record will stand at the target's end, or nothing ever will."""
-        if self.frozen or (self.source_start is not None and upstream <= self.source_start):
+        began = self.source_start is not None and upstream <= self.source_start
+        if self.frozen or began:
             note = "empty: the log start" if self.end == self.start else "nothing copied: the end"
-            return Exact(self.end, note)
+            return Exact(self.end, note, reached=began or not upstream)
         return Unavailable("nothing of this partition has been copied yet")
 
     def _never_copied_back(self) -> Translation:

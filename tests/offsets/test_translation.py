@@ -75,7 +75,7 @@ def test_behind_the_sources_retention_the_target_has_more() -> None:
     at = replace(at, source_start=4)
     assert at.forward(2) == Exact(2, "behind retention: the source begins at 4, the target has more")
     assert at.forward(4) == Exact(4)
-    assert at.backward(2) == Exact(4, "behind retention: the source begins at 4")
+    assert at.backward(2) == Exact(4, "behind retention: the source begins at 4", 2)
 
 
 def test_empty_partitions() -> None:

@@ -1,0 +1,204 @@
+"""What of a Structured Streaming query's progress must be translated, and its logs with new offsets. Pure.
+
+At its start Spark looks at the newest batch N in ``offsets/`` and the one before it. Committed, N's end is
+where the query reads on. Planned but not committed, batch N runs again: from the end of the one before, or
+the first offsets when there is none, to the end it was planned with; sinks and state count on the same
+records. All older batches are history, which Spark itself removes in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.model import TopicPartition
+from drkit.offsets.segments import Unavailable
+from drkit.offsets.spark_log import FirstOffsets, KafkaOffsets, LoggedBatch
+from drkit.offsets.translation import Exact, Translation
+
+NO_OFFSET: Final = "a negative offset is no position; Spark writes none into a checkpoint"
+
+
+class Use(StrEnum):
+    """What an offset in a checkpoint is for."""
+
+    NEXT = "reads on"
+    START = "batch start"
+    END = "batch end"
+    PAST = "history"
+
+
+Translate = Callable[[TopicPartition, int], tuple[TopicPartition, Translation]]
+"""The partition on the other side and the offset in it, or why there is none."""
+
+
+class Position(NamedTuple):
+    """An offset of a checkpoint that decides what the application reads, and its place on the other side."""
+
+    source: str
+    """The source's name, else its number in the query."""
+    use: Use
+    topic: str
+    partition: int
+    offset: int
+    to_topic: str
+    to_offset: int | None
+    note: str
+    """What is special about it."""
+    refused: str = ""
+    """Why it is not exact."""
+    loss: bool = False
+    """That is so because records are gone for good: somebody may accept it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLog:
+    """The logs of a query.
+
+    :param offsets: by number of the batch
+    :param committed: number of the newest batch in ``commits/``; None without any
+    :param first: first offsets of Kafka sources
+    """
+
+    offsets: Mapping[int, LoggedBatch]
+    committed: int | None
+    first: Mapping[str, FirstOffsets]
+
+    @property
+    def newest(self) -> int | None:
+        """The newest batch that was planned."""
+        return max(self.offsets, default=None)
+
+    @property
+    def previous(self) -> int | None:
+        """The batch before it; with asynchronous progress numbers may be missing between them."""
+        return max((n for n in self.offsets if n != self.newest), default=None)
+
+    @property
+    def open(self) -> bool:
+        """The newest batch was planned and not committed: it runs again."""
+        return self.newest is not None and (self.committed is None or self.committed < self.newest)
+
+    def kafka_sources(self) -> set[str]:
+        """Names or numbers of the Kafka sources."""
+        return set(self.first).union(*(batch.kafka() for batch in self.offsets.values()))
+
+    def partitions(self, without: Iterable[str] = ()) -> set[TopicPartition]:
+        """All partitions named anywhere, but for those of some sources."""
+        found: set[TopicPartition] = set()
+        for by_source in (self._first_offsets(), *(batch.kafka() for batch in self.offsets.values())):
+            for source in by_source.keys() - set(without):
+                found |= by_source[source].keys()
+        return found
+
+    def decisive(self) -> dict[Use, dict[str, KafkaOffsets]]:
+        """The offsets that decide what is read next, by use and source."""
+        if self.newest is None:
+            return {Use.NEXT: self._first_offsets()}
+        newest = self.offsets[self.newest].kafka()
+        before = {} if self.previous is None else self.offsets[self.previous].kafka()
+        begun = {s: before.get(s, first) for s, first in self._first_offsets().items()} | before
+        if self.open:
+            return {Use.START: begun, Use.END: newest}
+        unread = {s: o for s, o in self._first_offsets().items() if s not in newest}
+        return {Use.NEXT: newest | unread, Use.PAST: before}
+
+    def _first_offsets(self) -> dict[str, KafkaOffsets]:
+        return {source: first.offsets for source, first in self.first.items()}
+
+
+@dataclass(slots=True)
+class NewLog:
+    """A query's logs for the other cluster."""
+
+    offsets: dict[int, bytes] = field(default_factory=dict)
+    first: dict[str, bytes] = field(default_factory=dict)
+    positions: list[Position] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)
+    """Batches of the history that cannot be told on the other side."""
+    first_left_out: list[str] = field(default_factory=list)
+    """Sources whose first offsets cannot be told there and are not needed any more."""
+
+    def refused(self, *, accept_loss: bool) -> list[Position]:
+        """The positions for which there is no exact answer."""
+        return [p for p in self.positions if p.refused and not (accept_loss and p.loss)]
+
+
+def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewLog:
+    """Translate a query's logs.
+
+    What cannot be translated stands among the positions; then the files are not to be used.
+
+    :param keep: sources that stay as they are
+    """
+    kept = set(keep)
+    new = NewLog()
+    decisive = log.decisive()
+    for use, by_source in decisive.items():
+        for source in sorted(by_source.keys() - kept):
+            begun = decisive.get(Use.START, {}).get(source, {})
+            for at, offset in sorted(by_source[source].items()):
+                empty = use is Use.END and begun.get(at) == offset
+                new.positions.append(judged(source, use, at, offset, translate, empty=empty))
+    for number in sorted(log.offsets, reverse=True):
+        batch = log.offsets[number]
+        past = number not in {log.newest, log.previous}
+        told = {s: _told(o, translate) for s, o in batch.kafka().items() if s not in kept}
+        if past and (new.left_out or any(not complete for _, complete in told.values())):
+            new.left_out.append(number)
+        else:
+            new.offsets[number] = batch.with_kafka({s: o for s, (o, _) in told.items()}).encode()
+    for source, first in log.first.items():
+        if source in kept:
+            continue
+        offsets, complete = _told(first.offsets, translate)
+        if complete or _is_first(log, source):
+            new.first[source] = first.encode(offsets)
+        else:
+            new.first_left_out.append(source)
+    return new
+
+
+def judged(
+    source: str, use: Use, at: TopicPartition, offset: int, translate: Translate, *, empty: bool = False
+) -> Position:
+    """One offset with its place on the other side, or why that is not exact for this use.
+
+    :param empty: the planned batch has no record of this partition
+    """
+    to, answer = _moved(at, offset, translate)
+    if isinstance(answer, Unavailable):
+        return Position(source, use, *at, offset, to.topic, None, "", answer.reason)
+    loss = "" if empty else _loss(use, answer)
+    return Position(source, use, *at, offset, to.topic, answer.offset, answer.note, loss, bool(loss))
+
+
+def _loss(use: Use, answer: Exact) -> str:
+    """Which records the application would miss there."""
+    if use in {Use.NEXT, Use.START} and answer.skipped:
+        return f"records that it has yet to read are gone there: {answer.note}"
+    if use is Use.END and not answer.reached:
+        return f"records of the planned batch may be missing there: {answer.note}"
+    return ""
+
+
+def _told(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bool]:
+    """The offsets that have a place on the other side, and whether these are all."""
+    out: KafkaOffsets = {}
+    for at, offset in offsets.items():
+        to, answer = _moved(at, offset, translate)
+        if isinstance(answer, Exact):
+            out[to] = answer.offset
+    return out, len(out) == len(offsets)
+
+
+def _moved(at: TopicPartition, offset: int, translate: Translate) -> tuple[TopicPartition, Translation]:
+    return translate(at, offset) if offset >= 0 else (at, Unavailable(NO_OFFSET))
+
+
+def _is_first(log: QueryLog, source: str) -> bool:
+    """Whether the source's next batch begins at its first offsets."""
+    begun = log.previous if log.open else log.newest
+    return begun is None or source not in log.offsets[begun].kafka()
