@@ -125,6 +125,17 @@ class FlowSettings(Strict):
     """How often group offsets are translated; both clusters are asked for them."""
     emit_checkpoints: bool = True
     """Write checkpoints as MirrorMaker 2 does, into ``<source>.checkpoints.internal`` on the target."""
+    checkpoints_topic_replication_factor: int = 3
+    """Replicas of that topic, or as many as there are brokers; −1: the brokers' default."""
+    emit_offset_syncs: bool = True
+    """Write offset syncs as MirrorMaker 2 does, into ``mm2-offset-syncs.<alias>.internal``: for its readers,
+    drkit has its own offset map."""
+    offset_syncs_topic_location: Literal["source", "target"] = "target"
+    """The cluster on which that topic is; the alias in its name is the other one's."""
+    offset_syncs_topic_replication_factor: int = 3
+    """Replicas of that topic, or as many as there are brokers; −1: the brokers' default."""
+    offset_lag_max: int = Field(100, ge=0)
+    """The last records have a sync at least every so many records; older ones have fewer."""
     sync_group_offsets: bool = True
     """Consumer groups get their exact position on the target, unless they work there."""
     sync_group_offsets_interval_seconds: PositiveFloat = 5.0
@@ -138,6 +149,8 @@ class FlowSettings(Strict):
     whole path."""
     heartbeats_interval_seconds: PositiveFloat = 1.0
     """Time between two heartbeats."""
+    heartbeats_topic_replication_factor: int = 3
+    """Replicas of that topic, or as many as there are brokers; −1: the brokers' default."""
     heartbeats_replication: bool = True
     """Copy topics of heartbeats whatever ``topics`` says, as MirrorMaker 2 does."""
 
@@ -147,7 +160,12 @@ class FlowSettings(Strict):
     def _usable_policy(cls, value: str, info: ValidationInfo) -> str:
         return checked(value, info.data.get("source"), info.data.get("separator"))
 
-    @field_validator("replication_factor")
+    @field_validator(
+        "replication_factor",
+        "checkpoints_topic_replication_factor",
+        "offset_syncs_topic_replication_factor",
+        "heartbeats_topic_replication_factor",
+    )
     @classmethod
     def _some_replicas(cls, value: int | None) -> int | None:
         if value is not None and value < 1 and value != _BROKER_DEFAULT:

@@ -34,7 +34,7 @@ class Mm2Key(NamedTuple):
 
 
 _W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
-_NO_SYNCS: Final = "drkit keeps an exact offset map on the target and writes no offset syncs"
+_FEWER: Final = "as many as there are brokers, where these are fewer"
 _ALWAYS: Final = "drkit always looks for new topics"
 _ALWAYS_GROUPS: Final = "drkit always looks for new groups"
 _CONFIG_EXCLUDE: Final = (
@@ -60,9 +60,9 @@ FLOW_KEYS: Final = (
            "by which name MM2's own topics are known; drkit's have fixed names"),
     Mm2Key("replication.factor", "2", _W, "replication_factor",
            "in drkit.toml the default is: as on the source", kept=True),
-    Mm2Key("offset-syncs.topic.replication.factor", "3", _N, "", _NO_SYNCS),
-    Mm2Key("checkpoints.topic.replication.factor", "3", _N, "", "3, or as many as the target has brokers"),
-    Mm2Key("heartbeats.topic.replication.factor", "3", _N, "", "3, or as many as the source has brokers"),
+    Mm2Key("offset-syncs.topic.replication.factor", "3", _W, "offset_syncs_topic_replication_factor", _FEWER),
+    Mm2Key("checkpoints.topic.replication.factor", "3", _W, "checkpoints_topic_replication_factor", _FEWER),
+    Mm2Key("heartbeats.topic.replication.factor", "3", _W, "heartbeats_topic_replication_factor", _FEWER),
     Mm2Key("refresh.topics.enabled", "true", _N, "", _ALWAYS, ("true",)),
     Mm2Key("refresh.topics.interval.seconds", "600", _W, "refresh_topics_interval_seconds",
            "when absent: 10, so new topics are found sooner"),
@@ -91,9 +91,11 @@ FLOW_KEYS: Final = (
            "Kafka's documentation has it in one place; the key is emit.heartbeats.enabled"),
     Mm2Key("emit.heartbeats.interval.seconds", "1", _W, "heartbeats_interval_seconds"),
     Mm2Key("heartbeats.replication.enabled", "true", _W, "heartbeats_replication"),
-    Mm2Key("emit.offset-syncs.enabled", "true", _N, "", _NO_SYNCS, ("false",)),
-    Mm2Key("offset-syncs.topic.location", "source", _N, "", _NO_SYNCS),
-    Mm2Key("offset.lag.max", "100", _N, "", "every offset is mapped exactly: the lag is 0"),
+    Mm2Key("emit.offset-syncs.enabled", "true", _W, "emit_offset_syncs",
+           "for MirrorMaker 2's own readers; drkit goes by its exact offset map"),
+    Mm2Key("offset-syncs.topic.location", "source", _W, "offset_syncs_topic_location",
+           "in drkit.toml the default is the target", kept=True),
+    Mm2Key("offset.lag.max", "100", _W, "offset_lag_max"),
     Mm2Key("tasks.max", "1", _W, "tasks", "in drkit.toml the default is 2", kept=True),
     Mm2Key("consumer.poll.timeout.ms", "1000", _N, "", "see fetch_max_wait_ms"),
     Mm2Key("admin.timeout.ms", "60000", _N, "", "set <alias>.request.timeout.ms"),
@@ -107,7 +109,7 @@ ROLE_NEEDED: Final = (
 """Why a client property without a role does nothing."""
 NO_CLIENT: Final = {
     "consumer": "what drkit reads of its own on the target, it reads as target_producer or target_admin says",
-    "producer": "drkit writes no records to the source",
+    "producer": "drkit writes no records to the source but heartbeats and offset syncs",
     "admin": "",
 }
 """Why an override does nothing on this side, by its role."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import threading
 from typing import Final
+from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -18,34 +19,27 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.offsets.mm2_records import Heartbeat
+from drkit.replicate.mm2_topic import ensure_mm2_topic, tell_remade
 from drkit.replicate.state_topic import QUIET
 
 TOPIC: Final = "heartbeats"
-_REPLICAS: Final = 3
 _SILENCE_SECONDS: Final = 5.0
 _SILENT_BEATS: Final = 5
 _RETRY_SECONDS: Final = 5.0
 _ANSWER_MS: Final = 5000
+_UNKNOWN_TOPIC_MS: Final = 2000
+"""How long the topic may be missing before a heartbeat fails."""
+_GONE: Final = frozenset({
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  the constant's only name
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  likewise
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+})  # fmt: skip
 
 
 def silence_seconds(interval_seconds: float) -> float:
     """After how long without a heartbeat its loss is said."""
     return max(_SILENCE_SECONDS, _SILENT_BEATS * interval_seconds)
-
-
-def ensure_topic(source: Cluster) -> None:
-    """Create the topic of heartbeats where it is missing: one partition, compacted, as MirrorMaker 2 does.
-
-    :raises DrkitError: it cannot be created
-    """
-    if TOPIC in describe_topics(source, [TOPIC]):
-        return
-    replicas = min(_REPLICAS, len(source.brokers))
-    plan = TopicPlan(TOPIC, 1, replicas, {"cleanup.policy": "compact"})
-    for error in create_topics(source, [plan]).values():
-        raise error
 
 
 class HeartbeatEmitter:
@@ -70,8 +64,10 @@ class HeartbeatEmitter:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"heartbeats {flow.name}", daemon=True)
         self._producer: Producer | None = None
+        self._topic_id: UUID | None = None
         self._heard = monotonic()
-        self._lost = False
+        self._lost = self._gone = False
+        """Gone: the topic was not there when it was last written to."""
         self._reason = "no answer"
 
     def start(self) -> None:
@@ -101,7 +97,9 @@ class HeartbeatEmitter:
     def _beat(self) -> None:
         if self._producer is None:
             cluster = Cluster.connect(self._source)
-            ensure_topic(cluster)
+            found = ensure_mm2_topic(cluster, TOPIC, self._flow.heartbeats_topic_replication_factor)
+            tell_remade(self._flow.name, cluster, TOPIC, self._topic_id, found)
+            self._topic_id = found
             self._producer = self._open()
         producer, now = self._producer, self._clock()
         if len(producer) == 0:
@@ -111,9 +109,11 @@ class HeartbeatEmitter:
                     TOPIC, beat.value, beat.key, partition=0, timestamp=now, on_delivery=self._told
                 )
             except KafkaException as error:
-                self._reason = str(error.args[0])
+                self._failed(error.args[0])
         # Answers come within milliseconds; a dead source must not stretch the next interval.
         producer.flush(self._flow.heartbeats_interval_seconds)
+        if self._gone:
+            self._gone, self._producer = False, None
 
     def _open(self) -> Producer:
         return Producer(
@@ -121,6 +121,9 @@ class HeartbeatEmitter:
                 **confluent_config(self._source),
                 "linger.ms": 0,
                 "message.timeout.ms": _ANSWER_MS,
+                # Deleted, it is to come back as it was: with compaction.
+                "allow.auto.create.topics": False,
+                "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS,
                 "log_level": 0,
             },
             logger=QUIET,
@@ -128,10 +131,14 @@ class HeartbeatEmitter:
 
     def _told(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:
-            self._reason = f"{error.name()}: {error.str()}"
+            self._failed(error)
             return
         self._heard = monotonic()
         observe.HEARTBEATS.labels(self._flow.source, self._flow.target).inc()
+
+    def _failed(self, error: KafkaError) -> None:
+        self._reason = f"{error.name()}: {error.str()}"
+        self._gone = self._gone or error.code() in _GONE
 
     def _judge(self) -> None:
         """Say once that heartbeats are lost, and once that they are back."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from drkit.kafka.raw import RawCluster, RawError
@@ -83,9 +83,14 @@ class Places:
         seen = await self._look_at_log(asked, producers.current)
         await self._read_map(topics[self._name], asked)
         await self._grown(asked, seen)
+        placing = {
+            w.source: self._target.loop.spawn(self._place, w, seen[w.target], producers)
+            for w in asked
+            if w.target in seen
+        }
         for w in asked:
-            if w.target in seen:
-                out[w.source] = await self._place(w, seen[w.target], producers)
+            if w.source in placing:
+                out[w.source] = await placing[w.source]
             else:
                 out[w.source] = Unavailable(
                     f"the leader of {w.target} on {self._target.alias} does not answer"
@@ -98,8 +103,8 @@ class Places:
     # -- the target ---------------------------------------------------------------------------------
 
     async def _look_at_log(self, wanted: list[CopiedPartition], current: int) -> dict[TopicPartition, _Seen]:
-        starts = await _listed(self._target, self._topics, [w.target for w in wanted], EARLIEST)
-        ends = await _listed(self._target, self._topics, [w.target for w in wanted], LATEST)
+        starts = await listed(self._target, self._topics, [w.target for w in wanted], EARLIEST)
+        ends = await listed(self._target, self._topics, [w.target for w in wanted], LATEST)
         out = {at: _Seen(start, ends[at]) for at, start in starts.items() if at in ends}
         asked = {
             at: self._target.loop.spawn(self._last_batch, at, s, current) for at, s in out.items() if s.end
@@ -130,9 +135,16 @@ class Places:
         if topic.leaders and topic.topic_id != self._map_id:
             self._map_id, self._buckets = topic.topic_id, {}
         count = len(topic.leaders)
-        for number in sorted({bucket_of(*w.source, count) for w in wanted}) if count else ():
-            bucket = self._buckets.setdefault(number, FixedEnd(number))
-            await bucket.read(self._target, self._name, topic)
+        numbers = sorted({bucket_of(*w.source, count) for w in wanted}) if count else ()
+        # Together: each may have to wait for a transaction of bulk mode.
+        reading = [
+            self._target.loop.spawn(
+                self._buckets.setdefault(n, FixedEnd(n)).read, self._target, self._name, topic
+            )
+            for n in numbers
+        ]
+        for bucket in reading:
+            await bucket
 
     def _state(self, w: CopiedPartition) -> PartitionMap:
         count = len(self._topics[self._name].leaders)
@@ -147,7 +159,7 @@ class Places:
     async def _grown(self, wanted: list[CopiedPartition], seen: dict[TopicPartition, _Seen]) -> None:
         """Where the map vouches for more than the log held, the log grew meanwhile, or lost its tail."""
         further = [w for w in wanted if w.target in seen and self._confirmed(w) > seen[w.target].end]
-        now = await _listed(self._target, self._topics, [w.target for w in further], LATEST)
+        now = await listed(self._target, self._topics, [w.target for w in further], LATEST)
         for w in further:
             end = min(now.get(w.target, 0), self._confirmed(w))
             if end > seen[w.target].end:
@@ -185,18 +197,22 @@ class Places:
         """Add where the source begins and ends, and what at the frontier is a hole there."""
         topics = await metadata(source, sorted({w.source.topic for w in asked}))
         known = [w.source for w in asked if _leader(topics, w.source) >= 0]
-        starts = await _listed(source, topics, known, EARLIEST)
-        ends = await _listed(source, topics, known, LATEST)
-        out: dict[TopicPartition, Place | Unavailable] = {}
+        starts = await listed(source, topics, known, EARLIEST)
+        ends = await listed(source, topics, known, LATEST)
+        out: dict[TopicPartition, Place] = {}
+        looking: dict[TopicPartition, Any] = {}
         for at, place in ((w.source, places[w.source]) for w in asked):
             if isinstance(place, Place) and at in starts and at in ends:
                 start, end = starts[at], ends[at]
                 frontier = place.frontier
                 if frontier is not None and start <= frontier < end:
-                    frontier = await _behind_hole(source, topics[at.topic], at, frontier, producers.left_out)
+                    of = (source, topics[at.topic], at, frontier, producers.left_out)
+                    looking[at] = source.loop.spawn(_behind_hole, *of)
                 elif frontier is not None and frontier < start:
                     frontier = start  # retention was faster than the copy: nothing is left to come
                 out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
+        for at, future in looking.items():
+            out[at] = replace(out[at], frontier=await future)
         again = "the source topic was created again: what was copied is another one"
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, _NO_ID}]
         return out | {at: Unavailable(again) for at in others}
@@ -229,7 +245,7 @@ async def _behind_hole(
     return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
 
 
-async def _listed(
+async def listed(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
     partitions: Iterable[TopicPartition],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.config import Loaded, read
+from drkit.config import FlowSettings, Loaded, read
 from drkit.config.mm2_keys import FLOW_KEYS
 from drkit.errors import ConfigError
 
@@ -146,7 +146,26 @@ def test_the_sample_file(tmp_path: Path):
     )
     assert [f.replication_factor for f in found.settings.flows] == [1, 1]
     assert [f.sync_topic_acls for f in found.settings.flows] == [False, False]
-    assert {f"{name}.replication.factor" for name in inner + connect} <= set(noted(found))
+    for field in ("checkpoints", "heartbeats", "offset_syncs"):
+        assert [getattr(f, f"{field}_topic_replication_factor") for f in found.settings.flows] == [1, 1]
+    assert {f"{name}.replication.factor" for name in connect} <= set(noted(found))
+    assert not {f"{name}.replication.factor" for name in inner} & set(noted(found))
+
+
+def test_offset_syncs_as_mm2_writes_them(tmp_path: Path):
+    """On the source where nothing is said; in drkit.toml on the target."""
+    (flow,) = loaded(tmp_path, WEST_EAST).settings.flows
+    assert (flow.emit_offset_syncs, flow.offset_syncs_topic_location, flow.offset_lag_max) == (
+        True, "source", 100,
+    )  # fmt: skip
+    said = "offset-syncs.topic.location = target\noffset.lag.max = 7\nemit.offset-syncs.enabled = false\n"
+    found = loaded(tmp_path, WEST_EAST + said)
+    (flow,) = found.settings.flows
+    assert (flow.emit_offset_syncs, flow.offset_syncs_topic_location, flow.offset_lag_max) == (
+        False, "target", 7,
+    )  # fmt: skip
+    assert not noted(found)
+    assert FlowSettings(source="a", target="b").offset_syncs_topic_location == "target"
 
 
 def test_every_key_with_the_default_of_mm2(tmp_path: Path):
