@@ -106,6 +106,12 @@ class RawCluster:
         except KafkaError:
             return  # whoever looks at the port itself knows more
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster whose broker answered last about it; None before the first answer."""
+        found = self._manager.cluster.cluster_id
+        return None if found is None else str(found)
+
     async def connected(self) -> None:
         """Connect unless that was done before."""
         if not self._manager.bootstrapped:

@@ -146,6 +146,7 @@ async def fetch_one(
     committed: bool = True,
     max_bytes: int = 8 << 20,
     max_wait_ms: int = 100,
+    timeout_ms: int = 30_000,
 ) -> Any:
     """Fetch from one partition outside a session; returns the response's partition data."""
     topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
@@ -168,7 +169,7 @@ async def fetch_one(
         forgotten_topics_data=[],
         rack_id="",
     )
-    answer = await cluster.send(request, node)
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
     return answer.responses[0].partitions[0]
 
 

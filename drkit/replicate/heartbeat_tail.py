@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import threading
 from typing import Final
 
@@ -25,13 +26,21 @@ class HeartbeatTail:
     """Reads a flow's heartbeats on the target. Use :meth:`read` from one thread.
 
     :param clock: compared with the emitter's: the figures are as good as the two clocks agree
+    :param arrived: told of each heartbeat of this flow that arrives after the topic was read to its end
     """
 
-    def __init__(self, target: ClusterSettings, flow: FlowSettings, clock: Millis = wall_ms) -> None:
+    def __init__(
+        self,
+        target: ClusterSettings,
+        flow: FlowSettings,
+        clock: Millis = wall_ms,
+        arrived: Callable[[Heartbeat], None] = lambda _beat: None,
+    ) -> None:
         self.topic = flow.naming_policy.downstream(TOPIC)
         self._target = target
         self._flow = flow
         self._clock = clock
+        self._arrived = arrived
         self._consumer: Consumer | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
@@ -134,3 +143,4 @@ class HeartbeatTail:
         self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
         if self._caught_up:
             self._delay_ms = max(0, self._clock() - beat.timestamp)
+            self._arrived(beat)

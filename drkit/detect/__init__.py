@@ -1,0 +1,1 @@
+"""Is the primary lost? Pure rules, thin probes, and what observers tell each other."""

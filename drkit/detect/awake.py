@@ -1,0 +1,83 @@
+"""A clock that stands still while this process cannot look.
+
+Whoever was suspended (SIGSTOP, a paused machine, no processor for seconds) heard nothing meanwhile, and must
+not take that for the silence of others. CLOCK_BOOTTIME goes on while the machine is suspended, so a gap
+between two looks at it shows every kind of stall; the wall clock is not asked, it may jump.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from drkit.clock import Seconds, boottime
+
+TICK_SECONDS: Final = 0.1
+LONGEST_SECONDS: Final = 1.0
+"""A longer gap between two ticks is a stall: an overloaded machine keeps ticks within it."""
+
+
+class AwakeClock:
+    """Seconds in which this process was able to look; monotonic. May be asked from any thread.
+
+    :param clock: counts suspended time too
+    :param tick_seconds: somebody must ask for the time at least this often, see :class:`Ticker`
+    """
+
+    def __init__(
+        self,
+        clock: Seconds = boottime,
+        tick_seconds: float = TICK_SECONDS,
+        longest_seconds: float = LONGEST_SECONDS,
+    ) -> None:
+        self._clock = clock
+        self._tick = tick_seconds
+        self._longest = longest_seconds
+        self._lock = threading.Lock()
+        self._last = clock()
+        self._awake = self._lost = 0.0
+        self._stalled_at: float | None = None
+
+    def now(self) -> float:
+        """The time; also notices a stall that has just ended, whoever asks first."""
+        with self._lock:
+            now = self._clock()
+            gap, self._last = now - self._last, now
+            stalled = gap > self._longest
+            self._awake += self._tick if stalled else gap
+            if stalled:
+                self._lost += gap - self._tick
+                self._stalled_at = self._awake
+            return self._awake
+
+    def stalled_since(self, when: float) -> bool:
+        """Whether a stall ended after a time of this clock: what was measured across it says nothing."""
+        self.now()
+        return self._stalled_at is not None and self._stalled_at >= when
+
+    @property
+    def lost_seconds(self) -> float:
+        """Time in which this process could not look, since its start."""
+        return self._lost
+
+
+class Ticker:
+    """Keeps asking a clock from a thread of its own, until :meth:`stop`."""
+
+    def __init__(self, clock: AwakeClock, seconds: float = TICK_SECONDS) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._clock.now()

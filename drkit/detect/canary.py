@@ -1,0 +1,118 @@
+"""A small record on every broker, written and read back: the proof that a broker does its work.
+
+The topic has one partition led by each broker, with one replica, so that a canary tells of that broker and of
+no other one. A full disk lets so small a record pass; a broker that refuses or forgets it is ill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from confluent_kafka.admin import NewPartitions, NewTopic
+from kafka.errors import for_code
+
+from drkit.clock import wall_ms
+from drkit.detect.seen import Outcome
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import Append, fetch_one, produce_request
+from drkit.kafka.topics import describe_topics
+from drkit.wire import Record, decode, encode, split
+
+TOPIC: Final = "drkit-canary.internal"
+_CONFIG: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "600000",
+    "segment.ms": "600000",
+    "min.insync.replicas": "1",
+}
+_NO_CODEC: Final = 0
+_NOT_ALLOWED: Final = 29
+_MOVES: Final = frozenset({3, 5, 6, 74, 75, 76, 100})
+"""Leaders that change and topics that are new: such an answer says nothing about the broker."""
+_FETCH_BYTES: Final = 64 * 1024
+
+
+class Place(NamedTuple):
+    """The canary's partition on one broker."""
+
+    topic_id: UUID
+    partition: int
+
+
+class Sung(NamedTuple):
+    """How it went."""
+
+    outcome: Outcome
+    evidence: str = ""
+
+
+def ensure_canary(cluster: Cluster) -> str:
+    """Let every broker lead a partition of the canary's topic; returns what was done, empty for nothing.
+
+    :raises DrkitError: the topic cannot be created or widened
+    """
+    wanted = {b.id for b in cluster.brokers}
+    found = describe_topics(cluster, [TOPIC]).get(TOPIC)
+    if found is None:
+        # No plan of drkit's topics places replicas: elsewhere that is the brokers' business.
+        new = NewTopic(TOPIC, replica_assignment=[[b] for b in sorted(wanted)], config=dict(_CONFIG))
+        made = cluster.call("create a topic", cluster.admin.create_topics, [new])
+        cluster.wait(made[TOPIC], "create a topic", TOPIC)
+        return f"created with {len(wanted)} partitions"
+    missing = sorted(wanted - {r for p in found.partitions.values() for r in p.replicas})
+    if not missing:
+        return ""
+    more = NewPartitions(TOPIC, len(found.partitions) + len(missing), [[b] for b in missing])
+    made = cluster.call("add partitions", cluster.admin.create_partitions, [more])
+    cluster.wait(made[TOPIC], "add partitions to a topic", TOPIC)
+    return f"{len(missing)} partitions more, for new brokers"
+
+
+def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> Place | None:
+    """The partition that a broker leads.
+
+    :param leaders: partition → broker
+    """
+    led = sorted(p for p, leader in leaders.items() if leader == broker)
+    return Place(topic_id, led[0]) if led else None
+
+
+async def sing(cluster: RawCluster, broker: int, place: Place, token: bytes, timeout_ms: int) -> Sung:
+    """Produce a record with a token and fetch it back.
+
+    :raises RawError: no answer in time
+    """
+    batch = encode([Record(0, wall_ms(), b"canary", token)], _NO_CODEC)
+    request = produce_request(
+        [Append(TOPIC, place.topic_id, place.partition, batch)], timeout_ms=max(1, timeout_ms)
+    )
+    answer = await cluster.send(request, broker, timeout_ms=timeout_ms)
+    told = answer.responses[0].partition_responses[0]
+    if told.error_code:
+        return refused("produce", told.error_code)
+    where = (TOPIC, place.topic_id)
+    fetched = await fetch_one(
+        cluster, broker, where, place.partition, told.base_offset,
+        committed=False, max_bytes=_FETCH_BYTES, timeout_ms=timeout_ms,
+    )  # fmt: skip
+    if fetched.error_code:
+        return refused("fetch", fetched.error_code)
+    values = [r.value for header, data in split(fetched.records or b"") for r in decode(header, data)]
+    if token not in values:
+        return Sung(Outcome.WRITE_REFUSED, f"the record at offset {told.base_offset} is not what was written")
+    return Sung(Outcome.WORKS)
+
+
+def refused(what: str, code: int) -> Sung:
+    """An error of Kafka's as an outcome."""
+    if code in _MOVES:
+        return Sung(Outcome.ANSWERS, f"canary: {for_code(code).__name__}")
+    return Sung(Outcome.WRITE_REFUSED, f"{what}: {for_code(code).__name__} ({code})")
+
+
+def is_forbidden(sung: Sung) -> bool:
+    """Whether drkit's principal may not use the canary: then the broker is no worse for it."""
+    return f"({_NOT_ALLOWED})" in sung.evidence

@@ -1,0 +1,265 @@
+"""What observers, fence agents and people tell each other: one small compacted topic per primary.
+
+It stands on the target, and on a third cluster if there is one; what is told twice is read once. Keys are
+texts, values JSON objects. Nothing here waits for a cluster that does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+import logging
+import threading
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit import observe
+from drkit.clock import Millis, wall_ms
+from drkit.config import ClusterSettings
+from drkit.detect.awake import AwakeClock
+from drkit.errors import DrkitError, Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.compacted import newest_values
+from drkit.kafka.topics import TopicPlan, create_topics
+
+_REPLICAS: Final = 3
+_RETRY_SECONDS: Final = 2.0
+_PUT_SECONDS: Final = 20.0
+_QUIET: Final = logging.getLogger("drkit.detect.clients")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+Value = dict[str, Any]
+
+
+class Note(NamedTuple):
+    """The newest value of a key, as we got it."""
+
+    value: Value
+    arrived: float
+    """As of our clock that stands still while we do."""
+    wall_ms: int
+    """Our wall clock then."""
+    live: bool
+    """It came after we had read the topic to its end."""
+
+
+def topic_name(source: str) -> str:
+    """Name of the topic for a source alias."""
+    return f"drkit-watch.{source}.internal"
+
+
+def ensure_board(cluster: Cluster, source: str) -> None:
+    """Create the topic where it is missing.
+
+    :raises DrkitError: it cannot be created
+    """
+    replicas = min(_REPLICAS, len(cluster.brokers))
+    configs = {
+        "cleanup.policy": "compact",
+        # A vote a second: what is old goes within minutes, so that reading from the start stays quick.
+        "segment.ms": "600000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.compaction.lag.ms": "1200000",
+        "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
+    }
+    for error in create_topics(cluster, [TopicPlan(topic_name(source), 1, replicas, configs)]).values():
+        raise error
+
+
+def read_board(cluster: Cluster, source: str) -> dict[str, Value]:
+    """Everything that stands there now. Raises DrkitError."""
+    name = topic_name(source)
+    found = newest_values(cluster, [name]).get(name, {})
+    values = {key.decode(errors="replace"): _decoded(value) for key, value in found.items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def put_note(cluster: Cluster, source: str, key: str, value: Mapping[str, Any] | None) -> None:
+    """Write one note, durably; None takes it away.
+
+    :raises DrkitError: it was not accepted
+    """
+    ensure_board(cluster, source)
+    heard: list[KafkaError | None] = []
+    producer = _producer(cluster.settings, _PUT_SECONDS)
+    body = None if value is None else json.dumps(value).encode()
+    producer.produce(
+        topic_name(source), body, key.encode(), partition=0, on_delivery=lambda e, _: heard.append(e)
+    )
+    producer.flush(_PUT_SECONDS)
+    if heard and heard[0] is not None:
+        raise cluster.error(heard[0], "write to the topic of the observers", topic_name(source))
+    if not heard:
+        raise Failed(
+            "a note for the observers cannot be written",
+            where=f"{topic_name(source)} on {cluster.alias}",
+            evidence=f"no answer in {_PUT_SECONDS:.0f} s",
+            hint="check the cluster's in-sync replicas",
+        )
+
+
+def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
+    # What cannot be delivered soon is worth nothing later.
+    return Producer(
+        {
+            "reconnect.backoff.max.ms": 1000,
+            **confluent_config(cluster),
+            "linger.ms": 0,
+            "message.timeout.ms": max(1000, int(ttl_seconds * 1000)),
+            "log_level": 0,
+        },
+        logger=_QUIET,
+    )
+
+
+def _decoded(value: bytes) -> Value | None:
+    try:
+        body = json.loads(value)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+class Noticeboard:
+    """The topic on one cluster, read and written from a thread of its own until :meth:`stop`.
+
+    :param ttl_seconds: what is published is forgotten when it was not delivered within this time
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        source: str,
+        clock: AwakeClock,
+        ttl_seconds: float,
+        wall: Millis = wall_ms,
+    ) -> None:
+        self.alias = cluster.alias
+        self.topic = topic_name(source)
+        self._cluster, self._source, self._ttl = cluster, source, ttl_seconds
+        self._clock, self._wall = clock, wall
+        self._lock = threading.Lock()
+        self._notes: dict[str, Note] = {}
+        self._waiting: dict[str, bytes] = {}
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._live = False
+        self._acked: float | None = None
+        self._why = "not connected yet"
+        self._thread = threading.Thread(target=self._run, name=f"board {cluster.alias}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(3.0)
+
+    def publish(self, key: str, value: Mapping[str, Any]) -> None:
+        """Tell the others, as soon as possible; a newer value of the same key replaces one that waits."""
+        with self._lock:
+            self._waiting[key] = json.dumps(value).encode()
+
+    def notes(self, prefix: str = "") -> dict[str, Note]:
+        """What stands there, by key."""
+        with self._lock:
+            return {k: n for k, n in self._notes.items() if k.startswith(prefix)}
+
+    @property
+    def is_read(self) -> bool:
+        """The topic was read to its end once."""
+        return self._live
+
+    def silent_seconds(self) -> float | None:
+        """Since the cluster last took something; None: never."""
+        return None if self._acked is None else self._clock.now() - self._acked
+
+    @property
+    def why(self) -> str:
+        """Why it was not taken; the last reason."""
+        return self._why
+
+    # -- the thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                consumer = self._open()
+            except DrkitError as error:
+                self._fails(f"{error.what}: {error.evidence}" if error.evidence else error.what)
+                self._ended.wait(_RETRY_SECONDS)
+                continue
+            producer = _producer(self._cluster, self._ttl)
+            try:
+                while not self._ended.is_set():
+                    self._send(producer)
+                    self._take(consumer.poll(0.1))
+            finally:
+                producer.flush(1.0)
+                consumer.close()
+
+    def _open(self) -> Consumer:
+        cluster = Cluster.connect(self._cluster)
+        ensure_board(cluster, self._source)
+        consumer = Consumer(
+            {
+                "reconnect.backoff.max.ms": 1000,
+                **confluent_config(self._cluster),
+                # Never used as a group: the partition is assigned and offsets never committed.
+                "group.id": "drkit-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,
+                "topic.metadata.refresh.interval.ms": 5000,
+                "log_level": 0,
+            },
+            logger=_QUIET,
+        )
+        consumer.assign([ConfluentPartition(self.topic, 0, OFFSET_BEGINNING)])
+        return consumer
+
+    def _send(self, producer: Producer) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        for key, body in waiting.items():
+            try:
+                producer.produce(self.topic, body, key.encode(), partition=0, on_delivery=self._told)
+            except (KafkaException, BufferError) as error:
+                self._fails(str(error))
+        producer.poll(0)
+
+    def _told(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self._acked = self._clock.now()
+        else:
+            self._fails(f"{error.name()}: {error.str()}")
+
+    def _fails(self, why: str) -> None:
+        if why != self._why:
+            self._why = why
+            observe.event("board_silent", level="debug", where=f"{self.topic} on {self.alias}", reason=why)
+
+    def _take(self, message: Message | None) -> None:
+        if message is None:
+            return
+        error, key, value = message.error(), message.key(), message.value()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                self._live = True
+            return
+        if not isinstance(key, bytes):
+            return
+        name, body = key.decode(errors="replace"), _decoded(value) if isinstance(value, bytes) else None
+        with self._lock:
+            if body is None:
+                self._notes.pop(name, None)
+            else:
+                self._notes[name] = Note(body, self._clock.now(), self._wall(), self._live)

@@ -1,0 +1,75 @@
+"""Everything that a verdict is made of, as plain values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from drkit.detect.risk import UNKNOWN, Risk
+from drkit.detect.seen import NOTHING_SEEN, Seen
+from drkit.detect.votes import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class AutoFacts:
+    """What an automatic failover needs besides a lost primary."""
+
+    last_seconds: float | None = None
+    """Since the last automatic failover of this flow; None: there was none."""
+    acknowledged: bool = True
+    """Somebody has looked at it since."""
+    window_seconds: float = 3600.0
+    agents: int = 1
+    """How many fence agents must watch the primary."""
+    agents_armed: tuple[str, ...] = ()
+    """Those that held a lease from us until the primary was lost, or have fenced since."""
+    agents_fenced: tuple[str, ...] = ()
+    """Those that say, with proof, that nobody writes to the primary any more."""
+    delay_seconds: float = 25.0
+    """After so long without a renewal every agent has fenced, whether it can say so or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One moment. Times in seconds."""
+
+    seen: Seen = NOTHING_SEEN
+    gone_for: float = 0.0
+    """Since every address began to fail; 0 while one works."""
+    phi: float | None = None
+    """Suspicion by heartbeats; None: none ever arrived."""
+    threshold: float = 8.0
+    beat_silence: float | None = None
+    """Since the last heartbeat arrived; None: none ever arrived."""
+    moved_ago: float | None = None
+    """Since replication last moved anything, heartbeats included; None: not seen yet."""
+    still_seconds: float = 5.0
+    """Replication that moved within this time still moves."""
+    promoted: bool = False
+    """The target's topics were opened for producers already."""
+    target_answers: bool = True
+    target_error: str = ""
+    tally: Tally = field(default_factory=Tally)
+    paused: str = ""
+    """Who paused failovers and why; empty: nobody."""
+    blockers: tuple[str, ...] = ()
+    """Findings on the target that no failover may pass over."""
+    risk: Risk = UNKNOWN
+    rpo_seconds: float = 30.0
+    auto: AutoFacts | None = None
+    """None: a person decides."""
+
+    @property
+    def beats_late(self) -> bool:
+        """Heartbeats stay away for longer than they ever did while all was well."""
+        return self.phi is not None and self.phi >= self.threshold
+
+    @property
+    def fenced(self) -> bool:
+        """Every fence agent says, with proof, that nobody writes to the primary any more."""
+        return self.auto is not None and 0 < self.auto.agents <= len(self.auto.agents_fenced)
+
+    @property
+    def moves(self) -> bool:
+        """Replication moved just now, or its heartbeats are not late yet."""
+        recent = self.moved_ago is not None and self.moved_ago < self.still_seconds
+        return recent or (self.phi is not None and not self.beats_late)

@@ -1,0 +1,184 @@
+"""One address of the primary, probed again and again: connection, protocol, identity, canary.
+
+Each layer tells something else: a killed broker refuses the connection, a frozen one accepts it and is
+silent, another cluster behind the name has another id, a broker with a broken disk refuses the canary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import os
+import threading
+from typing import Any, Final, NamedTuple
+
+from kafka.errors import KafkaTimeoutError
+from kafka.protocol.metadata import MetadataRequest
+
+from drkit.config import ClusterSettings
+from drkit.config.detection import DetectionSettings
+from drkit.detect.awake import AwakeClock
+from drkit.detect.canary import TOPIC, Place, Sung, is_forbidden, placed, sing
+from drkit.detect.seen import Address, Outcome, Probe
+from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.kafka.probe import Kind, probe
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.security import read_security
+
+_RENEW_SECONDS: Final = 10.0
+"""Then a name is resolved and an identity asked for anew: it may point elsewhere by now."""
+_OUTCOMES: Final = {
+    Kind.UNRESOLVED: Outcome.UNRESOLVED,
+    Kind.REFUSED: Outcome.REFUSED,
+    Kind.NO_ROUTE: Outcome.NO_ROUTE,
+    Kind.SILENT: Outcome.SILENT,
+    Kind.NOT_KAFKA: Outcome.HUNG_UP,
+}
+
+
+class Met(NamedTuple):
+    """What a broker said of its cluster."""
+
+    cluster_id: str
+    brokers: tuple[tuple[int, str], ...]
+    """Id and host:port, on the listener that was asked."""
+
+
+class _Answer(NamedTuple):
+    met: Met
+    place: Place | None
+
+
+class Prober:
+    """Probes one address from a thread of its own until :meth:`stop`.
+
+    :param cluster: how its listener is reached; only this address of it is used
+    :param expected: the id that the cluster must have; None while nobody knows
+    :param heard: told of every probe, and of what the broker said of its cluster
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        cluster: ClusterSettings,
+        settings: DetectionSettings,
+        clock: AwakeClock,
+        expected: Callable[[], str | None],
+        heard: Callable[[Address, Probe, Met | None], None],
+    ) -> None:
+        self.address = address
+        self._cluster = cluster.model_copy(update={"bootstrap_servers": address.server})
+        self._settings = settings
+        self._clock = clock
+        self._expected = expected
+        self._heard = heard
+        self._ended = threading.Event()
+        self._raw: RawCluster | None = None
+        self._renewed = float("-inf")
+        self._sang = False
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name=f"probe {address.server}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a probe may still be on its way, and is not told any more."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        loop = EventLoop()
+        try:
+            while not self._ended.is_set():
+                began = self._clock.now()
+                outcome, evidence, met = self._look(loop, began)
+                ended = self._clock.now()
+                # What was asked before we stood still was answered, or not, while nobody listened.
+                if not self._clock.stalled_since(began) and not self._ended.is_set():
+                    self._heard(self.address, Probe(outcome, began, ended, evidence), met)
+                self._ended.wait(max(0.05, began + self._settings.probe_interval_seconds - ended))
+        finally:
+            self._drop()
+            loop.close()
+
+    def _look(self, loop: EventLoop, began: float) -> tuple[Outcome, str, Met | None]:
+        where = f"clusters.{self._cluster.alias}.client"
+        try:
+            security = read_security(self._cluster)
+            found = probe(self.address.server, security, where, self._settings.probe_timeout_seconds)
+        except DrkitError as error:
+            return Outcome.SHUT_OUT, error.what, None
+        if found.kind is not Kind.KAFKA:
+            self._drop()
+            evidence = "; ".join(filter(None, (found.kind.value, found.evidence)))
+            return _OUTCOMES.get(found.kind, Outcome.SHUT_OUT), evidence, None
+        if self.address.broker < 0 or began - self._renewed > _RENEW_SECONDS:
+            self._drop()
+            self._renewed = began
+        try:
+            outcome, evidence, met = loop.run(self._ask, loop)
+        except ClusterUnreachable as error:
+            self._drop()
+            return Outcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
+        except DrkitError as error:
+            self._drop()
+            return Outcome.SHUT_OUT, error.what, None
+        except RawError as error:
+            self._drop()
+            return Outcome.SILENT, f"ApiVersions is answered, then: {_said(error)}", None
+        return outcome, evidence, met
+
+    async def _ask(self, loop: EventLoop) -> tuple[Outcome, str, Met | None]:
+        timeout_ms = int(self._settings.probe_timeout_seconds * 1000)
+        if self._raw is None:
+            self._raw = RawCluster(loop, self._cluster, "probe")
+            await self._raw.connect(timeout_ms)
+        wanted, first = self._expected(), self._raw.cluster_id
+        if wanted is not None and first not in {None, wanted}:
+            return Outcome.WRONG_CLUSTER, f"cluster id {first}, expected {wanted}", None
+        answer = await self._identity(self._raw, timeout_ms)
+        met = answer.met
+        if wanted is not None and met.cluster_id != wanted:
+            return Outcome.WRONG_CLUSTER, f"cluster id {met.cluster_id}, expected {wanted}", None
+        if self.address.broker < 0 or not self._settings.canary:
+            return Outcome.ANSWERS, "", met
+        if answer.place is None:
+            return Outcome.ANSWERS, "it leads no partition of the canary", met
+        sung = await self._canary(self._raw, answer.place, timeout_ms)
+        return sung.outcome, sung.evidence, met
+
+    async def _identity(self, raw: RawCluster, timeout_ms: int) -> _Answer:
+        topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        node = self.address.broker if self.address.broker >= 0 else None
+        answer = await raw.send(request, node, timeout_ms=timeout_ms)
+        brokers = tuple(sorted((b.node_id, f"{b.host}:{b.port}") for b in answer.brokers))
+        return _Answer(Met(answer.cluster_id, brokers), self._place(answer.topics))
+
+    def _place(self, topics: Any) -> Place | None:
+        for t in topics:
+            if t.name == TOPIC and not t.error_code:
+                leaders = {p.partition_index: p.leader_id for p in t.partitions}
+                return placed(t.topic_id, leaders, self.address.broker)
+        return None
+
+    async def _canary(self, raw: RawCluster, place: Place, timeout_ms: int) -> Sung:
+        self._number += 1
+        token = f"{os.getpid()}/{id(self)}/{self._number}".encode()
+        try:
+            sung = await sing(raw, self.address.broker, place, token, timeout_ms)
+        except KafkaTimeoutError as error:
+            return Sung(Outcome.WRITE_SILENT, _said(error))
+        self._sang = self._sang or sung.outcome is Outcome.WORKS
+        if is_forbidden(sung) and not self._sang:
+            return Sung(Outcome.ANSWERS, "drkit may not write its canary")
+        return sung
+
+    def _drop(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            raw.close()
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,194 @@
+"""All addresses of a primary: which there are, and a prober for each.
+
+Addresses come from the brokers' own answers, listener by listener, and are kept when a broker falls silent: a
+cluster no longer lists a broker that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import threading
+from typing import Any, Final
+
+from kafka.protocol.admin.cluster import DescribeClusterRequest
+
+from drkit import observe
+from drkit.config import ClusterSettings
+from drkit.config.detection import DetectionSettings
+from drkit.detect.awake import AwakeClock
+from drkit.detect.canary import ensure_canary
+from drkit.detect.prober import Met, Prober
+from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+
+OWN: Final = "own"
+"""The listener that the flow itself uses."""
+_CARE_SECONDS: Final = 30.0
+_STALE_INTERVALS: Final = 4
+_STEPS: Final = 4
+"""A probe may take this many timeouts: connection, protocol, identity, canary."""
+
+
+class Probes:
+    """Probes every broker of a cluster on every listener.
+
+    :param listeners: name → how it is reached; :data:`OWN` is the cluster's own way
+    :param cluster_id: the id that the cluster must have; None: that of the first answer
+    """
+
+    def __init__(
+        self,
+        listeners: Mapping[str, ClusterSettings],
+        settings: DetectionSettings,
+        clock: AwakeClock,
+        cluster_id: str | None = None,
+    ) -> None:
+        self._listeners = dict(listeners)
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tracks: dict[Address, Track] = {}
+        self._probers: dict[Address, Prober] = {}
+        self._ended = threading.Event()
+        self.cluster_id = cluster_id
+        self._care = threading.Thread(target=self._take_care, name="canary", daemon=True)
+        wait = settings.probe_interval_seconds * _STALE_INTERVALS
+        self._rules = SightRules(settings.confirm_seconds, wait + 2 * _STEPS * settings.probe_timeout_seconds)
+
+    def start(self) -> None:
+        """Begin with the bootstrap servers, and with what is remembered."""
+        with self._lock:
+            for name, cluster in self._listeners.items():
+                for server in cluster.bootstrap_servers.split(","):
+                    self._add(Address(name, server))
+        self._care.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+        with self._lock:
+            for prober in self._probers.values():
+                prober.stop()
+
+    def seen(self) -> Seen:
+        """What the newest probes of all addresses say together."""
+        with self._lock:
+            tracks = {a: Track(t.last, t.failing_since) for a, t in self._tracks.items()}
+        return see(tracks, self._clock.now(), self._rules)
+
+    def newest(self) -> dict[Address, Probe | None]:
+        """The newest probe of each address."""
+        with self._lock:
+            return {a: t.last for a, t in sorted(self._tracks.items())}
+
+    def known(self) -> dict[str, Any]:
+        """What others, and we after a restart, need to know of the cluster: its id and its brokers."""
+        with self._lock:
+            brokers = sorted(a for a in self._tracks if a.broker >= 0)
+        return {"cluster_id": self.cluster_id, "brokers": [list(a) for a in brokers]}
+
+    def remember(self, known: Mapping[str, Any]) -> None:
+        """Take what somebody told with :meth:`known`; what a broker says itself wins."""
+        with self._lock:
+            if self.cluster_id is None:
+                self.cluster_id = known.get("cluster_id")
+            if known.get("cluster_id") != self.cluster_id:
+                return
+            told = {a.broker for a in self._tracks}
+            for listener, server, broker in known.get("brokers", ()):
+                if listener in self._listeners and int(broker) not in told:
+                    self._add(Address(str(listener), str(server), int(broker)))
+
+    def _heard(self, address: Address, probe: Probe, met: Met | None) -> None:
+        with self._lock:
+            if address not in self._tracks:
+                return
+            if met is not None:
+                # On a first contact there is nothing to compare with: whoever answers is the cluster.
+                self.cluster_id = self.cluster_id or met.cluster_id
+                self._meet(address.listener, met)
+            if address in self._tracks:
+                self._tracks[address].take(probe)
+
+    def _meet(self, listener: str, met: Met) -> None:
+        for broker, server in met.brokers:
+            address = Address(listener, server, broker)
+            for old in [a for a in self._tracks if a.listener == listener and a != address]:
+                # The broker moved, or it is what a bootstrap server leads to, literally.
+                if old.broker == broker or (old.broker < 0 and old.server == server):
+                    self._remove(old)
+            self._add(address)
+
+    def _add(self, address: Address) -> None:
+        if address in self._tracks:
+            return
+        self._tracks[address] = Track()
+        cluster = self._listeners[address.listener]
+        prober = Prober(address, cluster, self._settings, self._clock, lambda: self.cluster_id, self._heard)
+        self._probers[address] = prober
+        prober.start()
+
+    def _remove(self, address: Address) -> None:
+        self._tracks.pop(address)
+        self._probers.pop(address).stop()
+
+    # -- now and then -------------------------------------------------------------------------------
+
+    def _take_care(self) -> None:
+        """Let every broker have its canary, and forget brokers that were taken out of the cluster."""
+        loop, told = EventLoop(), ""
+        try:
+            while not self._ended.is_set():
+                why = self._care_once(loop) if self.cluster_id is not None else ""
+                if why and why != told:
+                    hint = "brokers are asked who they are, not whether they take records"
+                    observe.event("canary_missing", level="warning", reason=why, hint=hint)
+                told = why
+                self._ended.wait(_CARE_SECONDS if self.cluster_id is not None else 0.2)
+        finally:
+            loop.close()
+
+    def _care_once(self, loop: EventLoop) -> str:
+        """Returns why there is no canary; empty: there is, or nothing can be done about it now."""
+        doubts = self._forget_removed(loop)
+        if doubts or not self._settings.canary:
+            return ""  # an admin client of ours need not meet a broker that hangs
+        try:
+            ensure_canary(Cluster.connect(self._listeners[OWN]))
+        except DrkitError as error:
+            return f"{error.what}: {error.evidence}" if error.evidence else error.what
+        return ""
+
+    def _forget_removed(self, loop: EventLoop) -> bool:
+        """Forget brokers that were taken out of the cluster; whether anything fails."""
+        with self._lock:
+            failing = {a for a, t in self._tracks.items() if t.failing_since is not None}
+            if len(failing) == len(self._tracks):
+                return True
+        try:
+            registered = loop.run(self._registered, loop)
+        except (DrkitError, RawError):
+            return bool(failing)
+        with self._lock:
+            for gone in [a for a in self._tracks if a.broker >= 0 and a.broker not in registered]:
+                self._remove(gone)
+                failing.discard(gone)
+        return bool(failing)
+
+    async def _registered(self, loop: EventLoop) -> set[int]:
+        """Ids of all brokers of the cluster, also of those that are down (KIP-1073, brokers from 4.0 on).
+
+        :raises RawError: no answer, older brokers, or another cluster
+        """
+        raw = RawCluster(loop, self._listeners[OWN], "probe")
+        try:
+            await raw.connect(int(self._settings.probe_timeout_seconds * 1000))
+            request = DescribeClusterRequest(include_fenced_brokers=True, min_version=2)
+            answer = await raw.send(request, timeout_ms=5000)
+        finally:
+            raw.close()
+        if answer.error_code or answer.cluster_id != self.cluster_id:
+            raise RawError(f"DescribeCluster: error {answer.error_code}, cluster id {answer.cluster_id}")
+        return {b.broker_id for b in answer.brokers}

@@ -1,0 +1,158 @@
+"""Could the target take over now? Named findings from plain facts. Pure.
+
+A finding that blocks holds a failover that nobody asked for, and is shown to whoever asks for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+_SHOWN: Final = 3
+_LITTLE: Final = 0.10
+_NOTHING: Final = 0.02
+PARITY_SECONDS: Final = 900.0
+"""An older comparison of the two clusters is named."""
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be on the target."""
+
+    code: str
+    blocks: bool
+    text: str
+    next: str
+
+
+class Disk(NamedTuple):
+    """A log directory of a broker; bytes."""
+
+    broker: int
+    path: str
+    free: int
+    total: int
+
+
+class Parity(NamedTuple):
+    """In what the target differs from the source, as it was compared last."""
+
+    age_seconds: float
+    changes: tuple[str, ...] = ()
+    """Partitions and settings of topics."""
+    acls: tuple[str, ...] = ()
+    error: str = ""
+    """Why they could not be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What was seen of the target."""
+
+    error: str = ""
+    """Why it did not answer."""
+    alive: tuple[int, ...] = ()
+    """Brokers that take part."""
+    registered: tuple[int, ...] | None = None
+    """All of them, with those that are down; None: the cluster does not tell."""
+    offline: tuple[str, ...] = ()
+    """Partitions of copies without a leader."""
+    under_min_isr: tuple[str, ...] = ()
+    """Partitions that refuse records with acks=all."""
+    behind: int = 0
+    """Partitions with a replica that is not in sync."""
+    faults: Mapping[str, str] | None = None
+    """Of the flow's status: code → text. None: not known yet."""
+    parity: Parity | None = None
+    """None: never compared, as when the source was gone from the start."""
+    disks: tuple[Disk, ...] | None = None
+    """None: the brokers do not tell (before Kafka 3.3), or drkit may not ask."""
+
+
+_FAULTS: Final[Mapping[str, tuple[bool, str]]] = {
+    "target_unreachable": (True, "repair the target, or the way to it"),
+    "topics_left_out": (True, "drkit status --partitions; the flow's events say why they have no copy"),
+    "lag_unknown": (True, "drkit status --partitions names the partitions"),
+    "heartbeat_missing": (False, "let heartbeats flow: emit_heartbeats"),
+}
+"""Faults of the status that concern a takeover: whether they block, and what to do. Others are told by
+`drkit status`, or are no fault of the target."""
+_ABOUT_GROUPS: Final = ("checkpoint", "group")
+
+
+def readiness(facts: TargetFacts) -> list[Finding]:
+    """Everything that speaks against the target, what blocks first."""
+    found = [*_of_brokers(facts), *_of_partitions(facts), *_of_status(facts), *_of_parity(facts)]
+    found += _of_disks(facts.disks or ())
+    return sorted(found, key=lambda f: not f.blocks)
+
+
+def _of_brokers(facts: TargetFacts) -> Iterator[Finding]:
+    if facts.error:
+        text = f"the target does not answer: {facts.error}"
+        yield Finding("target_unreachable", blocks=True, text=text, next=_FAULTS["target_unreachable"][1])
+        return
+    down = sorted(set(facts.registered or ()) - set(facts.alive))
+    if down:
+        most = 2 * len(down) >= len(facts.registered or ())
+        text = f"brokers of the target are down: {_few(map(str, down))}"
+        yield Finding("brokers_down", most, text, "start them")
+
+
+def _of_partitions(facts: TargetFacts) -> Iterator[Finding]:
+    if facts.offline:
+        text = f"{len(facts.offline)} partitions have no leader: {_few(facts.offline)}"
+        yield Finding(
+            "partitions_offline", blocks=True, text=text, next="start the brokers of their replicas"
+        )
+    if facts.under_min_isr:
+        text = f"{len(facts.under_min_isr)} partitions refuse acks=all: {_few(facts.under_min_isr)}"
+        yield Finding("under_min_isr", blocks=True, text=text, next="start the brokers of their replicas")
+    if facts.behind:
+        text = f"{facts.behind} partitions have replicas that are not in sync"
+        yield Finding("replicas_behind", blocks=False, text=text, next="wait, or look at the brokers")
+
+
+def _of_status(facts: TargetFacts) -> Iterator[Finding]:
+    if facts.faults is None:
+        yield Finding("not_looked", blocks=True, text="nobody has looked at the flow yet", next="wait")
+        return
+    for code, text in facts.faults.items():
+        if code in _FAULTS and not (facts.error and code == "target_unreachable"):
+            blocks, hint = _FAULTS[code]
+            yield Finding(code, blocks, text, hint)
+        elif code.startswith(_ABOUT_GROUPS):
+            yield Finding(code, blocks=False, text=text, next="drkit status names the groups and why")
+
+
+def _of_parity(facts: TargetFacts) -> Iterator[Finding]:
+    parity, hint = facts.parity, "drkit config show --plan"
+    if parity is None:
+        text = "the clusters' settings were never compared by this observer"
+        yield Finding("parity_unknown", blocks=False, text=text, next=hint)
+        return
+    if parity.error:
+        text = f"the clusters' settings cannot be compared: {parity.error}"
+        yield Finding("parity_unknown", blocks=False, text=text, next=hint)
+    elif parity.age_seconds > PARITY_SECONDS:
+        text = f"the clusters' settings were compared {parity.age_seconds / 60:.0f} min ago"
+        yield Finding("parity_old", blocks=False, text=text, next=hint)
+    if parity.changes:
+        text = f"{len(parity.changes)} settings of topics differ: {_few(parity.changes)}"
+        yield Finding("topics_differ", blocks=False, text=text, next=hint)
+    if parity.acls:
+        text = f"{len(parity.acls)} ACLs differ: {_few(parity.acls)}"
+        yield Finding("acls_differ", blocks=False, text=text, next=hint)
+
+
+def _of_disks(disks: Iterable[Disk]) -> Iterator[Finding]:
+    for disk in disks:
+        share = disk.free / disk.total if disk.total > 0 else 1.0
+        if share < _LITTLE:
+            text = f"broker {disk.broker}: {share:.0%} free in {disk.path}"
+            yield Finding("disk_low", share < _NOTHING, text, "make room, or add disks")
+
+
+def _few(names: Iterable[str]) -> str:
+    told = list(names)
+    return ", ".join(told[:_SHOWN]) + (f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else "")

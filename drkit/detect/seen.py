@@ -1,0 +1,196 @@
+"""What probes saw of a cluster, and what that makes of it for one observer. Pure.
+
+An address is one broker on one listener. A failure counts at once as a doubt, and as a fact when it has
+lasted without a single success for the time of confirmation: shorter pauses, restarts and flaps stay
+doubts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Final, NamedTuple
+
+
+class Outcome(Enum):
+    """How far a probe came; the value is the sentence for a person."""
+
+    WORKS = "takes records and gives them back"
+    ANSWERS = "answers, and is the cluster that it should be; no canary is used"
+    WRITE_REFUSED = "answers, but refuses the canary"
+    WRITE_SILENT = "answers, but does not acknowledge the canary"
+    WRONG_CLUSTER = "is another cluster"
+    REFUSED = "nothing listens"
+    NO_ROUTE = "no connection in time"
+    SILENT = "accepts connections but does not answer"
+    HUNG_UP = "accepts connections and closes them, or speaks another protocol"
+    UNRESOLVED = "its name does not resolve"
+    SHUT_OUT = "answers, but not to us"
+
+
+WELL: Final = frozenset({Outcome.WORKS, Outcome.ANSWERS})
+DEAD: Final = frozenset({Outcome.REFUSED, Outcome.NO_ROUTE, Outcome.SILENT, Outcome.HUNG_UP})
+"""Nobody there, or nobody who answers: killed, cut off, frozen, half open."""
+ILL: Final = frozenset({Outcome.WRITE_REFUSED, Outcome.WRITE_SILENT})
+UNSEEN: Final = frozenset({Outcome.UNRESOLVED, Outcome.SHUT_OUT})
+"""These tell more about us than about the cluster."""
+
+
+class Address(NamedTuple):
+    """A broker as one listener leads to it."""
+
+    listener: str
+    server: str
+    """host:port."""
+    broker: int = -1
+    """Its id; negative while nobody knows it (of a bootstrap server)."""
+
+    def __str__(self) -> str:
+        name = f"broker {self.broker}" if self.broker >= 0 else "server"
+        return f"{name} ({self.listener}, {self.server})"
+
+
+class Probe(NamedTuple):
+    """One probe of one address."""
+
+    outcome: Outcome
+    began: float
+    """As of the observer's :class:`drkit.detect.awake.AwakeClock`."""
+    ended: float
+    evidence: str = ""
+
+
+@dataclass(slots=True)
+class Track:
+    """What is known of one address."""
+
+    last: Probe | None = None
+    failing_since: float | None = None
+    """The begin of the first of the failures that no success has interrupted."""
+
+    def take(self, probe: Probe) -> None:
+        """The newest probe."""
+        self.last = probe
+        if probe.outcome in WELL:
+            self.failing_since = None
+        elif self.failing_since is None:
+            self.failing_since = probe.began
+
+
+class Sight(StrEnum):
+    """What one observer makes of all addresses."""
+
+    CLEAR = "clear"
+    FADING = "fading"
+    """Something fails, not for long enough to be a fact."""
+    PARTIAL = "partial"
+    """Some fail, but less than half of the brokers."""
+    FEW = "few"
+    """Half of the brokers or more fail, not all."""
+    REFUSING = "refusing"
+    """Brokers answer, none takes records."""
+    GONE = "gone"
+    """No broker answers on any listener."""
+    BLIND = "blind"
+    """Nothing is known, by a fault on our side."""
+    WRONG = "wrong"
+    """Another cluster is behind the name."""
+
+
+class SightRules(NamedTuple):
+    """Times in seconds."""
+
+    confirm: float = 5.0
+    """How long a failure must last to be a fact."""
+    stale: float = 10.0
+    """An older probe says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observer's view, with its evidence."""
+
+    sight: Sight
+    since: float | None
+    """Since when every address fails; None while one works. Of the observer's clock."""
+    evidence: tuple[str, ...] = ()
+    brokers: int = 0
+    failing: int = 0
+    """Brokers with a confirmed failure on some listener."""
+
+
+NOTHING_SEEN: Final = Seen(Sight.BLIND, None, ("no address was probed yet",))
+
+
+@dataclass(slots=True)
+class _Counts:
+    working: set[str] = field(default_factory=set)
+    """Brokers with an address that works, or of which the contrary is no fact yet."""
+    failing: set[str] = field(default_factory=set)
+    confirmed: set[Outcome] = field(default_factory=set)
+    doubtful: int = 0
+    stale: int = 0
+    told: list[str] = field(default_factory=list)
+
+
+def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Seen:
+    """Make one view of all addresses; those that were never probed yet do not count."""
+    probed = {a: t for a, t in tracks.items() if t.last is not None}
+    counts = _counted(probed, now, rules)
+    if counts.stale == len(probed):
+        return Seen(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
+    # A name that leads to any broker is an address, but no broker of its own.
+    brokers = {_broker(a) for a in probed if a.broker >= 0} or {_broker(a) for a in probed}
+    since = [t.failing_since for t in probed.values()]
+    all_since = max(s for s in since if s is not None) if None not in since else None
+    lost = (counts.failing - counts.working) & brokers
+    return Seen(
+        _sight(counts, len(lost), len(brokers)), all_since, tuple(counts.told), len(brokers), len(lost)
+    )
+
+
+def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> _Counts:
+    counts = _Counts()
+    for address, track in sorted(probed.items()):
+        probe, broker = track.last, _broker(address)
+        if probe is None or now - probe.ended > rules.stale:
+            counts.stale += 1
+            counts.working.add(broker)
+            counts.told.append(f"{address}: no probe ended in the last {rules.stale:g} s")
+        elif track.failing_since is None:
+            counts.working.add(broker)
+        else:
+            lasted = now - track.failing_since
+            said = f" ({probe.evidence})" if probe.evidence else ""
+            counts.told.append(f"{address}: {probe.outcome.value}{said}, for {lasted:.1f} s")
+            if lasted >= rules.confirm or probe.outcome is Outcome.WRONG_CLUSTER:
+                counts.confirmed.add(probe.outcome)
+                counts.failing.add(broker)
+            else:
+                counts.doubtful += 1
+                counts.working.add(broker)
+    return counts
+
+
+def _sight(counts: _Counts, lost: int, brokers: int) -> Sight:
+    if Outcome.WRONG_CLUSTER in counts.confirmed:
+        return Sight.WRONG
+    if not counts.confirmed:
+        return Sight.FADING if counts.doubtful or counts.stale else Sight.CLEAR
+    if counts.working:
+        return Sight.FEW if 2 * lost >= brokers else Sight.PARTIAL
+    if counts.confirmed <= DEAD:
+        return Sight.GONE
+    return Sight.REFUSING if counts.confirmed & ILL else Sight.BLIND
+
+
+def _broker(address: Address) -> str:
+    return str(address.broker) if address.broker >= 0 else address.server
+
+
+def explained(evidence: Iterable[str], most: int = 6) -> str:
+    """Evidence in one line."""
+    told = list(evidence)
+    rest = f"; and {len(told) - most} more" if len(told) > most else ""
+    return "; ".join(told[:most]) + rest

@@ -1,0 +1,257 @@
+"""The one table: what is the matter with the primary, and may a failover go on? Pure.
+
+The rows are asked from the top, the first that is true decides. LOST is the last row: it is only reached when
+nothing above speaks against it. docs/detection.md is generated from this table, and each HOLD has a runbook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum, StrEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.seen import Sight
+
+
+class Kind(IntEnum):
+    """How bad it is: more evidence against the primary never leads to a lower one."""
+
+    UP = 0
+    SUSPECT = 1
+    DEGRADED = 2
+    HOLD = 3
+    LOST = 4
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is; of HOLD, the name of its runbook."""
+
+    WELL = "well"
+    BEATS_LATE = "heartbeats_late"
+    UNCONFIRMED = "unconfirmed"
+    BROKERS_DOWN = "brokers_down"
+    PROMOTED = "promoted"
+    WRONG_CLUSTER = "wrong_cluster"
+    BROKERS_LOST = "brokers_lost"
+    WRITES_REFUSED = "writes_refused"
+    BLIND = "blind"
+    REPLICATION_MOVES = "replication_moves"
+    BEATS_UNKNOWN = "heartbeats_unknown"
+    TARGET_UNREACHABLE = "target_unreachable"
+    OBSERVERS_DISAGREE = "observers_disagree"
+    NO_QUORUM = "no_quorum"
+    PAUSED = "paused"
+    TARGET_NOT_READY = "target_not_ready"
+    LAG_UNKNOWN = "lag_unknown"
+    LAG_ABOVE_RPO = "lag_above_rpo"
+    NOT_ACKNOWLEDGED = "not_acknowledged"
+    NO_FENCE_AGENT = "no_fence_agent"
+    NOT_FENCED_YET = "not_fenced_yet"
+    CONFIRMED = "confirmed"
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    kind: Kind
+    reason: Reason
+    when: Callable[[Picture], bool]
+    condition: str
+    """The same in words."""
+    evidence: Callable[[Picture], Iterable[str]]
+    next: str
+    """What a person does."""
+
+
+class Verdict(NamedTuple):
+    """What the table says, and why."""
+
+    kind: Kind
+    reason: Reason
+    evidence: tuple[str, ...]
+    next: str
+    primary_lost: bool = False
+    """The primary is lost, although something holds a failover back."""
+    obstacles: tuple[Reason, ...] = ()
+    """Everything that holds it back then."""
+
+    @property
+    def name(self) -> str:
+        """Such as ``HOLD(paused)``."""
+        return f"HOLD({self.reason})" if self.kind is Kind.HOLD else self.kind.name
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "verdict": self.kind.name,
+            "reason": self.reason.value,
+            "evidence": list(self.evidence),
+            "next": self.next,
+            "primary_lost": self.primary_lost,
+            "obstacles": [o.value for o in self.obstacles],
+        }
+
+
+def _seen(p: Picture) -> Iterable[str]:
+    yield from p.seen.evidence
+
+
+def _beats(p: Picture) -> Iterable[str]:
+    if p.phi is None or p.beat_silence is None:
+        yield "no heartbeat of this flow ever arrived"
+    else:
+        yield f"the last heartbeat arrived {p.beat_silence:.1f} s ago, phi {p.phi:.1f} of {p.threshold:g}"
+    if p.moved_ago is not None:
+        yield f"replication last moved {p.moved_ago:.1f} s ago"
+    if not p.target_answers:
+        yield f"the target does not answer: {p.target_error}"
+
+
+def _path(p: Picture) -> Iterable[str]:
+    yield from _beats(p)
+    yield from _seen(p)
+
+
+def _votes(p: Picture) -> Iterable[str]:
+    yield from p.tally.told()
+    yield from _seen(p)
+
+
+def _risk(p: Picture) -> Iterable[str]:
+    yield f"the loss would be: {p.risk.why}"
+    if p.risk.records is not None:
+        yield f"{p.risk.records} records are known to be missing on the target"
+    yield f"rpo_seconds = {p.rpo_seconds:g}"
+
+
+def _all(p: Picture) -> Iterable[str]:
+    yield from _seen(p)
+    yield from _beats(p)
+    yield from p.tally.told()
+    yield from _risk(p)
+
+
+def _automatic(p: Picture) -> Iterable[str]:
+    a = p.auto
+    if a is not None and a.last_seconds is not None:
+        said = "" if a.acknowledged else ", and nobody has acknowledged it"
+        yield (
+            f"the last automatic failover was {a.last_seconds:.0f} s ago, window_seconds = "
+            f"{a.window_seconds:g}{said}"
+        )
+
+
+def _agents(p: Picture) -> Iterable[str]:
+    a = p.auto
+    if a is not None:
+        yield f"{len(a.agents_armed)} of {a.agents} fence agents held a lease: {_names(a.agents_armed)}"
+        yield f"fenced, with proof: {_names(a.agents_fenced)}"
+        waited = p.tally.abstained_seconds
+        yield f"no lease renewed for {waited or 0.0:.1f} s, failover_delay_seconds = {a.delay_seconds:g}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _blocked_by_window(a: AutoFacts) -> bool:
+    return not a.acknowledged or (a.last_seconds is not None and a.last_seconds < a.window_seconds)
+
+
+def _not_fenced(p: Picture, a: AutoFacts) -> bool:
+    waited = p.tally.abstained_seconds
+    return not p.fenced and (waited is None or waited < a.delay_seconds)
+
+
+_S, _R, _K = Sight, Reason, Kind
+_HELD: Final = "the primary is lost, and "
+
+ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
+    Row(_K.HOLD, _R.PROMOTED, lambda p: p.promoted,
+        "the target was promoted already", _seen,
+        "nothing here: watch the flow in the other direction; drkit status says who is active"),
+    Row(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
+        "another cluster id answers behind the primary's name", _seen,
+        "correct bootstrap_servers or the name service"),
+    Row(_K.UP, _R.WELL, lambda p: p.seen.sight is _S.CLEAR and not p.beats_late,
+        "every broker works on every listener, heartbeats arrive", _beats, "nothing"),
+    Row(_K.SUSPECT, _R.BEATS_LATE, lambda p: p.seen.sight is _S.CLEAR,
+        "every broker works, but heartbeats are late: phi over its threshold", _beats,
+        "drkit status: the copy, the link or the target stands still"),
+    Row(_K.SUSPECT, _R.UNCONFIRMED, lambda p: p.seen.sight is _S.FADING,
+        "something fails, for less than confirm_seconds", _path, "wait"),
+    Row(_K.DEGRADED, _R.BROKERS_DOWN, lambda p: p.seen.sight is _S.PARTIAL,
+        "less than half of the brokers fail, or one listener of some", _path, "repair these brokers"),
+    Row(_K.HOLD, _R.BROKERS_LOST, lambda p: p.seen.sight is _S.FEW,
+        "half of the brokers or more fail, but not all", _path,
+        "repair them, or decide on a switchover"),
+    Row(_K.HOLD, _R.WRITES_REFUSED, lambda p: p.seen.sight is _S.REFUSING,
+        "brokers answer, but none takes a record", _path,
+        "fenced already? a full disk? see the runbook"),
+    Row(_K.HOLD, _R.BLIND, lambda p: p.seen.sight is _S.BLIND,
+        "we cannot see: names do not resolve, credentials are refused, or we stood still", _path,
+        "repair the observer; ask another one"),
+    # From here on no broker answers on any listener, and that is confirmed.
+    Row(_K.HOLD, _R.REPLICATION_MOVES, lambda p: p.moves,
+        "no broker answers us, but replication still moves, or its heartbeats are not late yet", _path,
+        "repair the way from here to the primary"),
+    Row(_K.HOLD, _R.BEATS_UNKNOWN, lambda p: p.phi is None,
+        "no broker answers us, and no heartbeat ever told whether replication moves", _path,
+        "look at the primary; let heartbeats flow (emit_heartbeats)"),
+    Row(_K.HOLD, _R.TARGET_UNREACHABLE, lambda p: not p.target_answers,
+        "no broker answers us, nor does the target", _path,
+        "repair the target or the way to it: without it nothing can be decided"),
+    Row(_K.HOLD, _R.OBSERVERS_DISAGREE, lambda p: bool(p.tally.alive) and not p.fenced,
+        "another observer sees the primary alive, and it is not fenced", _votes,
+        "repair the way from here to the primary"),
+    Row(_K.HOLD, _R.NO_QUORUM, lambda p: not p.tally.is_decided,
+        "too few observers say that it is gone", _votes, "start the missing observers, or decide yourself"),
+)  # fmt: skip
+"""What is the matter. None of these: the primary is lost."""
+
+AGAINST_A_FAILOVER: Final[tuple[Row, ...]] = (
+    Row(_K.HOLD, _R.PAUSED, lambda p: bool(p.paused),
+        _HELD + "somebody paused failovers", lambda p: (p.paused,), "drkit watch resume"),
+    Row(_K.HOLD, _R.TARGET_NOT_READY, lambda p: bool(p.blockers),
+        _HELD + "the target cannot take over", lambda p: p.blockers, "clear what is named"),
+    Row(_K.HOLD, _R.LAG_UNKNOWN, lambda p: p.risk.seconds is None,
+        _HELD + "nobody knows how much would be lost", _risk,
+        "drkit failover --all --accept-data-loss REASON"),
+    Row(_K.HOLD, _R.LAG_ABOVE_RPO, lambda p: p.risk.seconds is not None and p.risk.seconds > p.rpo_seconds,
+        _HELD + "more would be lost than rpo_seconds allows", _risk,
+        "drkit failover --all --accept-data-loss REASON"),
+    Row(_K.HOLD, _R.NOT_ACKNOWLEDGED, lambda p: p.auto is not None and _blocked_by_window(p.auto),
+        _HELD + "mode auto has acted already within its window, or nobody acknowledged that", _automatic,
+        "drkit watch acknowledge; or drkit failover --all"),
+    Row(_K.HOLD, _R.NO_FENCE_AGENT,
+        lambda p: p.auto is not None and len(p.auto.agents_armed) < p.auto.agents,
+        _HELD + "in mode auto, too few fence agents watched it", _agents,
+        "make sure that nobody writes to it, then drkit failover --all"),
+    Row(_K.HOLD, _R.NOT_FENCED_YET, lambda p: p.auto is not None and _not_fenced(p, p.auto),
+        _HELD + "in mode auto, its fence agents may not have fenced yet", _agents,
+        "wait: failover_delay_seconds"),
+)  # fmt: skip
+"""What holds a failover back when the primary is lost."""
+
+LOST: Final = Row(
+    Kind.LOST, Reason.CONFIRMED, lambda _: True,
+    "no broker answers, replication stands still, enough observers agree, nothing speaks against a failover",
+    _all, "drkit failover --all",
+)  # fmt: skip
+
+TABLE: Final = (*ABOUT_THE_PRIMARY, *AGAINST_A_FAILOVER, LOST)
+
+
+def judge(picture: Picture) -> Verdict:
+    """The verdict on a picture."""
+    for row in ABOUT_THE_PRIMARY:
+        if row.when(picture):
+            return Verdict(row.kind, row.reason, tuple(row.evidence(picture)), row.next)
+    against = [row for row in AGAINST_A_FAILOVER if row.when(picture)]
+    row = against[0] if against else LOST
+    evidence = [line for r in against for line in r.evidence(picture)] or list(row.evidence(picture))
+    return Verdict(
+        row.kind, row.reason, tuple(dict.fromkeys(evidence)), row.next, primary_lost=True,
+        obstacles=tuple(r.reason for r in against),
+    )  # fmt: skip

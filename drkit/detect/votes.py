@@ -1,0 +1,197 @@
+"""Votes of observers, and who counts. Pure.
+
+Nobody's clock is trusted alone: a vote counts only when it arrived just now, while we were listening, and
+also says of itself that it is new. So one that waited in a queue, was read again after a restart, or comes
+from a machine whose clock is wrong has no weight; too few votes hold a failover back, and never cause one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.detect.seen import Sight
+
+KEY: Final = "vote/"
+"""Before an observer's name, in the topic of the observers."""
+_TWO: Final = 2
+
+
+class Says(StrEnum):
+    """What a vote means for the question."""
+
+    GONE = "gone"
+    ALIVE = "alive"
+    UNSURE = "unsure"
+
+
+MEANS: Final[Mapping[Sight, Says]] = {
+    Sight.CLEAR: Says.ALIVE,
+    Sight.PARTIAL: Says.ALIVE,
+    Sight.FEW: Says.ALIVE,
+    Sight.REFUSING: Says.ALIVE,
+    Sight.FADING: Says.UNSURE,
+    Sight.BLIND: Says.UNSURE,
+    Sight.WRONG: Says.UNSURE,
+    Sight.GONE: Says.GONE,
+}
+"""A broker that answers anything is alive, in whatever state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What an observer published."""
+
+    observer: str
+    run: str
+    """Of the observer's process: another one after a restart."""
+    sequence: int
+    at_ms: int
+    """The observer's wall clock."""
+    sight: Sight
+    evidence: tuple[str, ...] = ()
+    phi: float | None = None
+    quiet_seconds: float | None = None
+    """Since replication last moved, as this observer sees it; None: not known."""
+    abstained_seconds: float = 0.0
+    """Since this observer last renewed a lease of a fence agent, or since its start."""
+    alive_ms: int | None = None
+    """When this observer last saw a broker of the primary work, by its wall clock; None: never."""
+    renews: Mapping[str, int] = field(default_factory=dict)
+    """Fence agent → the newest request of its lease that this vote grants."""
+    mode: str = "approve"
+
+    @property
+    def says(self) -> Says:
+        """Its weight."""
+        return MEANS[self.sight]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the topic."""
+        return asdict(self) | {"sight": self.sight.value, "evidence": list(self.evidence)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Vote | None:
+        """From the topic; None for what is no vote that we understand."""
+        try:
+            return cls(
+                str(raw["observer"]), str(raw["run"]), int(raw["sequence"]), int(raw["at_ms"]),
+                Sight(raw["sight"]), tuple(map(str, raw["evidence"])), _number(raw["phi"]),
+                _number(raw["quiet_seconds"]), float(raw["abstained_seconds"]),
+                None if raw["alive_ms"] is None else int(raw["alive_ms"]),
+                {str(k): int(v) for k, v in raw["renews"].items()}, str(raw["mode"]),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+class Heard(NamedTuple):
+    """A vote as we got it."""
+
+    vote: Vote
+    arrived: float
+    """As of our own clock that stands still while we do."""
+    wall_ms: int
+    """Our wall clock then."""
+    live: bool
+    """It was written after we had read the topic to its end: no record of the past."""
+
+
+class VoteRules(NamedTuple):
+    """Times in seconds."""
+
+    ttl: float = 5.0
+    clock_margin: float = 2.0
+    observers: int = 1
+    """How many there are, this one included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The votes that count now, by observer, and why others do not."""
+
+    observers: int = 1
+    gone: tuple[str, ...] = ()
+    alive: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    abstained_seconds: float | None = None
+    """The shortest time for which one of those that say gone has renewed no lease of a fence agent."""
+
+    @property
+    def quorum(self) -> int:
+        """How many must say gone."""
+        return quorum(max(self.observers, len(self.gone) + len(self.alive) + len(self.unsure)))
+
+    @property
+    def is_decided(self) -> bool:
+        """Enough say gone."""
+        return len(self.gone) >= self.quorum
+
+    def told(self) -> tuple[str, ...]:
+        """The votes as evidence."""
+        listed = [
+            f"{says}: {', '.join(names)}"
+            for says, names in (("gone", self.gone), ("alive", self.alive), ("unsure", self.unsure))
+            if names
+        ]
+        head = f"{len(self.gone)} of {self.observers} observers say gone, {self.quorum} are needed"
+        return (head, *listed, *self.ignored)
+
+
+def quorum(observers: int) -> int:
+    """A majority. Of two observers none: each may be the one that is cut off, so three are asked for."""
+    return observers + 1 if observers == _TWO else observers // 2 + 1
+
+
+def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules) -> Tally:
+    """Count the votes that are fresh.
+
+    :param own: our view as it is now; what we published of it before is left out
+    :param heard: from every topic; of several of one observer the one that arrived last counts
+    """
+    newest: dict[str, Heard] = {}
+    for h in heard:
+        known = newest.get(h.vote.observer)
+        if h.vote.observer != own.observer and (known is None or _order(h) > _order(known)):
+            newest[h.vote.observer] = h
+    counted: dict[Says, list[str]] = {says: [] for says in Says}
+    counted[own.says].append(own.observer)
+    abstained = [own.abstained_seconds] if own.says is Says.GONE else []
+    ignored = []
+    for name, h in sorted(newest.items()):
+        if why := why_not(h, now, rules):
+            ignored.append(f"{name}: {why}")
+            continue
+        counted[h.vote.says].append(name)
+        if h.vote.says is Says.GONE:
+            abstained.append(h.vote.abstained_seconds)
+    return Tally(
+        rules.observers, tuple(sorted(counted[Says.GONE])), tuple(sorted(counted[Says.ALIVE])),
+        tuple(sorted(counted[Says.UNSURE])), tuple(ignored), min(abstained, default=None),
+    )  # fmt: skip
+
+
+def _order(h: Heard) -> tuple[float, int]:
+    return h.arrived, h.vote.sequence
+
+
+def why_not(h: Heard, now: float, rules: VoteRules) -> str:
+    """Why a vote does not count; empty when it does."""
+    age = now - h.arrived
+    if not h.live:
+        return "written before we listened"
+    if age > rules.ttl:
+        return f"its last vote came {age:.1f} s ago"
+    late = (h.wall_ms - h.vote.at_ms) / 1000
+    if late > rules.ttl + rules.clock_margin:
+        return f"its vote was {late:.1f} s on its way, or its clock is slow"
+    if late < -rules.clock_margin:
+        return f"its clock is {-late:.1f} s ahead of ours"
+    return ""

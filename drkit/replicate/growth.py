@@ -1,0 +1,95 @@
+"""Whether a flow's copies still grow: somebody then reads the source, whoever else cannot reach it.
+
+Producers do not write to a passive copy, so each record more is one that replication brought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import threading
+from typing import Final
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import DrkitError
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import LATEST, list_offsets, metadata
+from drkit.model import TopicPartition
+
+_CONNECT_MS: Final = 3000
+_SHARE: Final = 10
+"""Asking may take a tenth of the time."""
+
+
+class Growth:
+    """Asks for the ends of copies from a thread of its own, until :meth:`stop`.
+
+    :param topics: the copies now
+    :param grown: told with a line of evidence when one of them has grown
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        topics: Callable[[], Iterable[str]],
+        grown: Callable[[str], None],
+        seconds: float = 1.0,
+    ) -> None:
+        self._target = target
+        self._topics = topics
+        self._grown = grown
+        self._seconds = seconds
+        self._ends: dict[TopicPartition, int] = {}
+        self._raw: RawCluster | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"growth {target.alias}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        loop = EventLoop()
+        try:
+            while not self._ended.is_set():
+                began = monotonic()
+                try:
+                    loop.run(self._look, loop)
+                except (DrkitError, RawError):  # that the target does not answer is told by others
+                    self._drop()
+                self._ended.wait(max(self._seconds, _SHARE * (monotonic() - began)))
+        finally:
+            self._drop()
+            loop.close()
+
+    async def _look(self, loop: EventLoop) -> None:
+        names = sorted(set(self._topics()))
+        if not names:
+            return
+        if self._raw is None:
+            self._raw = RawCluster(loop, self._target, "growth")
+            await self._raw.connect(_CONNECT_MS)
+        by_node: dict[int, list[TopicPartition]] = {}
+        for name, topic in (await metadata(self._raw, names)).items():
+            for number, leader in topic.leaders.items():
+                if leader.node >= 0 and not topic.error:
+                    by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
+        for node, partitions in by_node.items():
+            ends = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
+            self._compare({at: found.offset for at, found in ends.items() if not found.error})
+
+    def _compare(self, ends: dict[TopicPartition, int]) -> None:
+        grown = [(at, end - self._ends[at]) for at, end in ends.items() if end > self._ends.get(at, end)]
+        self._ends |= ends
+        if grown:
+            at, by = max(grown, key=lambda g: g[1])
+            self._grown(f"{at} grew by {by}, and {len(grown) - 1} other partitions")
+
+    def _drop(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            raw.close()
