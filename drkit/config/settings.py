@@ -28,6 +28,13 @@ class FailoverSettings(Strict):
     """approve: a person decides; auto: drkit does."""
     rpo_seconds: PositiveFloat = 30.0
     """How much loss is acceptable."""
+    drain_seconds: PositiveFloat = 60.0
+    """How long a failover waits for the copy to reach the fenced end of the source."""
+    verify_seconds: PositiveFloat = 30.0
+    """How long it waits, when clients were told, for groups to be at work on the new primary."""
+    journal_folder: str | None = None
+    """Where this machine keeps its copy of failover journals, and their reports. Absent: ``drkit/failover`` in
+    the user's state folder."""
     repoint: tuple[RepointSettings, ...] = ()
     """All ways in which clients are told."""
 
