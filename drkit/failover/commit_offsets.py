@@ -1,7 +1,7 @@
 """COMMIT_OFFSETS: the groups' places are written on the target, guarded, and read back.
 
-The table that guards checkpoint rounds decides here too (`drkit.offsets.group_guard`): a group with members, or one
-that has worked on the target, is never moved unasked, and what is written lies within the log.
+The table that guards checkpoint rounds decides here too (`drkit.offsets.group_guard`): a group with members,
+or one that has worked on the target, is never moved unasked, and what is written lies within the log.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class CommitOffsets:
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.step.Step`: what was there before returns, where nobody moved on since."""
+        """See :class:`drkit.failover.step.Step`: what was there before returns, if nobody moved on."""
         restored = 0
         for name, told in context.effects(self.name).items():
             before = told["intent"].get("before")

@@ -59,6 +59,11 @@ class Request(NamedTuple):
         """As it stands in the journal."""
         return dict(self._asdict())
 
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Request:
+        """From the journal."""
+        return cls(**{k: raw[k] for k in cls._fields if k in raw})
+
 
 class Progress(NamedTuple):
     """Something that happened just now, for whoever watches."""
@@ -138,8 +143,7 @@ class Context:
         return known_of(self.state.values)
 
     def source(self) -> RawCluster | None:
-        """The old primary, connected; None when it does not answer. Asked again at the most every few
-        seconds."""
+        """The old primary, connected; None when it does not answer, then it is left alone for seconds."""
         if self._source is not None or self.clock() < self._try_again:
             return self._source
         self._try_again = self.clock() + TRY_AGAIN_SECONDS

@@ -116,5 +116,5 @@ def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
             "more would be lost than rpo_seconds allows",
             where=context.flow.name,
             evidence=f"{seconds}, rpo_seconds = {budget:g}; {loss['statement']}",
-            hint='drkit failover --resume --accept-data-loss "REASON"; or take it back: drkit failover --abort',
+            hint='drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
         )

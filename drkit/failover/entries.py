@@ -6,7 +6,7 @@ and the newest HOLD says who works at it. Whoever reads the log comes to the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
@@ -244,21 +244,27 @@ def violations(run: RunLog) -> list[str]:
             continue
         if aborting:
             found.append(f"{at}: {entry.step} after the abort")
-        elif entry.effect:
-            if begun is not entry.step:
-                found.append(f"{at}: an effect of {entry.step} in {begun}")
-        elif entry.kind is Kind.INTENT:
-            known = ORDER[: ORDER.index(entry.step)]
-            if missing := [s for s in known if s not in done]:
-                found.append(f"{at}: {entry.step} before {missing[0]}")
+        found += [f"{at}: {what}" for what in _out_of_order(entry, entry.step, begun, done)]
+        if entry.kind is Kind.INTENT and not entry.effect:
             begun = entry.step
-        elif begun is not entry.step:
-            found.append(f"{at}: the end of {entry.step} without its beginning")
-        elif entry.step not in done:
+        elif not entry.effect and entry.step not in done:
             done.append(entry.step)
     if run.state is State.DONE and tuple(done) != ORDER:
         found.append(f"it is done, but only {', '.join(done)} ended")
     return found
+
+
+def _out_of_order(
+    entry: Entry, step: StepName, begun: StepName | None, done: list[StepName]
+) -> Iterator[str]:
+    if entry.effect:
+        if begun is not step:
+            yield f"an effect of {step} in {begun}"
+    elif entry.kind is Kind.RESULT:
+        if begun is not step:
+            yield f"the end of {step} without its beginning"
+    elif missing := [s for s in ORDER[: ORDER.index(step)] if s not in done]:
+        yield f"{step} before {missing[0]}"
 
 
 def told(entry: Entry) -> Mapping[str, Any]:

@@ -1,5 +1,4 @@
-"""Removes the members of groups from outside (KIP-345, as the admin client's
-removeMembersFromConsumerGroup)."""
+"""Removes the members of groups from outside, each group's as one effect of a step."""
 
 from __future__ import annotations
 

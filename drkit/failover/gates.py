@@ -1,7 +1,7 @@
 """Why a failover is refused before anything is changed: one table of refusals, each with its runbook. Pure.
 
-A refusal says the reason, what was seen, and the command that clears it (exit 3). Some can be overruled, always by
-name and on record.
+A refusal says the reason, what was seen, and the command that clears it (exit 3). Some can be overruled,
+always by name and on record.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _own_positions(q: Question) -> Iterator[Refused]:
                 f"the group {group} has committed by itself on the target: its position there is its own",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=_some(f"{at} at {there.stored[at].offset}" for at in own),
-                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where "
-                "it is on the source, or add --keep-positions to leave it where it is",
+                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
+                "where it is on the source, or add --keep-positions to leave it where it is",
             )
 
 

@@ -1,5 +1,4 @@
-"""Consumer groups on both sides: where they are on the source, and what stands against writing on the
-target."""
+"""Consumer groups on both sides: where they are on the source, what stands for them on the target."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ async def committed_on_source(source: RawCluster, flow: FlowSettings, known: Kno
 
 
 def checkpointed(target: Cluster, flow: FlowSettings, known: Known, marks: Positions) -> Positions:
-    """What groups had committed when that was written down on the target: checkpoints, else drkit's own
-    marks.
+    """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks.
 
     :raises DrkitError: the target cannot be read
     """

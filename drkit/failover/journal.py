@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 import uuid
 
@@ -43,6 +43,8 @@ class Journal:
         self.run_id = run_id
         self.token = uuid.uuid4().hex[:12]
         self.term = 0
+        self.found: dict[StepName, dict[str, Any]] = {}
+        """Evidence of steps that are being proven: in the journal it stands behind the proof."""
 
     @property
     def run(self) -> RunLog:
@@ -99,7 +101,9 @@ class Journal:
         """
         self._write(self.run.entries[-1].number + 1, kind, step, effect, dict(body))
 
-    def _write(self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]) -> None:
+    def _write(
+        self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
+    ) -> None:
         entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
         self._to_file(entry)
         self._to_topic(entry)
@@ -138,7 +142,8 @@ class Journal:
 
     def result(self, step: StepName) -> dict[str, Any] | None:
         """See :class:`drkit.failover.context.JournalView`."""
-        return self.run.results.get(step, {}).get("evidence")
+        known = self.run.results.get(step, {}).get("evidence")
+        return self.found.get(step, known)
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
         """See :class:`drkit.failover.context.JournalView`."""
@@ -167,11 +172,11 @@ class NoJournal:
         """See :class:`drkit.failover.context.JournalView`."""
         return {}
 
-    @contextmanager
-    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def effect(
+        self, step: StepName, name: str, details: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Any]]:
         """Refuse: a dry run has no effects."""
         raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
-        yield {}
 
 
 def refuse_open(topic: JournalTopic) -> None:
@@ -206,7 +211,9 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
         raise ConfigError(
             f"there is no failover to {verb}",
             where=topic.where,
-            evidence=f"the last one was run {last.run_id}: {last.state}" if last is not None else "there never was one",
+            evidence=f"the last one was run {last.run_id}: {last.state}"
+            if last is not None
+            else "there never was one",
             hint="begin one: drkit failover --group G, or --all",
         )
     return topic.history.open

@@ -1,7 +1,7 @@
 """The journal once more as a file on this machine: one line an entry, on the disk before the target is asked.
 
-The target's topic decides; the file shows whether that topic lost something. A disk that takes no line is told
-and stops nothing.
+The target's topic decides; the file shows whether that topic lost something. A disk that takes no line is
+told and stops nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class JournalFile:
     def compare(self, log: Iterable[Entry]) -> None:
         """Whether the target's journal is the one that this machine wrote.
 
-        The last line of each process may be missing there: it was killed, or overtaken, before the target had it.
+        The last line of each process may be missing there: it was killed, or overtaken, before the target had
+        it.
 
         :raises Refused: others are missing, so the target's journal lost what it had acknowledged
         """
@@ -76,6 +77,6 @@ class JournalFile:
                 "the failover journal on the target lost an entry that this machine wrote",
                 where=str(self.path),
                 evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
-                hint="was drkit-failover.*.internal deleted, or the target restored? compare both clusters by hand; "
-                "remove the file to go on with what the target has",
+                hint="was drkit-failover.*.internal deleted, or the target restored? compare both clusters "
+                "by hand; remove the file to go on with what the target has",
             )

@@ -1,5 +1,4 @@
-"""The journal on the target, and the lock that comes with it: whoever appends in a newer epoch ends the
-older one.
+"""The journal on the target, and its lock: whoever appends in a newer epoch shuts the older one out.
 
 The epoch is that of a transactional id (KIP-98): InitProducerId gives a newer one to whoever asks, and from
 its first append on the partition's leader refuses every older one. Between the two the older may still

@@ -135,15 +135,15 @@ def _statement(
 ) -> str:
     if silent is None and is_drained(lost):
         if fenced:
-            return f"nothing is lost: the copy has every record of {len(lost)} partitions up to their fenced ends"
+            return f"nothing is lost: every record up to the fenced ends of {len(lost)} partitions is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
     places = _places([p for p in lost if p.records != 0 or not p.exact])
     count = "an unknown number of records" if total is None else f"{total:,} records"
     span = "" if seconds is None else f", at the most {seconds:.1f} s"
     if silent is not None:
         return (
-            f"lost is everything on the source from these offsets on: {places}; of that {count} were seen there"
-            f"{span} ({silent.basis})"
+            f"lost is everything on the source from these offsets on: {places}; of that {count} were seen"
+            f" there{span} ({silent.basis})"
         )
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {hanging} partitions have an open transaction" if hanging else ""

@@ -1,8 +1,8 @@
 """OPEN: the target's topics become writable. The point of no return.
 
 First the flow's state says that producers own the topics: from then on no sync of settings, ACLs or positions
-touches them, and `drkit replicate` leaves them out. Then the source's own settings return, and what its ACLs let
-producers do is given.
+touches them, and `drkit replicate` leaves them out. Then the source's own settings return, and what its ACLs
+let producers do is given.
 """
 
 from __future__ import annotations

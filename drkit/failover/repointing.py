@@ -64,8 +64,10 @@ def _ways(context: Context) -> Any:
     scope = context.scope
     groups = None if scope.whole_flow else scope.groups
     return adapters(
-        context.settings.failover.repoint, groups, say=lambda line: context.tell(Progress(StepName.REPOINT,
-        line)) )
+        context.settings.failover.repoint,
+        groups,
+        say=lambda line: context.tell(Progress(StepName.REPOINT, line)),
+    )
 
 
 def _endpoint(context: Context) -> Endpoint:

@@ -1,5 +1,4 @@
-"""Waits until consumers on a fenced source can move no further: then nothing is read twice after a
-switchover."""
+"""Waits until consumers on a fenced source can move no further: then a switchover repeats nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a failover now would lose, in seconds, and how that is known. Pure.
 
-While the source answers it is the age of the oldest record that is not copied. Once it is silent nobody can ask
-it: then the newest heartbeat on the target says up to when the whole path worked, and the question is until when
-the source went on taking records.
+While the source answers it is the age of the oldest record that is not copied. Once it is silent nobody can
+ask it: then the newest heartbeat on the target says up to when the whole path worked, and the question is
+until when the source went on taking records.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class Step(Protocol):
         """Which row of the table this is."""
 
     def plan(self, context: Context) -> list[Effect]:
-        """What `run` would do now, in its order, for a dry run: only looks, changes nothing, journals
-        nothing.
+        """What `run` would do now, in its order, for a dry run: only looks, changes and journals nothing.
 
         What cannot be known before earlier steps have run is told as such.
         """
@@ -59,16 +58,14 @@ class Step(Protocol):
         """Do it. Each effect on a cluster, file or other system goes through :meth:`Context.effect`."""
 
     def prove(self, context: Context) -> StepResult:
-        """Look at the clusters, not at the journal, and return the evidence that the step's effect is in
-        force.
+        """Look at the clusters, not at the journal, and return the evidence that the effect is in force.
 
         Called right after `run`, and again by whoever resumes if the row is ``standing``; what it raises
         there lets `run` be called again. A step without effects returns an empty result.
         """
 
     def undo(self, context: Context) -> StepResult:
-        """Take back what `run` did, also what it did only in part; for an abort, before the point of no
-        return.
+        """Take back what `run` did, also if only in part; for an abort, before the point of no return.
 
         Must find out by itself what stands (`Context.effects` has the intents, perhaps without a result) and
         may be run again. A step without effects returns an empty result.

@@ -1,4 +1,4 @@
-"""TRANSLATE: every group and partition to its exact place, the proof, and the last word about what is lost."""
+"""TRANSLATE: each group and partition to its exact place, the proof, and the last word on what is lost."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ def _bounds(context: Context, places: Standing) -> dict[str, dict[str, int]]:
         for at, p in sorted(places.items())
         if isinstance(p, Place)
     }
-    return {"starts": {at: p.start for at, p in known.items()}, "ends": {at: p.end for at, p in known.items()}}
+    return {
+        "starts": {at: p.start for at, p in known.items()},
+        "ends": {at: p.end for at, p in known.items()},
+    }
 
 
 def _leads_back(place: Place | Unavailable, upstream: int, downstream: int, where: str) -> None:
@@ -135,7 +138,11 @@ def _leads_back(place: Place | Unavailable, upstream: int, downstream: int, wher
         if isinstance(back, Exact):
             again = place.forward(back.offset)
             beyond = place.frontier is not None and upstream > place.frontier
-            if isinstance(again, Exact) and again.offset == downstream and (beyond or back.offset >= upstream):
+            if (
+                isinstance(again, Exact)
+                and again.offset == downstream
+                and (beyond or back.offset >= upstream)
+            ):
                 return
     raise Failed(
         "a translated position does not lead back to where it came from",

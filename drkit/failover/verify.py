@@ -1,4 +1,4 @@
-"""VERIFY: the new primary takes and gives records, and its groups are at work; or it is said which are not yet."""
+"""VERIFY: the new primary takes and gives records, and its groups are at work, or it is said which are not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Verify:
         groups = len(context.scope.groups)
         return [
             Effect("write and read a canary on every broker", f"{target}: {TOPIC}"),
-            Effect(f"ask every partition of {len(context.scope.topics)} topics whether it takes records", target),
+            Effect(
+                f"ask every partition of {len(context.scope.topics)} topics whether it takes records", target
+            ),
             Effect(f"wait up to {seconds:g} s for {groups} groups to have members and move", target),
         ]
 

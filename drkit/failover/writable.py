@@ -1,5 +1,4 @@
-"""Whether producers can write to a partition, asked without writing: a batch that a healthy leader refuses
-last.
+"""Whether producers can write to a partition, asked with a batch that a healthy leader refuses last.
 
 Its header counts one record more than it has. Permission, size, leader and replicas in sync are checked
 before the records are (LogValidator), so the answer "invalid record" says that all of these are fine;

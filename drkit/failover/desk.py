@@ -1,0 +1,265 @@
+"""Where a failover is worked at: the connections, the journal, and what one can ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+import uuid
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.errors import ClusterUnreachable, DrkitError, Refused
+from drkit.failover.context import Context, Progress, Request, Scope
+from drkit.failover.entries import RunLog
+from drkit.failover.gates import refusals
+from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
+from drkit.failover.journal import Journal, NoJournal, open_run, refuse_open
+from drkit.failover.journal_file import JournalFile, default_folder
+from drkit.failover.journal_topic import JournalTopic, ensure_topic
+from drkit.failover.look_steps import question_of
+from drkit.failover.machine import State, StepName
+from drkit.failover.report import report_of
+from drkit.failover.scope import Chosen, choose
+from drkit.failover.step import Step
+from drkit.failover.steps import all_steps
+from drkit.failover.survey import Survey, survey
+from drkit.failover.terms import least_term
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import metadata
+from drkit.replicate import state_topic
+from drkit.replicate.state_topic import StateTopic
+
+_NOTHING: Final = Scope({}, (), whole_flow=False)
+_CONNECT_MS: Final = 10_000
+_NO_DECISION: Final[Mapping[str, Any]] = {}
+
+
+class Proposal(NamedTuple):
+    """What somebody is asked to agree to."""
+
+    flow: str
+    chosen: Chosen
+    survey: Survey
+
+
+class Rehearsal(NamedTuple):
+    """A dry run: what each step would do, and what would be refused."""
+
+    chosen: Chosen
+    survey: Survey
+    lines: list[Planned]
+    refusals: list[tuple[str, Refused]]
+    """By gate; empty: it would begin."""
+
+
+Confirm = Callable[[Proposal], None]
+"""Asks somebody; raises when the answer is no."""
+
+
+class Desk:
+    """One flow's failovers, as one process sees them. Use it from one thread, in a ``with``.
+
+    :param tell: live progress
+    :param journal_type: the journal; tests replace it to be killed at any of its boundaries
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        tell: Callable[[Progress], None] = lambda _: None,
+        *,
+        steps: Mapping[StepName, Step] | None = None,
+        journal_type: type[Journal] = Journal,
+    ) -> None:
+        self._settings, self._flow, self._tell = settings, flow, tell
+        self._steps = steps or all_steps()
+        self._journal_type = journal_type
+        folder = settings.failover.journal_folder
+        self._folder = Path(folder).expanduser() if folder else default_folder()
+        self._run_id = ""
+
+    # -- the connections ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Connect to the target.
+
+        :raises ClusterUnreachable: it does not answer
+        :raises Refused: nothing was ever copied to it
+        """
+        flow, loop = self._flow, EventLoop()
+        target_settings = self._settings.cluster(flow.target).with_client(flow.target_admin)
+        target = RawCluster(loop, target_settings, "failover")
+        self._loop, self._target = loop, target
+        self._topic = JournalTopic(target, flow.source, flow.target)
+        self._state: StateTopic | None = None
+        self._context: Context | None = None
+        try:
+            loop.run(target.connect, _CONNECT_MS)
+            name = state_topic.topic_name(flow.source)
+            if loop.run(metadata, target, [name])[name].error:
+                raise Refused(
+                    "nothing was ever copied to this cluster",
+                    where=f"flow {flow.name}",
+                    evidence=f"there is no {name} on {flow.target}",
+                    hint=f"copy first: drkit replicate --flow '{flow.name}'",
+                )
+            self._state = StateTopic(target_settings, flow.source)
+            self._state.load()
+            if loop.run(self._topic.exists):
+                loop.run(self._topic.read)
+        except RawError as error:
+            self.close()
+            raise _silent(flow, error) from error
+        except DrkitError:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if self._context is not None:
+            self._context.drop_source()
+        self._target.close()
+        if self._state is not None:
+            self._state.close()
+        self._loop.close()
+
+    # -- what one can ask for -----------------------------------------------------------------------
+
+    def begin(
+        self,
+        groups: Sequence[str],
+        request: Request,
+        confirm: Confirm = lambda _: None,
+        decision: Mapping[str, Any] = _NO_DECISION,
+    ) -> dict[str, Any]:
+        """Fail over some groups, or everything when none is named; returns the report.
+
+        :param confirm: asked before anything is begun
+        :param decision: who decided, and why; journalled
+        :raises Refused: by a gate or a step; `report` tells how far it came
+        :raises DrkitError: a step failed
+        """
+        refuse_open(self._topic)
+        context = self._new_context(_NOTHING, request, NoJournal(), decision)
+        chosen = choose(context, groups)
+        context = self._context = replace(context, scope=chosen.scope)
+        seen = survey(context)
+        for _, refusal in refusals(question_of(context, seen)):
+            raise refusal
+        confirm(Proposal(self._flow.name, chosen, seen))
+        term = least_term(context)
+        ensure_topic(context.target_admin(), self._topic.name)
+        journal = self._journal(uuid.uuid4().hex[:12])
+        opening = {"scope": chosen.scope.to_json(), "request": request.to_json(), "decision": dict(decision)}
+        journal.begin(term, opening)
+        context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
+        return self._walked(context, journal, abort="")
+
+    def rehearse(self, groups: Sequence[str], request: Request) -> Rehearsal:
+        """What would be done and what would be refused; changes nothing.
+
+        :raises DrkitError: a cluster does not answer
+        """
+        journal = NoJournal()
+        context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
+        chosen = choose(context, groups)
+        context = self._context = replace(context, scope=chosen.scope, term=self._topic.history.term + 1)
+        seen = survey(context)
+        journal.found[StepName.SNAPSHOT] = seen.to_json()
+        found = refusals(question_of(context, seen))
+        return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
+
+    def resume(self, added: Request) -> dict[str, Any]:
+        """Go on with the run that is under way.
+
+        :param added: what is accepted or asked for now, in addition
+        :raises ConfigError: there is none
+        :raises DrkitError: as :meth:`begin`
+        """
+        return self._again(added, abort="", verb="resume")
+
+    def abort(self, reason: str) -> dict[str, Any]:
+        """Take the run that is under way back.
+
+        :raises ConfigError: there is none
+        :raises Refused: the point of no return is behind
+        """
+        return self._again(Request(), abort=reason, verb="abort")
+
+    def report(self) -> dict[str, Any] | None:
+        """The report of the run of this process, or of the newest one; None when there never was one."""
+        run = self._topic.history.runs.get(self._run_id) or self._topic.history.last
+        return report_of(run, self._flow.name) if run is not None else None
+
+    # -- how ----------------------------------------------------------------------------------------
+
+    def _again(self, added: Request, *, abort: str, verb: str) -> dict[str, Any]:
+        run = open_run(self._topic, verb)
+        if abort:
+            refuse_late_abort(run)
+        journal = self._journal(run.run_id)
+        said = {k: v for k, v in added.to_json().items() if v}
+        journal.take_over(said)
+        run = journal.run
+        request = Request.from_json(run.request)
+        decision = run.opening.get("decision", {})
+        context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
+        context = self._context = replace(context, run_id=run.run_id, term=run.term)
+        if run.state is State.ABORTING and not abort:
+            abort = "the abort goes on"
+        return self._walked(context, journal, abort=abort)
+
+    def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
+        interpreter = Interpreter(context, journal, self._steps)
+        try:
+            if abort:
+                interpreter.abort(abort)
+            else:
+                interpreter.walk()
+        finally:
+            self._keep(journal.run)
+        return report_of(journal.run, self._flow.name)
+
+    def _keep(self, run: RunLog) -> None:
+        """A copy of the report on this machine; a disk that does not take it stops nothing."""
+        path = self._folder / f"{run.run_id}.report.json"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(report_of(run, self._flow.name), indent=2, ensure_ascii=False)
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            observe.event("failover_report_not_kept", level="warning", path=str(path), evidence=str(error))
+
+    def _journal(self, run_id: str) -> Journal:
+        self._run_id = run_id
+        return self._journal_type(self._loop, self._topic, JournalFile(self._folder, run_id), run_id)
+
+    def _new_context(
+        self, scope: Scope, request: Request, journal: Any, decision: Mapping[str, Any]
+    ) -> Context:
+        assert self._state is not None  # noqa: S101  __enter__ made it
+        self._context = Context(
+            self._settings, self._flow, scope, request, "", 0, journal, self._loop, self._target, self._state,
+            self._tell, decision,
+        )  # fmt: skip
+        return self._context
+
+
+def _silent(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        "the target does not answer",
+        where=flow.target,
+        evidence=repr(error),
+        hint="check it: drkit config check --connect",
+    )

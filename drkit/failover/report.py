@@ -1,0 +1,105 @@
+"""What became of a failover, from its journal alone: for whoever did it, and for those who ask later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drkit.failover.entries import Kind, RunLog
+from drkit.failover.machine import ORDER, State, StepName
+
+_CLIENTS_AGAIN = StepName.REPOINT
+
+
+def report_of(run: RunLog, flow: str) -> dict[str, Any]:
+    """The report as plain data."""
+    results = {step: run.results[step] for step in ORDER if step in run.results}
+    evidence: dict[StepName, dict[str, Any]] = {s: r.get("evidence", {}) for s, r in results.items()}
+    scope = run.opening.get("scope", {})
+    report: dict[str, Any] = {
+        "flow": flow,
+        "run": run.run_id,
+        "term": run.term,
+        "state": run.state.value,
+        "began_ms": run.entries[0].at_ms,
+        "ended_ms": run.entries[-1].at_ms if run.state.is_over else None,
+        "by": {k: run.holder.get(k) for k in ("host", "pid")},
+        "request": run.request,
+        "topics": scope.get("topics", {}),
+        "groups": _groups(evidence, scope),
+        "seconds": _seconds(run),
+        "steps": [
+            {
+                "step": s.value,
+                "seconds": r.get("seconds"),
+                "notes": r.get("notes", []),
+                "proof": r.get("proof", {}),
+            }
+            for s, r in results.items()
+        ],
+        "fence": evidence.get(StepName.FENCE),
+        "loss": _loss(evidence),
+        "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
+        "decision": run.opening.get("decision", {}),
+        "timeline": _timeline(run),
+    }
+    if run.state not in {State.DONE, State.RUNNING}:
+        report["held"] = _held(run)
+    return report
+
+
+def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
+    """The last word: TRANSLATE knows where the copy ended."""
+    found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
+    if found is None:
+        return None
+    return {k: found.get(k) for k in ("statement", "drained", "exact", "records", "seconds", "partitions")}
+
+
+def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, Any]) -> dict[str, Any]:
+    committed = evidence.get(StepName.COMMIT_OFFSETS, {})
+    verified = evidence.get(StepName.VERIFY, {}).get("groups", {})
+    positions = evidence.get(StepName.TRANSLATE, {}).get("positions", {})
+    return {
+        "moved": committed.get("groups", []),
+        "kept": committed.get("kept", []),
+        "asked": scope.get("groups", []),
+        "positions": positions,
+        "at_work": verified,
+    }
+
+
+def _seconds(run: RunLog) -> dict[str, float]:
+    """How long it took: by step, and from the beginning until clients could work again."""
+    found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
+    ends = {e.step: e.at_ms for e in run.entries if e.kind is Kind.RESULT and not e.effect}
+    began = run.entries[0].at_ms
+    if _CLIENTS_AGAIN in ends:
+        found["until_repointed"] = (ends[_CLIENTS_AGAIN] - began) / 1000
+    if StepName.VERIFY in ends:
+        found["until_verified"] = (ends[StepName.VERIFY] - began) / 1000
+    lost = run.opening.get("decision", {}).get("lost_at_ms")
+    if lost is not None and _CLIENTS_AGAIN in ends:
+        found["since_the_primary_was_lost"] = (ends[_CLIENTS_AGAIN] - lost) / 1000
+    return found
+
+
+def _timeline(run: RunLog) -> list[dict[str, Any]]:
+    return [
+        {"at_ms": e.at_ms, "kind": e.kind.value, "step": e.step.value if e.step else "", "effect": e.effect}
+        for e in run.entries
+    ]
+
+
+def _held(run: RunLog) -> dict[str, Any]:
+    last = run.entries[-1]
+    found = run.held or (last.body if last.kind is Kind.END else {})
+    step = found.get("step")
+    return {"step": str(step) if step else "", **found.get("error", {})}
+
+
+def _next(run: RunLog) -> list[str]:
+    if run.state in {State.ABORTED, State.REFUSED}:
+        return ["nothing is left of it: the flow goes on as before"]
+    verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
+    return [f"clear the reason, then: {verbs}"]
