@@ -1,4 +1,4 @@
-"""Keeps Spark's idle Python workers alive through long epochs."""
+"""Keeps Spark's idle Python workers alive, and ready to copy, through long epochs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from drkit.replicate.allocator import keep_memory
+from drkit.replicate.copier import copy_task
+
 _SECONDS: Final = 20.0
 _GOODBYE_SECONDS: Final = 1.0
 
@@ -20,9 +23,10 @@ _GOODBYE_SECONDS: Final = 1.0
 def kept_warm(spark: SparkSession) -> Iterator[None]:
     """Use an idle worker now and then for as long as the context lasts.
 
-    Spark ends all idle workers of an executor when none was used for a minute (its PythonWorkerFactory).
-    The worker that hands a task its lease is idle for a whole epoch: started anew, with all that it imports,
-    it makes the gap between two epochs a second long instead of a third of one.
+    Spark ends all idle workers of an executor when none was used for a minute (its PythonWorkerFactory), and
+    gives a task whichever has been idle for longest. The worker that handed a task its lease is idle for a
+    whole epoch and copies in the next one: started anew, or without what copying imports, it makes the gap
+    between the two a second long instead of a third of one.
     """
     stop = threading.Event()
     thread = threading.Thread(target=_use, args=(spark, stop), name="warm workers", daemon=True)
@@ -35,12 +39,16 @@ def kept_warm(spark: SparkSession) -> Iterator[None]:
 
 
 def _use(spark: SparkSession, stop: threading.Event) -> None:
-    def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-
-    row = spark.range(0, 1, 1, 1).mapInArrow(nothing, "id long")
+    row = spark.range(0, 1, 1, 1).mapInArrow(get_ready, "id long")
     while not stop.wait(_SECONDS):
         try:
             row.collect()
         except (PySparkException, Py4JError, OSError):
             return  # Spark ends: whoever needs it says so
+
+
+def get_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs in a worker: to find this function it has loaded this module, and so the one that copies."""
+    assert copy_task  # noqa: S101  names what is wanted of the import
+    keep_memory()
+    yield from batches
