@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from drkit.offsets.segments import Unavailable
@@ -39,13 +40,18 @@ class Mark(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Mark | None:
         """Read metadata; None when somebody else wrote them."""
-        parts = text.split(" ")
-        if len(parts) != 1 + len(cls._fields) or parts[0] != _MARK:
-            return None
-        try:
-            return cls(parts[1], *map(int, parts[2:]))
-        except ValueError:
-            return None
+        return _mark(text) if text.startswith(_MARK) else None
+
+
+@lru_cache(maxsize=8192)  # the table asks for one mark a dozen times in a row
+def _mark(text: str) -> Mark | None:
+    parts = text.split(" ")
+    if len(parts) != 1 + len(Mark._fields) or parts[0] != _MARK:
+        return None
+    try:
+        return Mark(parts[1], *map(int, parts[2:]))
+    except ValueError:
+        return None
 
 
 class Stored(NamedTuple):

@@ -19,6 +19,8 @@ import struct
 from uuid import UUID
 import zlib
 
+from drkit.offsets.segments import SegmentMap
+
 _VERSION = 1
 _KEY = struct.Struct(">B16s16siB")
 _KEY_INTENT = struct.Struct(">qq")
@@ -120,8 +122,7 @@ class Pack:
     parts: int
     until: int
     """Target offset up to which the pack speaks."""
-    segments: tuple[tuple[int, int, int], ...]
-    """(upstream start, downstream start, records; −1 when open, −2 when unknown inside)."""
+    segments: SegmentMap
 
 
 MapRecord = Intent | Mark | Pack
@@ -167,8 +168,7 @@ def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
 
 def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
     """A part of a pack as (key, value) of a Kafka record."""
-    numbers = [n for column in zip(*pack.segments, strict=True) for n in column]
-    body = zlib.compress(struct.pack(f">{len(numbers)}q", *numbers))
+    body = zlib.compress(pack.segments.to_bytes())
     head = _PACK.pack(_VERSION, pack.part, pack.parts, pack.until, pack.nonce, len(pack.segments))
     return _key(key, Kind.PACK) + _KEY_PACK.pack(pack.nonce, pack.part), head + body
 
@@ -241,9 +241,10 @@ def _decode_intent(value: bytes) -> Intent:
 
 def _decode_pack(value: bytes) -> Pack:
     _, part, parts, until, nonce, count = _PACK.unpack_from(value)
-    numbers = struct.unpack(f">{3 * count}q", zlib.decompress(value[_PACK.size :]))
-    columns = (numbers[:count], numbers[count : 2 * count], numbers[2 * count :])
-    return Pack(nonce, part, parts, until, tuple(zip(*columns, strict=True)))
+    segments = SegmentMap.from_bytes(zlib.decompress(value[_PACK.size :]))
+    if len(segments) != count:
+        raise ValueError(f"a pack of {count} segments holds {len(segments)}")
+    return Pack(nonce, part, parts, until, segments)
 
 
 _DECODE: dict[Kind, Callable[[bytes], MapRecord]] = {

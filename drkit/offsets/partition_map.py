@@ -118,7 +118,7 @@ class PartitionMap:
             self.packing.append(part)
         if len(self.packing) < part.parts:
             return
-        packed = SegmentMap.of(s for p in self.packing for s in p.segments)
+        packed = SegmentMap.joined(p.segments for p in self.packing)
         if self.tail is not None and self.tail.downstream > part.until:
             packed.extend(self.segments, part.until)  # another task has gone on meanwhile
         self.segments = packed

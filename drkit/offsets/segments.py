@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+import sys
 
 from drkit.model import SourceOffset, TargetOffset
 
@@ -53,10 +54,46 @@ class SegmentMap:
             out._length.append(length)
         return out
 
+    @classmethod
+    def joined(cls, parts: Iterable[SegmentMap]) -> SegmentMap:
+        """The segments of several maps, one behind the other."""
+        out = cls()
+        for part in parts:
+            for whole, column in zip(out._columns(), part._columns(), strict=True):  # noqa: SLF001  its own kind
+                whole.extend(column)
+        return out
+
     def copy(self) -> SegmentMap:
         """Independent of this one."""
+        return self.part(0, len(self))
+
+    def part(self, start: int, stop: int) -> SegmentMap:
+        """Some of its segments, by their index."""
         out = SegmentMap()
-        out._up, out._down, out._length = self._up[:], self._down[:], self._length[:]
+        out._up, out._down, out._length = (column[start:stop] for column in self._columns())
+        return out
+
+    def to_bytes(self) -> bytes:
+        """The three columns one behind the other, big-endian."""
+        return b"".join(_swapped(column).tobytes() for column in self._columns())
+
+    def _columns(self) -> tuple[array[int], array[int], array[int]]:
+        return self._up, self._down, self._length
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SegmentMap:
+        """Read what :meth:`to_bytes` gave, without an object per segment.
+
+        :raises ValueError: not three columns of one length
+        """
+        size, rest = divmod(len(data), 3)
+        if rest:
+            raise ValueError(f"{len(data)} bytes are not three columns")
+        out = cls()
+        for column, start in zip(out._columns(), (0, size, 2 * size), strict=True):
+            column.frombytes(data[start : start + size])
+            if sys.byteorder == "little":
+                column.byteswap()
         return out
 
     def triples(self) -> list[tuple[int, int, int]]:
@@ -213,6 +250,14 @@ class SegmentMap:
         if keep:
             del self._up[:keep], self._down[:keep], self._length[:keep]
         return keep
+
+
+def _swapped(column: array[int]) -> array[int]:
+    """A column in network byte order."""
+    swapped = column[:]
+    if sys.byteorder == "little":
+        swapped.byteswap()
+    return swapped
 
 
 def _before(first: SourceOffset | None) -> Unavailable:

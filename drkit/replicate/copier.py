@@ -30,6 +30,8 @@ from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
 
 _MARK_SECONDS = 15.0
+_OPEN_MS = 30_000
+"""How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
 _links: dict[str, Links] = {}
@@ -69,7 +71,7 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
         links=links,
         partitions=[PartitionCopy(p) for p in lease.partitions],
         buckets={b: MapBucket(b) for b in buckets},
-        transactions={b: Transactions(links.target, f"{prefix}.{b}") for b in buckets},
+        transactions={b: Transactions(links.target, f"{prefix}.{b}", _OPEN_MS) for b in buckets},
     )
     links.produce.gate.closes_at = task.deadline
     return await CopyTask(task).run()

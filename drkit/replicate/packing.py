@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from drkit.clock import wall_ms
 from drkit.kafka.requests import EARLIEST, list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets import MapKey, MapRecord, Mark, Pack
+from drkit.offsets import MapKey, MapRecord, Mark, Pack, SegmentMap
 from drkit.offsets.map_record import place
 from drkit.replicate.context import TaskContext
 from drkit.replicate.mapstore import encode_batch, new_nonce, tombstones
@@ -49,7 +49,7 @@ async def pack(
             found.sequence,
             found.leader_epoch,
         )
-        for part in parts(found.segments.triples(), found.downstream):
+        for part in parts(found.segments, found.downstream):
             # The last part takes effect together with the mark behind it: one batch, or neither.
             last = part.part + 1 == part.parts
             await _write(task, p, [(p.key, part), *([(p.key, mark)] if last else [])])
@@ -60,12 +60,12 @@ async def pack(
             await task.append_internal(task.lease.map_topic, p.lease.bucket, data)
 
 
-def parts(segments: list[tuple[int, int, int]], until: int) -> Iterator[Pack]:
+def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:
     """Split the segments of a partition into the parts of one pack."""
     nonce = new_nonce()
     count = max(1, -(-len(segments) // _PART_SEGMENTS))
     for i in range(count):
-        piece = tuple(segments[i * _PART_SEGMENTS : (i + 1) * _PART_SEGMENTS])
+        piece = segments.part(i * _PART_SEGMENTS, (i + 1) * _PART_SEGMENTS)
         yield Pack(nonce, i, count, until, piece)
 
 

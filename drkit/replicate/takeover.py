@@ -21,7 +21,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey, MapRecord, Pack, PartitionMap, encode_map_record
+from drkit.offsets import Intent, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_map_record
 from drkit.offsets.alignment import Aligned, NotAligned
 from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
@@ -197,7 +197,7 @@ class Takeover:
         if not seed.whole:
             segments = ((0, 0, UNKNOWN), *segments)
         if segments:
-            yield Pack(new_nonce(), 0, 1, seed.end, segments)
+            yield Pack(new_nonce(), 0, 1, seed.end, SegmentMap.of(segments))
         copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
         run = ((seed.found.next_source, 0),)
         current = self._ids.current

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -16,7 +17,8 @@ from drkit.replicate import mapstore, state_topic, verify_checked
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
 
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
+"""Longer than a transaction of bulk mode stays open that its task left behind."""
 _PAUSE_SECONDS = 0.05
 _OFFSET_OUT_OF_RANGE = 1
 
@@ -134,7 +136,7 @@ class FixedEnd(mapstore.MapBucket):
 
         :raises Failed: a transaction stays open, or the partition has no leader
         """
-        waited, end = 0.0, None
+        deadline, end = monotonic() + _PATIENCE_SECONDS, None
         while end is None or self.next_offset < end:
             leader = topic.leaders[self.bucket].node
             answer = await fetch_one(
@@ -148,8 +150,10 @@ class FixedEnd(mapstore.MapBucket):
                 where = TopicPartition(name, self.bucket)
                 listed = await list_offsets(cluster, leader, {where: EARLIEST}, committed=False)
                 self.next_offset = listed[where].offset
+            else:
+                topic = await mapstore.find_map(cluster, name)  # its leader may be another one by now
             if self.next_offset == before and (end is None or self.next_offset < end):
-                if waited > _PATIENCE_SECONDS:
+                if monotonic() > deadline:
                     raise Failed(
                         f"{name}-{self.bucket} cannot be read past offset {self.next_offset}",
                         where=cluster.alias,
@@ -157,4 +161,3 @@ class FixedEnd(mapstore.MapBucket):
                         hint="list and abort hanging transactions on the target, then verify again",
                     )
                 await cluster.loop.sleep(_PAUSE_SECONDS)
-                waited += _PAUSE_SECONDS

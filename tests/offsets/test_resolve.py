@@ -224,8 +224,8 @@ def test_a_pack_says_what_the_intents_said_and_they_can_go(seed: int, runs: int,
     found = world.resolved()
     if found.upstream is None:
         return
-    triples = found.segments.triples()
-    pieces = [tuple(triples[i : i + part_size]) for i in range(0, len(triples), part_size)]
+    starts = range(0, len(found.segments), part_size)
+    pieces = [found.segments.part(i, i + part_size) for i in starts]
     nonce = rng.getrandbits(60)
     packs = [
         encode_map_record(KEY, Pack(nonce, i, len(pieces), found.downstream, piece))

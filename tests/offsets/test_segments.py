@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -98,3 +100,25 @@ def test_trimming_below_the_log_start_changes_no_answer_behind_it(start: int) ->
     for upstream, downstream in pairs:
         if downstream >= start:
             assert segments.translate(SourceOffset(upstream), end) == downstream
+
+
+@given(runs, st.integers(1, 5))
+def test_a_map_survives_its_bytes_and_its_parts(shape: list[tuple[int, int, int]], size: int) -> None:
+    segments, _, _ = build(shape)
+    whole = segments.triples()
+    pieces = [segments.part(i, i + size) for i in range(0, len(segments), size)]
+    assert [len(p) for p in pieces[:-1]] == [size] * (len(pieces) - 1)
+    read = [SegmentMap.from_bytes(p.to_bytes()) for p in pieces]
+    assert SegmentMap.joined(read).triples() == whole
+    # The format of the topic: column by column, big-endian.
+    numbers = [n for column in zip(*whole, strict=True) for n in column]
+    assert segments.to_bytes() == struct.pack(f">{len(numbers)}q", *numbers)
+    copied = segments.copy()
+    copied.append(10_000, 10_000, previous_end=9_000)
+    assert segments.triples() == whole
+
+
+@pytest.mark.parametrize("length", [1, 8, 16, 25])
+def test_bytes_that_are_no_columns_are_refused(length: int) -> None:
+    with pytest.raises(ValueError, match="bytes"):
+        SegmentMap.from_bytes(bytes(length))
