@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 import json
 import os
 from pathlib import Path
@@ -26,6 +27,55 @@ def eventually(condition: Callable[[], T | None], seconds: float = 60.0, what: s
         assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
         pause.wait(0.02)
     return found
+
+
+def tree(root: int) -> list[int]:
+    """A process and all below it, by what the system says now."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            pid, rest = int(stat.parent.name), stat.read_text(errors="replace").rpartition(")")[2].split()
+            children.setdefault(int(rest[1]), []).append(pid)
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """SIGKILL, one right after the other."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Replicator:
+    """`drkit replicate` as its user runs it, Spark's workers included."""
+
+    def __init__(self, config: Path, said: Path) -> None:
+        self._said = said
+        with said.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "drkit", "replicate", "--config", str(config)],
+                stdout=log,
+                stderr=log,
+                cwd=_ROOT,
+                env={**os.environ, "TMPDIR": str(said.parent)},
+            )
+
+    def alive(self) -> bool:
+        """True; anything else is a failure of the test, which shows what it said."""
+        assert self._process.poll() is None, self._said.read_text(errors="replace")[-3000:]
+        return True
+
+    def pids(self) -> list[int]:
+        """Of its whole process tree."""
+        return tree(self._process.pid) if self._process.poll() is None else []
+
+    def kill(self) -> None:
+        """SIGKILL the whole tree."""
+        kill_all(self.pids())
+        self._process.wait()
 
 
 class CopyProcess:

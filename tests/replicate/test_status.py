@@ -29,24 +29,11 @@ from drkit.replicate.metrics import MM2, TABLE
 from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
 from tests.replicate.compare import read
-from tests.replicate.process import eventually
+from tests.replicate.process import eventually, tree
 from tests.replicate.produce import fill, fill_transactions
 
 PLAIN, TRANSACTIONAL = "orders", "payments"
 WAITING = 50
-
-
-def tree(root: int) -> list[int]:
-    """A process and all below it, by what the system says now."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            pid, rest = int(stat.parent.name), stat.read_text(errors="replace").rpartition(")")[2].split()
-            children.setdefault(int(rest[1]), []).append(pid)
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
 
 
 class World:
