@@ -16,10 +16,12 @@ def equip(command: click.Command) -> None:
     """Let a command, and all commands of a group, understand the common options."""
     taken = {name for p in command.params for name in (p.name, *p.opts)}
     command.params += [o for o in common_options() if not taken & {o.name, *o.opts}]
+    runs = True
     if isinstance(command, click.Group):
+        runs = command.invoke_without_command
         for child in command.commands.values():
             equip(child)
-    elif command.callback:
+    if runs and command.callback:
         command.callback = _observed(command.callback)
 
 

@@ -36,6 +36,8 @@ class Module(NamedTuple):
     name: str
     version: str
     force: bool = False
+    alone: bool = False
+    """Without what it depends on."""
 
 
 # Kafka's poms ask for slf4j-api 1.7 and bring no binding for it: without these two a broker logs nothing.
@@ -192,9 +194,10 @@ def _set_name(modules: Sequence[Module]) -> str:
 
 def _descriptor(modules: Sequence[Module]) -> str:
     force = {True: ' force="true"', False: ""}
+    alone = {True: ' transitive="false"', False: ""}
     lines = "\n".join(
         f'  <dependency org="{m.organisation}" name="{m.name}" rev="{m.version}"'
-        f' conf="default->default"{force[m.force]}/>'
+        f' conf="default->default"{force[m.force]}{alone[m.alone]}/>'
         for m in modules
     )
     return (

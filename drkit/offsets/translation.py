@@ -98,7 +98,10 @@ class Place:
             return self._never_copied_back()
         if not len(self.segments) or downstream >= self.copied_end:
             reached = downstream <= self.copied_end
-            return Exact(self.frontier, AT_END if reached else BEHIND_COPY, reached=reached)
+            note = AT_END if reached else BEHIND_COPY
+            if self.frontier == self.source_start and self.start == self.end:
+                note = "empty: the source's log start"
+            return Exact(self.frontier, note, reached=reached)
         found = self.segments.inverse(TargetOffset(downstream))
         if isinstance(found, Unavailable):
             return found

@@ -6,8 +6,8 @@ what a group committed there. That is taken from the flow's last checkpoints the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
@@ -24,6 +24,7 @@ from drkit.replicate.known import CopiedPartition, Known, known_of
 from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic
 
+T = TypeVar("T")
 _CONNECT_MS: Final = 5000
 EXACT: Final = "exact"
 UNAVAILABLE: Final = "unavailable"
@@ -57,6 +58,28 @@ class Line(NamedTuple):
     """What is special about the answer, or why there is none."""
 
 
+class Looked(NamedTuple):
+    """Where partitions of one side stand on the other, as seen at one moment."""
+
+    pairs: Mapping[TopicPartition, CopiedPartition]
+    places: Mapping[TopicPartition, Place | Unavailable]
+    """By source partition."""
+    flow: str
+    reverse: bool
+
+    def translate(self, at: TopicPartition, offset: int) -> tuple[TopicPartition, Translation]:
+        """The partition on the other side and the offset in it; its topic is empty when there is none."""
+        pair = self.pairs.get(at)
+        if pair is None:
+            return TopicPartition("", at.partition), Unavailable(
+                f"{self.flow} does not copy the topic {at.topic}"
+            )
+        place, to = self.places[pair.source], pair.source if self.reverse else pair.target
+        if isinstance(place, Unavailable):
+            return to, place
+        return to, place.backward(offset) if self.reverse else place.forward(offset)
+
+
 def translate(settings: Settings, flow: FlowSettings, question: Question) -> list[Line]:
     """Answer a question about a flow.
 
@@ -64,12 +87,28 @@ def translate(settings: Settings, flow: FlowSettings, question: Question) -> lis
     :raises ClusterUnreachable: the target does not answer
     :raises Failed: the flow has no state on the target, or it cannot be read
     """
-    source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+    return _asked(settings, flow, lambda asking: asking.answer(question))
+
+
+def look(
+    settings: Settings, flow: FlowSettings, partitions: Iterable[TopicPartition], *, reverse: bool
+) -> Looked:
+    """Where partitions stand on the other side, for many questions at one moment.
+
+    :param partitions: as the side calls them from which the offsets come
+    :raises ClusterUnreachable: the target does not answer
+    :raises Failed: the flow has no state on the target, or it cannot be read
+    """
+    return _asked(settings, flow, lambda asking: asking.look(partitions, reverse=reverse))
+
+
+def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking], Awaitable[T]]) -> T:
+    source, target = settings.sides(flow)
     known = _known(target, flow)
     loop = EventLoop()
     asking = _Asking(flow, known, loop, source, target)
     try:
-        found: list[Line] = loop.run(asking.answer, question)
+        found: T = loop.run(question, asking)
     except RawError as error:
         raise ClusterUnreachable(
             "a cluster stopped answering", where=flow.name, evidence=repr(error)
@@ -114,11 +153,24 @@ class _Asking:
         await self._target.connect()
         source = await self._reached()
         committed = await self._offsets(question, source)
-        names = self._known.upstream if question.reverse else {t: t for t in self._known.topics}
-        pairs = {at: self._known.pair(names[at.topic], at.partition) for at in committed if at.topic in names}
+        looked = await self._look(committed, source, reverse=question.reverse)
+        return [_line(at, committed[at], looked) for at in sorted(committed)]
+
+    async def look(self, partitions: Iterable[TopicPartition], *, reverse: bool) -> Looked:
+        """Where partitions of the side in question stand on the other."""
+        await self._target.connect()
+        return await self._look(partitions, await self._reached(), reverse=reverse)
+
+    async def _look(
+        self, partitions: Iterable[TopicPartition], source: RawCluster | None, *, reverse: bool
+    ) -> Looked:
+        names = self._known.upstream if reverse else {t: t for t in self._known.topics}
+        pairs = {
+            at: self._known.pair(names[at.topic], at.partition) for at in partitions if at.topic in names
+        }
         look = Places(self._target, self._flow.source).look
         places = await look(pairs.values(), self._known.producers, source)
-        return [self._line(at, committed[at], pairs.get(at), places, question) for at in sorted(committed)]
+        return Looked(pairs, places, self._flow.name, reverse=reverse)
 
     async def _reached(self) -> RawCluster | None:
         """The source, when it answers."""
@@ -161,26 +213,14 @@ class _Asking:
             )
         return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
 
-    def _line(
-        self,
-        at: TopicPartition,
-        offset: int,
-        pair: CopiedPartition | None,
-        places: Mapping[TopicPartition, Place | Unavailable],
-        question: Question,
-    ) -> Line:
-        if pair is None:
-            why = f"{self._flow.name} does not copy the topic {at.topic}"
-            return Line(*at, offset, UNAVAILABLE, "", None, why)
-        found: Translation | Place = places[pair.source]
-        if isinstance(found, Place):
-            found = found.backward(offset) if question.reverse else found.forward(offset)
-        other = (pair.source if question.reverse else pair.target).topic
-        if isinstance(found, Exact):
-            return Line(*at, offset, EXACT, other, found.offset, found.note)
-        return Line(*at, offset, UNAVAILABLE, other, None, found.reason)
-
     def close(self) -> None:
         """Close the connections."""
         self._source.close()
         self._target.close()
+
+
+def _line(at: TopicPartition, offset: int, looked: Looked) -> Line:
+    to, found = looked.translate(at, offset)
+    if isinstance(found, Exact):
+        return Line(*at, offset, EXACT, to.topic, found.offset, found.note)
+    return Line(*at, offset, UNAVAILABLE, to.topic, None, found.reason)
