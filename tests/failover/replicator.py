@@ -1,0 +1,134 @@
+"""A replicator without Spark, as a process: what `drkit replicate` runs in its driver and its tasks, in one place.
+
+The same lease, topics, state, copy task, heartbeats and checkpoint rounds; only the query that deals out the work
+is left out. The settings come as JSON on standard input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+import json
+import sys
+import threading
+import uuid
+
+from drkit.clock import wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.group_members import listed_groups
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.replicate import state_topic
+from drkit.replicate.acl_sync import AclSync
+from drkit.replicate.checkpoint_shard import Shard
+from drkit.replicate.checkpoint_task import CheckpointTask
+from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
+from drkit.replicate.copier import copy_task
+from drkit.replicate.flow_lease import FlowLease
+from drkit.replicate.frame import task_frame
+from drkit.replicate.heartbeats import HeartbeatEmitter
+from drkit.replicate.known import known_of
+from drkit.replicate.lag_source import all_topics, ends_of
+from drkit.replicate.planner import placed_of
+from drkit.replicate.producer_ids import own_ids
+from drkit.replicate.rounds import CHECKPOINTS, promoted_topics
+from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.status_facts import SOURCE_SEEN, seen_record
+from drkit.replicate.topic_sync import TopicSync
+
+_PAUSE_SECONDS = 0.5
+_REFRESH_MS = 86_400_000
+
+
+class Replicator:
+    """One run of a flow."""
+
+    def __init__(self, settings: Settings, flow: FlowSettings) -> None:
+        self.settings, self.flow = settings, flow
+        self.source, self.target = (Cluster.connect(settings.cluster(a)) for a in (flow.source, flow.target))
+        state_topic.ensure_state_topic(self.target, flow)
+        self.state = StateTopic(self.target.settings, flow.source)
+        self.state.load()
+        ids = {"source": self.source.cluster_id, "target": self.target.cluster_id}
+        if self.state.values.get(state_topic.FLOW) != ids:
+            self.state.put(state_topic.FLOW, ids)
+        self.run_id = uuid.uuid4().hex[:12]
+        self.lease = FlowLease(self.target.settings, flow, self.state, self.run_id)
+
+    def run(self) -> None:
+        """Copy until the tasks are told to stop."""
+        self.lease.acquire()
+        self.state.load()
+        state_topic.ensure_offset_map(self.target, self.flow, self.state)
+        beats = HeartbeatEmitter(self.source.settings, self.flow)
+        beats.start()
+        sync = TopicSync(self.source, self.target, self.flow, self.state)
+        found = sync.look()
+        while not any(self.flow.is_heartbeats(t) for t in found.copied):
+            threading.Event().wait(0.05)
+            found = sync.look()
+        AclSync(self.source, self.target, self.flow, self.state).look_when_due(found.copied)
+        frame = task_frame(
+            self.flow, self.run_id, self.target, self.state,
+            own_ids(self.target.settings, self.flow, self.state),
+        )  # fmt: skip
+        partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets))
+        lease = replace(frame, plan=1, epoch_seconds=3600.0, partitions=partitions)
+        self.state.control(lease.run_id, 1, "run")
+        for work in (self._checkpoints, self._ends):
+            threading.Thread(target=_again_and_again, args=(work(),), daemon=True).start()
+        copy_task(lease, self.source.settings, self.target.settings, self.flow)
+        beats.stop()
+        self.lease.release()
+
+    def _checkpoints(self) -> Callable[[], None]:
+        task = CheckpointTask(self.source.settings, self.target.settings, self.flow)
+        topic = self.flow.mm2_topics.checkpoints(self.flow.source)
+        ensure_checkpoint_topic(self.target, topic)
+
+        def once() -> None:
+            self.state.load()
+            values = dict(self.state.values)
+            groups = tuple(
+                sorted(g for g in listed_groups(self.source.settings) if self.flow.group_filter.accepts(g))
+            )
+            shard = Shard(
+                0, self.flow.source, groups, known_of(values), topic, 0.0, _REFRESH_MS,
+                frozenset(promoted_topics(values)),
+            )  # fmt: skip
+            report = task.run(shard)
+            if not report.error:
+                self.state.put(CHECKPOINTS, {"at_ms": wall_ms(), "verdicts": report.verdicts})
+
+        return once
+
+    def _ends(self) -> Callable[[], None]:
+        loop = EventLoop()
+        source = RawCluster(loop, self.source.settings, "ends")
+
+        async def ends() -> dict[str, object]:
+            await source.connected()
+            topics = await all_topics(source)
+            names = [n for n in topics if self.flow.copies(n)]
+            return seen_record(await ends_of(source, topics, names), wall_ms())
+
+        return lambda: self.state.put(SOURCE_SEEN, loop.run(ends))
+
+
+def _again_and_again(once: Callable[[], None]) -> None:
+    while True:
+        try:
+            once()
+        except (DrkitError, RawError) as error:
+            sys.stderr.write(f"{error}\n")
+        threading.Event().wait(_PAUSE_SECONDS)
+
+
+def main() -> None:
+    settings = Settings.model_validate(json.load(sys.stdin))
+    Replicator(settings, settings.flows[0]).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A failover from its beginning to its end, the primary alive: what it leaves behind, and what comes after it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.context import Request
+from drkit.failover.entries import violations
+from drkit.failover.machine import ORDER, State
+from drkit.model import TopicPartition
+from drkit.replicate.topic_rules import is_promoted, role_key
+from tests.failover.world import World
+from tests.replicate.produce import fill, fill_transactions
+
+
+def prepared(world: World) -> tuple[str, dict[str, dict[TopicPartition, int]]]:
+    """A topic with plain records and transactions, copied; groups at different places."""
+    topic = world.name("orders")
+    world.create(world.source, topic, 3, {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"})
+    fill_transactions(world.source, [topic], 60, most=9)
+    fill(world.source, topic, 200)
+    ends = world.offsets(world.source, topic)
+    groups = {
+        world.name("far"): {TopicPartition(topic, p): 3 for p in ends},
+        world.name("mid"): {TopicPartition(topic, p): end // 2 for p, end in ends.items()},
+        world.name("end"): {TopicPartition(topic, p): end for p, end in ends.items()},
+    }
+    for group, offsets in groups.items():
+        world.commit(world.source, group, offsets)
+    world.replicate()
+    world.copied([topic], groups)
+    return topic, groups
+
+
+def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
+    topic, groups = prepared(world)
+    with world.desk() as desk:
+        report = desk.begin([world.name("mid")], Request())
+    assert report["state"] == "done", report
+    assert report["topics"] == {topic: topic}
+    assert sorted(report["groups"]["moved"]) == sorted(groups)
+    theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
+    for group, offsets in groups.items():
+        there = world.committed(world.target, group)
+        for at, upstream in offsets.items():
+            first = bisect_left([s.offset for s in theirs[at.partition]], upstream)
+            now = bisect_left([s.offset for s in ours[at.partition]], there[at].offset)
+            rest = [s.content for s in theirs[at.partition][first:]]
+            assert [s.content for s in ours[at.partition][now:]] == rest, (group, at)
+    run = world.run_log()
+    assert run.state is State.DONE
+    assert not violations(run)
+    assert [s for s in ORDER if s in run.results] == list(ORDER)
+    assert is_promoted(world.state()[role_key(topic)])
+    with world.desk() as desk, pytest.raises(Refused, match="earlier failover"):
+        desk.begin([world.name("mid")], Request())
