@@ -11,10 +11,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-import sys
+from typing import Final
 
 from drkit.model import SourceOffset, TargetOffset
 
+_LITTLE_ENDIAN: Final = array("q", [1]).tobytes()[0] == 1
 _OPEN = -1
 UNKNOWN = -2
 """As the length of the first segment: somebody else copied what lies in it, nobody knows what to where."""
@@ -92,7 +93,7 @@ class SegmentMap:
         out = cls()
         for column, start in zip(out._columns(), (0, size, 2 * size), strict=True):
             column.frombytes(data[start : start + size])
-            if sys.byteorder == "little":
+            if _LITTLE_ENDIAN:
                 column.byteswap()
         return out
 
@@ -255,7 +256,7 @@ class SegmentMap:
 def _swapped(column: array[int]) -> array[int]:
     """A column in network byte order."""
     swapped = column[:]
-    if sys.byteorder == "little":
+    if _LITTLE_ENDIAN:
         swapped.byteswap()
     return swapped
 
