@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 import logging
+import selectors
 import time
 from typing import Any
 
@@ -32,13 +33,28 @@ RawError = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
 
+class PlainSelector(selectors.DefaultSelector):
+    """The standard selector without the sentence it composes whenever a socket is not registered.
+
+    kafka-python asks about sockets before every wait, and most of the time they are not.
+    """
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        """The registration of a socket.
+
+        :raises KeyError: there is none
+        """
+        table: dict[int, selectors.SelectorKey] = self._fd_to_key  # type: ignore[attr-defined]  # typeshed hides it
+        return table[fileobj.fileno()]
+
+
 class EventLoop:
     """A single-threaded loop shared by the connections of one process."""
 
     def __init__(self) -> None:
         # kafka-python logs every lost connection as an error; ours are named by their consequence.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        self.net = NetworkSelector(slow_task_threshold_secs=0)
+        self.net = NetworkSelector(slow_task_threshold_secs=0, selector=PlainSelector)
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Drive the loop until the coroutine has returned."""

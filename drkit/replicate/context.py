@@ -118,6 +118,8 @@ class TaskContext:
     transactions: dict[int, Transactions]
     nonce: int = field(default_factory=new_nonce)
     started: float = field(default_factory=boottime)
+    ends: float = field(init=False)
+    """When the epoch ends, by the same clock."""
     ending: str = ""
     counters: Counters = field(default_factory=Counters)
     targets: dict[str, TopicMetadata] = field(default_factory=dict)
@@ -125,6 +127,8 @@ class TaskContext:
     state_topic: TopicMetadata | None = None
     changed: Signal = field(init=False)
     """Something can go on: data arrived, was acknowledged, or a state changed."""
+    waits_for_room: int = 0
+    """Fetchers that may ask for nothing until something is acknowledged."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Told whenever a partition may have something to append."""
     throttle: Throttle = field(init=False)
@@ -133,6 +137,7 @@ class TaskContext:
     """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
+        self.ends = self.started + self.lease.seconds(wall_ms())
         self.changed = Signal(self.links.loop)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
@@ -155,7 +160,7 @@ class TaskContext:
     @property
     def seconds_left(self) -> float:
         """Until the end of the epoch."""
-        return self.started + self.lease.epoch_seconds - boottime()
+        return self.ends - boottime()
 
     def live_floor_ms(self, state: State) -> int:
         """Records older than this wall-clock time go through bulk mode; it has hysteresis."""
@@ -165,6 +170,15 @@ class TaskContext:
     def queued(self) -> int:
         """Bytes fetched and not yet acknowledged."""
         return sum(p.queued_bytes for p in self.partitions)
+
+    def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
+        """Whether anybody waits for what was acknowledged: room, an end, an empty pipeline.
+
+        Nobody does, most of the time, and waking all costs as much as the acknowledgement itself.
+        """
+        return bool(self.waits_for_room or self.ending) or any(
+            p.waiting or p.lease.end is not None or p.state is not State.LIVE for p in acknowledged
+        )
 
     def finish(self, how: str) -> None:
         """End the epoch; the first reason stands."""

@@ -63,7 +63,9 @@ class Fetcher:
             }
             pause = task.throttle.pause()
             if pause or not wanted:
+                task.waits_for_room += 1
                 await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
+                task.waits_for_room -= 1
                 continue
             try:
                 # The source may wait for records before it answers at all.

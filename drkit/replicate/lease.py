@@ -71,6 +71,17 @@ class TaskLease:
     bulk_producer_ids: tuple[int, ...] | None = None
     """Ids with which bulk mode may write; an id that is not among them is put on record and waits for a
     lease that has it. None: any, where no flow runs the other way."""
+    planned_at_ms: int | None = None
+    """When the epoch began, by the driver's wall clock."""
+
+    def seconds(self, now_ms: int) -> float:
+        """How long a task that starts now copies: all of one epoch end together, whenever each could start.
+
+        A partition whose task had ended earlier would wait for the others. Clocks of other machines that are
+        off by more than half an epoch are not believed.
+        """
+        late = 0.0 if self.planned_at_ms is None else (now_ms - self.planned_at_ms) / 1000
+        return self.epoch_seconds - late if 0 < late < self.epoch_seconds / 2 else self.epoch_seconds
 
     def to_json(self) -> str:
         """The lease as JSON."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from drkit.clock import wall_ms
 from drkit.replicate.lease import TaskLease
 
 _FORMAT: Final = "drkit-leases"
@@ -114,7 +115,8 @@ class LeasesReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:  # noqa: ARG002  Spark's signature
         """One Spark task per lease of the plan as it is now."""
         leases = Plan.read(self._path).leases
-        return [LeasePartition(replace(x, epoch=end["epoch"]).to_json()) for x in leases]
+        now = wall_ms()
+        return [LeasePartition(replace(x, epoch=end["epoch"], planned_at_ms=now).to_json()) for x in leases]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """The lease as one row."""

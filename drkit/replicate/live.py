@@ -142,7 +142,8 @@ class LiveAppender:
             p.in_flight -= 1
             self._task.trouble(p)
         self._finished()
-        self._task.changed.set()
+        if self._task.awaits_acknowledgement(p for p, _ in round_):
+            self._task.changed.set()
 
     def _one(self, p: PartitionCopy, staged: Staged, r: Any) -> None:
         if p.state is not State.LIVE:

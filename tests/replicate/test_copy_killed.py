@@ -42,7 +42,7 @@ def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: s
     flow.create_both(topic_name, 2, retention_ms="-1")
     begin = now_ms() - age_ms
     fill(flow.source, topic_name, 200_000, timestamp=lambda i: begin + i // 1000, compression_type="lz4")
-    zombie = flow.start(topic_name, seconds=2, grace=1)
+    zombie = flow.start(topic_name, seconds=10, grace=1)
     eventually(lambda: sum(flow.offsets(flow.target, topic_name, committed=False).values()) > 1000)
     zombie.freeze()
     flow.copy(topic_name)
