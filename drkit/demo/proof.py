@@ -7,7 +7,8 @@ import json
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings
-from drkit.demo.shop import ORDERS
+from drkit.demo.accounting import Payments
+from drkit.demo.shop import ORDERS, PAYMENTS
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
@@ -55,3 +56,18 @@ def read_all(settings: ClusterSettings, topics: list[str]) -> Reading:
     finally:
         reader.close()
     return Reading(records, size, fingerprints, orders)
+
+
+def payments(settings: ClusterSettings) -> Payments:
+    """All committed payments of a cluster, for whoever wants to know what a group must get."""
+    cluster = Cluster.connect(settings)
+    where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].partitions]
+    ends = list_offsets(cluster, where, "latest", committed=True)
+    reader = Reader(settings)
+    try:
+        found = {
+            at.partition: [(s.key, s.value) for s in reader.read(at, 0, ends[at])] for at in sorted(where)
+        }
+    finally:
+        reader.close()
+    return {partition: records for partition, records in found.items() if records}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+import json
 from pathlib import Path
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -15,8 +18,9 @@ from typing import Any, NoReturn, Self
 
 from drkit.clock import wall_ms
 from drkit.config import Settings, load
+from drkit.demo.accounting import Payments
 from drkit.demo.observer import Observer
-from drkit.demo.replicator import Replicator
+from drkit.demo.replicator import Replicator, environment
 from drkit.demo.screen import Scene, Screen
 from drkit.demo.shop import ORDERS, PAYMENTS, Shop
 from drkit.errors import Failed, Refused
@@ -44,6 +48,8 @@ topics = ["orders", "payments"]
 # Short ones, so that the story sees several.
 epoch_seconds = {epoch_seconds}
 refresh_topics_interval_seconds = 2
+checkpoint_interval_seconds = 1
+sync_group_offsets_interval_seconds = 1
 """
 EPOCH_SECONDS = 4
 
@@ -60,6 +66,8 @@ class Stage:
     keep_config: Path = Path("drkit.toml")
     measured: dict[str, Any] = field(default_factory=dict)
     """Filled by the acts; plain data."""
+    read_on_primary: Payments = field(default_factory=dict, init=False)
+    """What the group got before it moved."""
     folder: Path = field(init=False)
     _ending: ExitStack = field(default_factory=ExitStack, init=False)
     _addresses: dict[str, str] = field(default_factory=dict, init=False)
@@ -140,6 +148,27 @@ class Stage:
     def settings(self) -> Settings:
         """That configuration, read."""
         return load(self.config)
+
+    def bootstrap(self, cluster: str) -> str:
+        """Where clients find one of the clusters."""
+        return self._addresses[cluster]
+
+    def ask(self, *arguments: str) -> Any:
+        """What a command answers, run as its user would.
+
+        :raises Failed: it gave no answer
+        """
+        command = [sys.executable, "-m", "drkit", *arguments, "--json", "--config", str(self.config)]
+        done = subprocess.run(  # noqa: S603  our own program
+            command, capture_output=True, text=True, check=False, env=environment(self.folder)
+        )
+        if not done.stdout.strip():
+            raise Failed(
+                "a command of the demo gave no answer",
+                where=" ".join(command[1:]),
+                evidence=done.stderr[-1500:],
+            )
+        return json.loads(done.stdout)
 
     # -- the others ---------------------------------------------------------------------------------
 

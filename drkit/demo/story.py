@@ -52,6 +52,11 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("", "{latency_p99_ms} ms", "99 of 100 orders; the slowest took {latency_worst_ms} ms"),
         ("longest pause", "{longest_gap_ms} ms", _PAUSE),
         ("after SIGKILL", "{recovered_seconds} s", "until all was caught up again, Spark's start included"),
+        (
+            "moved",
+            "{group_after:,} payments",
+            "read by the group at the standby, after {group_before} at the primary",
+        ),
         ("verify", "{verify[records_per_second]:,} records/s", "compared in {verify[seconds]} s"),
         ("lost", "{lost}", ""),
         ("twice", "{twice}", ""),
