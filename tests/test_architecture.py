@@ -26,6 +26,7 @@ FLOORS = (
     ("repoint", "detect", "client"),
     ("replicate",),
     ("failover",),
+    ("watch",),
     ("drill", "chaos", "demo"),
     ("cli",),
     ("__main__",),

@@ -39,8 +39,17 @@ _COMMANDS: Final = {
     "status": _Row(
         "drkit.cli.status", "status", "Roles, lag, what a failover now would lose, what is wrong."
     ),
+    "failover": _Row(
+        "drkit.cli.failover", "failover", "Move topics and their groups to the standby, or take it back."
+    ),
     "translate": _Row("drkit.cli.translate", "translate", "A group's exact position on the other cluster."),
     "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),
+    "watch": _Row(
+        "drkit.cli.watch", "watch", "Is the primary lost? Says what to run, or in mode auto runs it."
+    ),
+    "fence-agent": _Row(
+        "drkit.cli.fence_agent", "fence_agent", "Beside the primary: stops writes when its lease is lost."
+    ),
 }
 
 

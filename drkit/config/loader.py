@@ -26,7 +26,7 @@ from drkit.errors import ConfigError
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
-_IDLE: Final = re.compile(r"(failover\.(?!repoint)|drills\b).*")
+_IDLE: Final = re.compile(r"drills\b.*")
 
 
 class Loaded(NamedTuple):

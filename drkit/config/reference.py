@@ -22,6 +22,10 @@ _TABLES: Final = {
     "FlowSettings": "[[flows]]",
     "FailoverSettings": "[failover]",
     "RepointSettings": "[[failover.repoint]]",
+    "DetectionSettings": "[detection]",
+    "ListenerSettings": "[[detection.listeners]]",
+    "WatchSettings": "[watch]",
+    "FenceAgentSettings": "[fence_agent]",
     "DrillSettings": "[[drills]]",
 }
 _HEADER: Final = "<!-- generated: python -m drkit.config.reference -->\n"
@@ -39,7 +43,7 @@ prints each value with its origin (file and line, variable, flag or default), se
 Which value counts, the strongest first:
 
 1. a flag of the command: `--set 'flows.primary->standby.tasks=4'`, `--set
-   clusters.standby.client.client.id=me`, `--set failover.mode=auto`; a flow also by its number in the file
+   clusters.standby.client.client.id=me`, `--set failover.rpo_seconds=60`; a flow also by its number in the file
    (`flows.0.tasks`), lists with commas. May be repeated. Others see command lines: give secrets by the
    environment or a file. `--flow`, `--master`, `--once` and their like say what a command does and are no
    settings;

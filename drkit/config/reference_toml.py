@@ -24,8 +24,14 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("FlowSettings", "[[flows]]", {"source": "primary", "target": "standby"}),
     ("FailoverSettings", "[failover]", {}),
     ("RepointSettings", "[[failover.repoint]]", {"kind": "print"}),
+    ("DetectionSettings", "[detection]", {}),
+    ("ListenerSettings", "[[detection.listeners]]",
+     {"cluster": "primary", "name": "clients", "bootstrap_servers": "primary-1:9094"}),
+    ("WatchSettings", "[watch]", {}),
+    ("FenceAgentSettings", "[fence_agent]", {}),
     ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),
 )
+_TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners"})
 
 
 def reference_toml() -> str:
@@ -47,7 +53,7 @@ def unit(name: str) -> str:
 
 def _settings(schema: Mapping[str, Any], examples: Mapping[str, str], *, brief: bool) -> Iterator[str]:
     for name, found in schema["properties"].items():
-        if name == "alias" or (brief and name not in examples) or name == "repoint":
+        if name == "alias" or (brief and name not in examples) or name in _TABLES_OF_THEIR_OWN:
             continue
         if not brief:
             text = " ".join(found["description"].replace("``", "`").split())

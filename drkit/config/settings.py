@@ -9,10 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, PositiveFloat, field_validator
 
 from drkit.config.closest import suggestion
+from drkit.config.auto_proof import unsafe
 from drkit.config.cluster import ClusterSettings
+from drkit.config.detection import DetectionSettings
 from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
 from drkit.config.repoint import RepointSettings
+from drkit.config.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
 from drkit.topology import Route, collision, rings
 
@@ -59,6 +62,12 @@ class Settings(Strict):
     """The flows."""
     failover: FailoverSettings = FailoverSettings()
     """What happens in a failover."""
+    detection: DetectionSettings = DetectionSettings()
+    """When a primary counts as lost."""
+    watch: WatchSettings = WatchSettings()
+    """Who watches, and who is told."""
+    fence_agent: FenceAgentSettings = FenceAgentSettings()
+    """Who stops writes at the primary's site."""
     drills: tuple[DrillSettings, ...] = ()
     """Rehearsals."""
 
@@ -100,13 +109,26 @@ class Settings(Strict):
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """What no single table shows: (where, what, hint), empty when all fits together."""
-        return [*self._unknown_aliases(), *self._twice(), *self._endless()]
+        return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
+
+    def _unsafe(self) -> list[tuple[str, str, str]]:
+        """Why mode auto is not allowed, if it is asked for."""
+        ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
+        return list(unsafe(self.watch, self.fence_agent, ours)) if self.failover.mode == "auto" else []
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:
-        return [
-            (f"flows[{i}].{side}", f"there is no cluster '{alias}'", suggestion(alias, self.clusters))
+        used = [
+            (f"flows[{i}].{side}", alias)
             for i, flow in enumerate(self.flows)
             for side, alias in (("source", flow.source), ("target", flow.target))
+        ]
+        used += [
+            (f"detection.listeners[{i}].cluster", x.cluster) for i, x in enumerate(self.detection.listeners)
+        ]
+        used += [("watch.third", self.watch.third)] if self.watch.third is not None else []
+        return [
+            (at, f"there is no cluster '{alias}'", suggestion(alias, self.clusters))
+            for at, alias in used
             if alias not in self.clusters
         ]
 

@@ -81,13 +81,8 @@ class FenceAgentSettings(Strict):
     """What fences: a program and its arguments. Must end with 0, and may be run again."""
     lift_command: tuple[str, ...] | None = None
     """What takes that back, for ``drkit fence-agent --lift``."""
-    proof: Annotated[str, Field(pattern=r"^(closed|refused)$")] = (
-        "closed"
-        """What must be true then:
-    "closed": no broker answers on any listener; "refused": every broker refuses the canary of
-    ``proof_client``."""
-    )
-    proof_client: dict[str, str] = Field(default_factory=dict)
-    """Kafka's client properties of an application, whose writes must be refused."""
+    proof_command: tuple[str, ...] | None = None
+    """What proves it: a program that ends with 0 when no application can write any more. Absent: every
+    broker must refuse connections on every listener."""
     state_file: str = "drkit-fence-agent.json"
     """Where an agent remembers that it holds a lease or has fenced."""

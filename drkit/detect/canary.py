@@ -58,7 +58,8 @@ def ensure_canary(cluster: Cluster) -> str:
     found = describe_topics(cluster, [TOPIC]).get(TOPIC)
     if found is None:
         # No plan of drkit's topics places replicas: elsewhere that is the brokers' business.
-        new = NewTopic(TOPIC, replica_assignment=[[b] for b in sorted(wanted)], config=dict(_CONFIG))
+        places = [[b] for b in sorted(wanted)]
+        new = NewTopic(TOPIC, len(places), replica_assignment=places, config=dict(_CONFIG))
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])
         cluster.wait(made[TOPIC], "create a topic", TOPIC)
         return f"created with {len(wanted)} partitions"

@@ -38,15 +38,19 @@ class Lease:
     """Requests sent, answers heard. Times are those of CLOCK_BOOTTIME here.
 
     :param armed_at: an earlier process of this agent held a lease: it counts from this moment on
+    :param first: before the number of the first request; another one for each process, so that an answer to
+        an earlier one is known
     """
 
-    def __init__(self, observers: int, ttl_seconds: float, armed_at: float | None = None) -> None:
+    def __init__(
+        self, observers: int, ttl_seconds: float, armed_at: float | None = None, first: int = 0
+    ) -> None:
         self._needed = answers_needed(observers)
         self._ttl = ttl_seconds
         self._sent: OrderedDict[int, float] = OrderedDict()
         self._answered: dict[str, int] = {}
         self._from = armed_at
-        self._number = 0
+        self._number = first
 
     def ask(self, now: float) -> int:
         """The number of the next request, sent now."""

@@ -1,4 +1,4 @@
-"""What observers, fence agents and people tell each other: one small compacted topic per primary.
+"""What observers, fence agents and people tell each other: one small compacted topic per flow.
 
 It stands on the target, and on a third cluster if there is one; what is told twice is read once. Keys are
 texts, values JSON objects. Nothing here waits for a cluster that does not answer.
@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit import observe
 from drkit.clock import Millis, wall_ms
-from drkit.config import ClusterSettings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
@@ -46,12 +46,12 @@ class Note(NamedTuple):
     """It came after we had read the topic to its end."""
 
 
-def topic_name(source: str) -> str:
-    """Name of the topic for a source alias."""
-    return f"drkit-watch.{source}.internal"
+def topic_name(flow: FlowSettings) -> str:
+    """Name of a flow's topic, on whatever cluster it stands."""
+    return f"drkit-watch.{flow.source}.{flow.target}.internal"
 
 
-def ensure_board(cluster: Cluster, source: str) -> None:
+def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
     """Create the topic where it is missing.
 
     :raises DrkitError: it cannot be created
@@ -65,37 +65,37 @@ def ensure_board(cluster: Cluster, source: str) -> None:
         "max.compaction.lag.ms": "1200000",
         "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
     }
-    for error in create_topics(cluster, [TopicPlan(topic_name(source), 1, replicas, configs)]).values():
+    for error in create_topics(cluster, [TopicPlan(topic_name(flow), 1, replicas, configs)]).values():
         raise error
 
 
-def read_board(cluster: Cluster, source: str) -> dict[str, Value]:
+def read_board(cluster: Cluster, flow: FlowSettings) -> dict[str, Value]:
     """Everything that stands there now. Raises DrkitError."""
-    name = topic_name(source)
+    name = topic_name(flow)
     found = newest_values(cluster, [name]).get(name, {})
     values = {key.decode(errors="replace"): _decoded(value) for key, value in found.items()}
     return {key: value for key, value in values.items() if value is not None}
 
 
-def put_note(cluster: Cluster, source: str, key: str, value: Mapping[str, Any] | None) -> None:
+def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str, Any] | None) -> None:
     """Write one note, durably; None takes it away.
 
     :raises DrkitError: it was not accepted
     """
-    ensure_board(cluster, source)
+    ensure_board(cluster, flow)
     heard: list[KafkaError | None] = []
     producer = _producer(cluster.settings, _PUT_SECONDS)
     body = None if value is None else json.dumps(value).encode()
     producer.produce(
-        topic_name(source), body, key.encode(), partition=0, on_delivery=lambda e, _: heard.append(e)
+        topic_name(flow), body, key.encode(), partition=0, on_delivery=lambda e, _: heard.append(e)
     )
     producer.flush(_PUT_SECONDS)
     if heard and heard[0] is not None:
-        raise cluster.error(heard[0], "write to the topic of the observers", topic_name(source))
+        raise cluster.error(heard[0], "write to the topic of the observers", topic_name(flow))
     if not heard:
         raise Failed(
             "a note for the observers cannot be written",
-            where=f"{topic_name(source)} on {cluster.alias}",
+            where=f"{topic_name(flow)} on {cluster.alias}",
             evidence=f"no answer in {_PUT_SECONDS:.0f} s",
             hint="check the cluster's in-sync replicas",
         )
@@ -132,19 +132,18 @@ class Noticeboard:
     def __init__(
         self,
         cluster: ClusterSettings,
-        source: str,
+        flow: FlowSettings,
         clock: AwakeClock,
         ttl_seconds: float,
         wall: Millis = wall_ms,
     ) -> None:
         self.alias = cluster.alias
-        self.topic = topic_name(source)
-        self._cluster, self._source, self._ttl = cluster, source, ttl_seconds
+        self.topic = topic_name(flow)
+        self._cluster, self._flow, self._ttl = cluster, flow, ttl_seconds
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
         self._notes: dict[str, Note] = {}
         self._waiting: dict[str, bytes] = {}
-        self._wake = threading.Event()
         self._ended = threading.Event()
         self._live = False
         self._acked: float | None = None
@@ -158,7 +157,6 @@ class Noticeboard:
     def stop(self) -> None:
         """End."""
         self._ended.set()
-        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(3.0)
 
@@ -207,7 +205,7 @@ class Noticeboard:
 
     def _open(self) -> Consumer:
         cluster = Cluster.connect(self._cluster)
-        ensure_board(cluster, self._source)
+        ensure_board(cluster, self._flow)
         consumer = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,

@@ -42,6 +42,8 @@ class Picture:
     """Since the last heartbeat arrived; None: none ever arrived."""
     moved_ago: float | None = None
     """Since replication last moved anything, heartbeats included; None: not seen yet."""
+    moved_what: str = ""
+    """Which copy grew last."""
     still_seconds: float = 5.0
     """Replication that moved within this time still moves."""
     promoted: bool = False

@@ -110,22 +110,26 @@ class Prober:
             return Outcome.SHUT_OUT, error.what, None
         if found.kind is not Kind.KAFKA:
             self._drop()
-            evidence = "; ".join(filter(None, (found.kind.value, found.evidence)))
-            return _OUTCOMES.get(found.kind, Outcome.SHUT_OUT), evidence, None
+            if found.kind in _OUTCOMES:
+                return _OUTCOMES[found.kind], found.evidence, None
+            return Outcome.SHUT_OUT, "; ".join(filter(None, (found.kind.value, found.evidence))), None
         if self.address.broker < 0 or began - self._renewed > _RENEW_SECONDS:
             self._drop()
             self._renewed = began
+        return self._deeper(loop)
+
+    def _deeper(self, loop: EventLoop) -> tuple[Outcome, str, Met | None]:
+        """Behind ApiVersions: who it is, and whether it takes a record."""
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:
-            self._drop()
-            return Outcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
+            outcome, evidence, met = Outcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
         except DrkitError as error:
-            self._drop()
-            return Outcome.SHUT_OUT, error.what, None
+            outcome, evidence, met = Outcome.SHUT_OUT, error.what, None
         except RawError as error:
+            outcome, evidence, met = Outcome.SILENT, f"ApiVersions is answered, then: {_said(error)}", None
+        if met is None:
             self._drop()
-            return Outcome.SILENT, f"ApiVersions is answered, then: {_said(error)}", None
         return outcome, evidence, met
 
     async def _ask(self, loop: EventLoop) -> tuple[Outcome, str, Met | None]:

@@ -101,6 +101,11 @@ class Probes:
                 if listener in self._listeners and int(broker) not in told:
                     self._add(Address(str(listener), str(server), int(broker)))
 
+    def expect(self, cluster_id: str) -> None:
+        """Who the cluster must be, from a source that knows."""
+        with self._lock:
+            self.cluster_id = cluster_id
+
     def _heard(self, address: Address, probe: Probe, met: Met | None) -> None:
         with self._lock:
             if address not in self._tracks:

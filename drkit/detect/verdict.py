@@ -103,7 +103,8 @@ def _beats(p: Picture) -> Iterable[str]:
     else:
         yield f"the last heartbeat arrived {p.beat_silence:.1f} s ago, phi {p.phi:.1f} of {p.threshold:g}"
     if p.moved_ago is not None:
-        yield f"replication last moved {p.moved_ago:.1f} s ago"
+        what = f" ({p.moved_what})" if p.moved_what else ""
+        yield f"replication last moved {p.moved_ago:.1f} s ago{what}"
     if not p.target_answers:
         yield f"the target does not answer: {p.target_error}"
 

@@ -154,13 +154,9 @@ def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules) -> Ta
     """Count the votes that are fresh.
 
     :param own: our view as it is now; what we published of it before is left out
-    :param heard: from every topic; of several of one observer the one that arrived last counts
+    :param heard: from every topic; of several of one observer the newest counts
     """
-    newest: dict[str, Heard] = {}
-    for h in heard:
-        known = newest.get(h.vote.observer)
-        if h.vote.observer != own.observer and (known is None or _order(h) > _order(known)):
-            newest[h.vote.observer] = h
+    newest = _newest(h for h in heard if h.vote.observer != own.observer)
     counted: dict[Says, list[str]] = {says: [] for says in Says}
     counted[own.says].append(own.observer)
     abstained = [own.abstained_seconds] if own.says is Says.GONE else []
@@ -178,8 +174,18 @@ def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules) -> Ta
     )  # fmt: skip
 
 
-def _order(h: Heard) -> tuple[float, int]:
-    return h.arrived, h.vote.sequence
+def _newest(heard: Iterable[Heard]) -> dict[str, Heard]:
+    """The newest vote of each observer; the same one may have come through two topics."""
+    by_run: dict[tuple[str, str], Heard] = {}
+    for h in heard:
+        key = h.vote.observer, h.vote.run
+        if key not in by_run or h.vote.sequence > by_run[key].vote.sequence:
+            by_run[key] = h
+    newest: dict[str, Heard] = {}
+    for (observer, _), h in by_run.items():
+        if observer not in newest or h.arrived > newest[observer].arrived:
+            newest[observer] = h
+    return newest
 
 
 def why_not(h: Heard, now: float, rules: VoteRules) -> str:

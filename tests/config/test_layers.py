@@ -106,7 +106,7 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path):
         'clusters.stand-by.client."client.id" = me',
         "clusters.primary.client.sasl.password=other=secret",
         "flows.0.source_consumer.request_timeout_ms=7",
-        "failover.mode=auto",
+        "failover.rpo_seconds=7",
         **env,
     )
     there, back = found.settings.flows
@@ -114,10 +114,10 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path):
     assert there.source_consumer == {"request.timeout.ms": "7"}
     assert found.settings.cluster("stand-by").client == {"client.id": "me"}
     assert found.settings.cluster("primary").client["sasl.password"] == "other=secret"
-    assert found.settings.failover.mode == "auto"
+    assert found.settings.failover.rpo_seconds == 7
     assert found.origins["flows[0].tasks"] == "--set flows.primary->stand-by.tasks"
     assert found.origins["flows[0].buckets"] == "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS"
-    assert not [n for n in found.notes if n.at.startswith("failover.mode")]
+    assert not [n for n in found.notes if n.at.startswith("failover")]
 
 
 @pytest.mark.parametrize(

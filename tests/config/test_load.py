@@ -185,7 +185,7 @@ def test_unknown_flow_and_cluster(file: Path):
 
 
 def test_what_nothing_acts_on_yet_is_noted(file: Path):
-    file.write_text(CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n[failover]\nmode = "auto"\n')
-    assert [n.at for n in read(file, ENV).notes] == ["failover.mode"]
+    file.write_text(CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\ncron = "0 6 1 * *"\n')
+    assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].name"]
     file.write_text(CLUSTERS + FLOW)
     assert not read(file, ENV).notes

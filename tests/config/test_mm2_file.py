@@ -206,13 +206,13 @@ def test_the_environment_wins_over_the_file(file: Path):
         "DRKIT_FLOWS__WEST__EAST__TASKS": "9",
         "DRKIT_CLUSTERS__EAST__BOOTSTRAP_SERVERS": "z:1",
         "DRKIT_CLUSTERS__EAST__CLIENT__SASL_PASSWORD": "top-secret",
-        "DRKIT_FAILOVER__MODE": "auto",
+        "DRKIT_FAILOVER__RPO_SECONDS": "7",
     }
     settings, _, origins, _ = loaded(file, BOTH + "tasks.max = 3\n", env)
     assert [f.tasks for f in settings.flows] == [9, 3]
     assert settings.cluster("east").bootstrap_servers == "z:1"
     assert settings.cluster("east").client == {"sasl.password": "top-secret"}
-    assert settings.failover.mode == "auto"
+    assert settings.failover.rpo_seconds == 7
     assert origins["flows[0].tasks"] == "DRKIT_FLOWS__WEST__EAST__TASKS"
 
 

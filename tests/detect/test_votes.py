@@ -20,7 +20,7 @@ OWN = Vote("own", "r0", 1, WALL, Sight.GONE, abstained_seconds=30.0)
 
 def heard(name: str, sight: Sight = Sight.GONE, *, age: float = 0.5, live: bool = True, late_ms: int = 50,
           **more: Any) -> Heard:  # fmt: skip
-    vote = Vote(name, "r1", 1, WALL, sight, **more)
+    vote = Vote(name, more.pop("run", "r1"), more.pop("sequence", 1), WALL, sight, **more)
     return Heard(vote, 100.0 - age, WALL + late_ms, live)
 
 
@@ -76,9 +76,14 @@ def test_clocks_may_differ_within_the_margin():
 
 def test_an_observer_votes_once():
     assert not count(heard("own"), heard("own")).is_decided
-    older = heard("b", Sight.CLEAR, age=2.0)
-    assert count(older, heard("b")).gone == ("b", "own")
-    assert count(heard("b"), older).gone == ("b", "own")
+    before = heard("b", Sight.CLEAR, age=2.0, run="an earlier process", sequence=99)
+    assert count(before, heard("b")).gone == ("b", "own")
+    assert count(heard("b"), before).gone == ("b", "own")
+
+
+def test_a_slower_topic_brings_nothing_back():
+    newer, late = heard("b", sequence=7, age=1.0), heard("b", Sight.CLEAR, sequence=6, age=0.1)
+    assert count(newer, late).gone == count(late, newer).gone == ("b", "own")
 
 
 def test_who_renewed_a_lease_last():

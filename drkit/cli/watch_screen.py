@@ -1,0 +1,80 @@
+"""What `drkit watch` shows: a live view on a terminal, a line of JSON for each change, or only its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+import json
+import sys
+from typing import Any, Final
+
+from rich.console import Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from drkit.cli.session import session
+from drkit.detect.verdict import Kind
+from drkit.watch.run import Said, Show
+
+_COLORS: Final = {
+    Kind.UP: "green", Kind.SUSPECT: "yellow", Kind.DEGRADED: "yellow", Kind.HOLD: "magenta", Kind.LOST: "red",
+}  # fmt: skip
+_LINES: Final = 12
+
+
+@contextmanager
+def screen() -> Iterator[Show]:
+    """How moments are shown while something runs."""
+    if session().as_json:
+        yield _lines
+    elif sys.stdout.isatty():
+        with Live(Text("looking…"), refresh_per_second=4, screen=False) as live:
+            yield lambda said: live.update(Group(*(panel(s) for s in said)))
+    else:
+        yield lambda _: None  # each change is an event in the log
+
+
+def _lines(said: Sequence[Said]) -> None:
+    for s in said:
+        if s.changed:
+            sys.stdout.write(json.dumps(s.moment.as_dict() | {"command": s.command}) + "\n")
+            sys.stdout.flush()
+
+
+def in_short(said: Said) -> dict[str, Any]:
+    """The last word on a flow, for people."""
+    moment = said.moment
+    told: dict[str, Any] = {"flow": moment.flow, "verdict": moment.verdict.name}
+    told["evidence"] = list(moment.verdict.evidence)
+    told["next"] = said.command or moment.verdict.next
+    return told
+
+
+def panel(said: Said) -> Panel:
+    """One flow as it is now."""
+    moment, picture, verdict = said.moment, said.moment.picture, said.moment.verdict
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="bold")
+    rows.add_column()
+    color = _COLORS[verdict.kind]
+    rows.add_row("verdict", Text(verdict.name, style=f"bold {color}"))
+    phi = "no heartbeat yet" if picture.phi is None else f"phi {picture.phi:.1f} of {picture.threshold:g}"
+    silence = "" if picture.beat_silence is None else f", the last {picture.beat_silence:.1f} s ago"
+    rows.add_row("heartbeats", Text(phi + silence))
+    rows.add_row("primary", Text(moment.sensed.seen.sight.value))
+    for line in verdict.evidence[:_LINES]:
+        rows.add_row("", Text(line, style="dim"))
+    rows.add_row("a failover would lose", Text(picture.risk.why))
+    if len(moment.votes) > 1 or picture.tally.observers > 1:
+        rows.add_row("votes", Text("; ".join(picture.tally.told())))
+    for agent in moment.agents:
+        how = "has fenced" if agent.fenced else agent.hold.value
+        rows.add_row("fence agent", Text(f"{agent.agent}: {how}"))
+    for finding in moment.sensed.findings:
+        rows.add_row("target", Text(finding.text, style="red" if finding.blocks else "yellow"))
+    if picture.paused:
+        rows.add_row("failovers", Text(picture.paused, style="magenta"))
+    rows.add_row("next", Text(said.command or verdict.next, style="bold" if said.command else ""))
+    return Panel(rows, title=moment.flow, border_style=color)

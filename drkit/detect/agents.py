@@ -1,0 +1,89 @@
+"""What observers know of fence agents: who is armed, who has fenced. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from drkit.detect.lease import Hold
+
+KEY: Final = "agent/"
+"""Before an agent's name, in the topic of the observers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentNote:
+    """What an agent published: a request for its lease, and how it stands."""
+
+    agent: str
+    run: str
+    """Of the agent's process."""
+    number: int
+    """Of its newest request; observers give it back in their votes."""
+    hold: Hold
+    at_ms: int
+    fenced: bool = False
+    """Its command ended well and the proof succeeded; stays so until a person lifts it."""
+    evidence: tuple[str, ...] = ()
+    """The proof, or why there is none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the topic."""
+        return asdict(self) | {"hold": self.hold.value, "evidence": list(self.evidence)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> AgentNote | None:
+        """From the topic; None for what we do not understand."""
+        try:
+            return cls(
+                str(raw["agent"]), str(raw["run"]), int(raw["number"]), Hold(raw["hold"]), int(raw["at_ms"]),
+                fenced=bool(raw["fenced"]), evidence=tuple(map(str, raw["evidence"])),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+class Agents:
+    """The newest of each agent, and when it last held a lease. Times are those of our own clock.
+
+    :param ttl_seconds: what is older tells nothing of now
+    """
+
+    def __init__(self, ttl_seconds: float) -> None:
+        self._ttl = ttl_seconds
+        self._newest: dict[str, tuple[AgentNote, float]] = {}
+        self._leased: dict[str, float] = {}
+
+    def take(self, note: AgentNote, arrived: float) -> None:
+        """A note that arrived just now, while we listened."""
+        known = self._newest.get(note.agent)
+        if known is not None and known[0].run == note.run and known[0].number > note.number:
+            return  # by the slower of two topics
+        self._newest[note.agent] = note, max(arrived, known[1] if known else arrived)
+        if note.hold is Hold.LEASED and not note.fenced:
+            self._leased[note.agent] = arrived
+        elif note.hold is Hold.UNARMED:
+            self._leased.pop(note.agent, None)  # it was stopped, and promises nothing
+
+    def renewals(self, now: float) -> dict[str, int]:
+        """The requests to answer: those of agents that were heard just now."""
+        return {a: n.number for a, (n, at) in sorted(self._newest.items()) if now - at <= self._ttl}
+
+    def armed(self, lost_at: float) -> tuple[str, ...]:
+        """Agents that watched the primary when it was lost, or have fenced it since.
+
+        :param lost_at: when it was seen alive last
+        """
+        leased = {a for a, at in self._leased.items() if at >= lost_at - self._ttl}
+        return tuple(sorted(leased | set(self.fenced(lost_at))))
+
+    def fenced(self, lost_at: float) -> tuple[str, ...]:
+        """Agents that say, since the primary was lost or just before, that it is fenced."""
+        return tuple(
+            sorted(a for a, (n, at) in self._newest.items() if n.fenced and at >= lost_at - self._ttl)
+        )
+
+    def told(self) -> list[AgentNote]:
+        """The newest note of each."""
+        return [note for _, (note, _) in sorted(self._newest.items())]

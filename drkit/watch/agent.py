@@ -1,0 +1,200 @@
+"""`drkit fence-agent`: stands beside the primary and stops writes there when its lease is lost.
+
+It stays fenced until a person lifts it, whatever the observers say later: they may have made another primary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+import secrets
+import threading
+from typing import Final
+import uuid
+
+from drkit import observe
+from drkit.clock import Millis, Seconds, boottime, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.detect import votes
+from drkit.detect.agents import KEY, AgentNote
+from drkit.detect.awake import AwakeClock, Ticker
+from drkit.detect.lease import Hold, Lease
+from drkit.detect.noticeboard import Noticeboard
+from drkit.detect.votes import Vote
+from drkit.errors import ConfigError, Failed
+from drkit.watch.agent_state import AgentState, read_state, write_state
+from drkit.watch.fencing import Fenced, fence, run
+from drkit.watch.marks import KNOWN
+
+_TICK_SECONDS: Final = 0.2
+_RETRY_SECONDS: Final = 2.0
+Fence = Callable[[], Fenced]
+
+
+class FenceAgent:
+    """One agent for the source of one flow. Use it from one thread.
+
+    :param fencing: what to do when the lease is lost; by default the site's command and its proof
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        name: str,
+        fencing: Fence | None = None,
+        boot: Seconds = boottime,
+        wall: Millis = wall_ms,
+    ) -> None:
+        self.name, self._flow, self._settings = name, flow, settings.fence_agent
+        self._observers = settings.watch.observers
+        self._boot, self._wall = boot, wall
+        self._listeners = _listeners(settings, flow)
+        self._fencing = fencing or self._fence_here
+        self._path = Path(settings.fence_agent.state_file).expanduser()
+        self._clock = AwakeClock()
+        aliases = dict.fromkeys(a for a in (flow.target, settings.watch.third) if a is not None)
+        ttl = settings.fence_agent.ttl_seconds
+        self._boards = [Noticeboard(settings.cluster(a), flow, self._clock, ttl) for a in aliases]
+        self._run = uuid.uuid4().hex[:12]
+        self.state = read_state(self._path)
+        self._lease = self._new_lease(armed_at=boot() if self.state.armed else None)
+        self._number = 0
+        self._asked = self._tried = float("-inf")
+        self._evidence = self.state.evidence
+        self._told: tuple[object, ...] = ()
+
+    def run(self, stop: threading.Event) -> None:
+        """Ask, listen, and fence if the lease ends, until `stop` is set.
+
+        :raises Failed: the state file cannot be written
+        """
+        ticker = Ticker(self._clock)
+        ticker.start()
+        for board in self._boards:
+            board.start()
+        try:
+            while not stop.wait(min(_TICK_SECONDS, self._settings.check_seconds / 2)):
+                self.step()
+            self._leave()
+        finally:
+            for board in self._boards:
+                board.stop()
+            ticker.stop()
+
+    def step(self) -> None:
+        """What is to be done at this moment."""
+        if self.state.fenced and not read_state(self._path).fenced:
+            self._lifted()
+        for board in self._boards:
+            for note in board.notes(votes.KEY).values():
+                vote = Vote.from_json(note.value)
+                if vote is not None and self.name in vote.renews:
+                    self._lease.heard(vote.observer, vote.renews[self.name])
+        now = self._boot()
+        hold = self._lease.hold(now)
+        if hold is Hold.LEASED and not self.state.armed:
+            self._keep(AgentState(armed=True, at_ms=self._wall()))
+        if hold is Hold.LOST and not self.state.fenced and now - self._tried >= _RETRY_SECONDS:
+            self._fence()
+        if now - self._asked >= self._settings.check_seconds:
+            self._asked = now
+            self._number = self._lease.ask(now)
+            self._publish(hold)
+        self._say(hold)
+
+    def _fence(self) -> None:
+        observe.event("fencing", level="error", agent=self.name, flow=self._flow.name,
+                      reason=f"no lease for {self._settings.ttl_seconds:g} s")  # fmt: skip
+        done = self._fencing()
+        self._tried = self._boot()
+        self._evidence = done.evidence
+        if done.proven:
+            self._keep(AgentState(armed=True, fenced=True, at_ms=self._wall(), evidence=done.evidence))
+        kind, level = ("fenced", "warning") if done.proven else ("fence_not_proven", "error")
+        observe.event(kind, level="warning" if level == "warning" else "error", agent=self.name,
+                      flow=self._flow.name, evidence=done.evidence)  # fmt: skip
+        self._publish(Hold.LOST)
+
+    def _fence_here(self) -> Fenced:
+        return fence(self._settings, self._listeners, self._known_servers())
+
+    def _known_servers(self) -> list[str]:
+        """Addresses of the brokers, as the observers know them."""
+        found = []
+        for board in self._boards:
+            note = board.notes(KNOWN).get(KNOWN)
+            found += [str(server) for _, server, _ in note.value.get("brokers", ())] if note else []
+        return found
+
+    def _publish(self, hold: Hold) -> None:
+        note = AgentNote(
+            self.name, self._run, self._number, hold, self._wall(), fenced=self.state.fenced,
+            evidence=self._evidence,
+        )  # fmt: skip
+        for board in self._boards:
+            board.publish(KEY + self.name, note.to_json())
+
+    def _leave(self) -> None:
+        """Stopped by a person: nothing is promised any more, unless it has fenced."""
+        if not self.state.fenced:
+            self._keep(AgentState())
+            self._publish(Hold.UNARMED)
+
+    def _lifted(self) -> None:
+        self.state, self._evidence = AgentState(), ()
+        self._lease = self._new_lease(armed_at=None)
+        observe.event("fence_lifted", level="warning", agent=self.name, flow=self._flow.name)
+
+    def _keep(self, state: AgentState) -> None:
+        write_state(self._path, state)
+        self.state = state
+
+    def _new_lease(self, armed_at: float | None) -> Lease:
+        return Lease(self._observers, self._settings.ttl_seconds, armed_at, first=secrets.randbits(40))
+
+    def _say(self, hold: Hold) -> None:
+        answered = self._lease.answered(self._boot())
+        key = (hold, self.state.fenced)
+        if key != self._told:
+            self._told = key
+            observe.event("fence_agent", agent=self.name, flow=self._flow.name, lease=hold.value,
+                          fenced=self.state.fenced, observers=list(answered))  # fmt: skip
+
+
+def lift(settings: Settings) -> AgentState:
+    """A person says that the primary may take writes again: run the site's command, forget that it is fenced.
+
+    :raises Failed: the command failed
+    """
+    path = Path(settings.fence_agent.state_file).expanduser()
+    before = read_state(path)
+    command = settings.fence_agent.lift_command
+    if command and (why := run(command, settings.fence_agent.fence_seconds)):
+        raise Failed(
+            "the fence could not be lifted",
+            where=command[0],
+            evidence=why,
+            hint="lift it by hand, then again",
+        )
+    write_state(path, AgentState(at_ms=before.at_ms))
+    return before
+
+
+def the_flow(settings: Settings, name: str | None) -> FlowSettings:
+    """The flow whose source is fenced. Raises ConfigError when it is not clear which."""
+    if name is not None:
+        return settings.flow(name)
+    if len(settings.flows) != 1:
+        raise ConfigError(
+            f"there are {len(settings.flows)} flows: the source of which one is to be fenced?",
+            where="--flow",
+            hint=", ".join(f"--flow '{f.name}'" for f in settings.flows) or "add a [[flows]] table",
+        )
+    return settings.flows[0]
+
+
+def _listeners(settings: Settings, flow: FlowSettings) -> list[ClusterSettings]:
+    source = settings.cluster(flow.source)
+    others = [x.reached(source) for x in settings.detection.listeners if x.cluster == flow.source]
+    return [source, *others]

@@ -1,0 +1,101 @@
+"""Mode auto: when nothing speaks against it any more, one of the observers fails over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import threading
+from typing import Any, Final
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.detect.verdict import Kind
+from drkit.errors import DrkitError
+from drkit.failover.context import Progress, Request
+from drkit.failover.desk import Desk
+from drkit.watch.claim import claim, said, tell_outcome
+from drkit.watch.marks import Automatic
+from drkit.watch.observer import Moment
+
+TURN_SECONDS: Final = 5.0
+"""Between the turns of two observers, in the order of their names."""
+Act = Callable[[Mapping[str, Any]], str]
+"""Fails everything over, given who decided and why; returns how it ended. Raises DrkitError."""
+
+
+def by_desk(settings: Settings, flow: FlowSettings) -> Act:
+    """The orchestrator, in this process."""
+
+    def told(progress: Progress) -> None:
+        observe.event(
+            "failover", flow=flow.name, step=progress.step.value, what=progress.what, **progress.fields
+        )
+
+    def act(decision: Mapping[str, Any]) -> str:
+        with Desk(settings, flow, told) as desk:
+            report = desk.begin((), Request(), decision=decision)
+        return str(report.get("state", "ended"))
+
+    return act
+
+
+class Automat:
+    """Acts at the most once for each loss, and only in mode auto.
+
+    :param act: what to do; tests pass their own
+    """
+
+    def __init__(self, settings: Settings, flow: FlowSettings, act: Act) -> None:
+        self._settings, self._flow, self._act = settings, flow, act
+        self._since: float | None = None
+        self._thread: threading.Thread | None = None
+        self.outcome = ""
+        """How it ended, or what stood against it."""
+
+    @property
+    def is_acting(self) -> bool:
+        """A failover of ours is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def see(self, moment: Moment, now: float) -> None:
+        """Act if it is time, and our turn.
+
+        :param now: of a steady clock
+        """
+        if moment.verdict.kind is not Kind.LOST or moment.picture.auto is None:
+            self._since = None
+            self._thread = self._thread if self.is_acting else None
+            return
+        self._since = now if self._since is None else self._since
+        names = moment.picture.tally.gone
+        turn = names.index(moment.vote.observer) if moment.vote.observer in names else len(names)
+        if self._thread is None and now - self._since >= turn * TURN_SECONDS:
+            self._thread = threading.Thread(target=self._run, args=(moment,), name="automatic failover")
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until a failover that is under way has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, moment: Moment) -> None:
+        decision = moment.as_dict() | {"by": f"drkit watch on {moment.vote.observer}", "mode": "auto"}
+        evidence = (*moment.verdict.evidence, *moment.picture.tally.told())
+        mine = Automatic(moment.vote.observer, moment.vote.run, moment.at_ms, evidence)
+        target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
+        try:
+            against = claim(target, self._flow, mine, self._settings.watch.window_seconds)
+            if against:
+                self._ended("automatic_failover_not_ours", "info", against)
+                return
+            observe.event("automatic_failover", level="warning", flow=self._flow.name, evidence=evidence)
+            outcome = self._act(decision)
+            tell_outcome(target, self._flow, mine, outcome)
+            self._ended("automatic_failover_ended", "warning", outcome)
+        except DrkitError as error:
+            observe.error(error, flow=self._flow.name)
+            self._ended("automatic_failover_stopped", "error", said(error))
+
+    def _ended(self, kind: str, level: observe.Level, how: str) -> None:
+        self.outcome = how
+        hint = "drkit failover --resume or --abort, then drkit watch acknowledge" if level == "error" else ""
+        observe.event(kind, level=level, flow=self._flow.name, outcome=how, hint=hint)

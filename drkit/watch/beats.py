@@ -1,0 +1,69 @@
+"""Arrivals of a flow's heartbeats on the target, and how suspicious their absence is."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.config.detection import DetectionSettings
+from drkit.detect.awake import AwakeClock
+from drkit.detect.phi import PhiAccrual, PhiRules
+from drkit.offsets.mm2_records import Heartbeat
+from drkit.replicate.heartbeat_tail import HeartbeatTail
+
+
+class Arrivals(NamedTuple):
+    """How heartbeats come. None: none of this flow was ever there."""
+
+    phi: float | None
+    silence: float | None
+
+
+class Beats:
+    """Listens from a thread of its own until :meth:`stop`."""
+
+    def __init__(
+        self, target: ClusterSettings, flow: FlowSettings, settings: DetectionSettings, clock: AwakeClock
+    ) -> None:
+        self._clock = clock
+        self._rules = PhiRules(
+            flow.heartbeats_interval_seconds,
+            settings.phi_threshold,
+            settings.phi_window,
+            settings.phi_min_deviation_seconds,
+            settings.phi_pause_seconds,
+        )
+        self._lock = threading.Lock()
+        self._detector: PhiAccrual | None = None
+        self._asked_at = clock.now()
+        self._tail = HeartbeatTail(target, flow, arrived=self._arrived)
+
+    def start(self) -> None:
+        """Begin."""
+        self._tail.follow()
+
+    def stop(self) -> None:
+        """End."""
+        self._tail.close()
+
+    def now(self) -> Arrivals:
+        """How it stands."""
+        with self._lock:
+            now = self._clock.now()
+            if self._detector is not None and self._clock.stalled_since(self._asked_at):
+                self._detector.interrupted()
+            self._asked_at = now
+            if self._detector is None and self._tail.newest() is not None:
+                # They came before we listened: from now on their absence counts.
+                self._detector = PhiAccrual(self._rules, now)
+            if self._detector is None:
+                return Arrivals(None, None)
+            return Arrivals(self._detector.phi(now), self._detector.silence(now))
+
+    def _arrived(self, _beat: Heartbeat) -> None:
+        with self._lock:
+            now = self._clock.now()
+            if self._detector is None:
+                self._detector = PhiAccrual(self._rules, now)
+            self._detector.beat(now)

@@ -1,0 +1,83 @@
+"""What a fence agent does to its primary: the site's command, and the proof that it worked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+import subprocess
+from typing import Final, NamedTuple
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings
+from drkit.config.watch import FenceAgentSettings
+from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.security import read_security
+
+_SHOWN: Final = 300
+_LEAST: Final = 0.5
+
+
+class Fenced(NamedTuple):
+    """How it went."""
+
+    proven: bool
+    evidence: tuple[str, ...]
+
+
+def fence(
+    settings: FenceAgentSettings,
+    listeners: Iterable[ClusterSettings],
+    servers: Iterable[str] = (),
+    clock: Seconds = monotonic,
+) -> Fenced:
+    """Run the site's command, then prove that nobody can write any more, all within ``fence_seconds``.
+
+    :param listeners: every way to the primary
+    :param servers: more addresses of its brokers
+    """
+    ends = clock() + settings.fence_seconds
+    why = run(settings.command or (), settings.fence_seconds)
+    said = f"command {(settings.command or ('none',))[0]}: {why or 'ended with 0'}"
+    left = max(_LEAST, ends - clock())
+    if settings.proof_command:
+        refused = run(settings.proof_command, left)
+        proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
+        return Fenced(not refused, (said, proof))
+    found = closed(listeners, servers, min(left, 2.0))
+    # The command may have failed and the broker be gone all the same: what counts is what is true.
+    return Fenced(found.proven, (said, *found.evidence))
+
+
+def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> Fenced:
+    """Whether every address refuses connections.
+
+    A broker that is silent proves nothing: a frozen one takes all queued writes when it wakes; nor does one
+    that cannot be reached: others may reach it.
+    """
+    ways = list(listeners)
+    wanted = {(s, w) for w in range(len(ways)) for s in ways[w].bootstrap_servers.split(",")}
+    wanted |= {(s, 0) for s in servers if not any(s == known for known, _ in wanted)}
+
+    def look(at: tuple[str, int]) -> Finding:
+        server, way = at
+        return probe(server, read_security(ways[way]), f"clusters.{ways[way].alias}", seconds)
+
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        found = list(pool.map(look, sorted(wanted)))
+    told = tuple(f"{f.server}: {f.kind.value}" for f in found)
+    return Fenced(bool(found) and all(f.kind is Kind.REFUSED for f in found), told)
+
+
+def run(command: Sequence[str], seconds: float) -> str:
+    """Run a program of the site's; returns why it failed, empty when it ended with 0."""
+    if not command:
+        return "there is none"
+    try:
+        # The program is the site's own setting, and no shell reads it.
+        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return f"did not end in {seconds:.1f} s"
+    except OSError as error:
+        return str(error)
+    said = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
+    return f"exit code {done.returncode}: {said}" if done.returncode else ""

@@ -1,0 +1,238 @@
+"""One observer of one flow: senses, votes, and the verdict of every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+import os
+import socket
+from typing import Any, Final, NamedTuple
+import uuid
+
+from drkit.clock import Millis, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.detect import agents as fence_agents
+from drkit.detect import votes
+from drkit.detect.agents import AgentNote, Agents
+from drkit.detect.awake import AwakeClock
+from drkit.detect.noticeboard import Note, Noticeboard
+from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.verdict import Verdict, judge
+from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
+from drkit.watch.marks import AUTOMATIC, KNOWN, PAUSE, Automatic, paused
+from drkit.watch.senses import Sensed, Senses
+
+_START_SECONDS: Final = 10.0
+"""A target has this long until its first answer is missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who votes."""
+
+    name: str
+    """Stable, and another one for each observer."""
+    run: str
+    """Of this process."""
+
+
+def this_process(name: str | None = None) -> Identity:
+    """An identity, by default called after the machine."""
+    return Identity(name or socket.gethostname(), f"{uuid.uuid4().hex[:12]}/{os.getpid()}")
+
+
+class Moment(NamedTuple):
+    """What an observer makes of one moment."""
+
+    flow: str
+    at_ms: int
+    verdict: Verdict
+    picture: Picture
+    vote: Vote
+    sensed: Sensed
+    votes: tuple[Vote, ...]
+    """Of all observers, also those that do not count, ours included."""
+    agents: tuple[AgentNote, ...]
+    automatic: Automatic | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data: what is printed, posted and journalled."""
+        return {
+            "flow": self.flow,
+            "at_ms": self.at_ms,
+            **self.verdict.as_dict(),
+            "observer": self.vote.observer,
+            "source_last_seen_ms": max(
+                (v.alive_ms for v in self.votes if v.alive_ms is not None), default=None
+            ),
+            "lost_at_ms": self.at_ms - round(self.picture.gone_for * 1000)
+            if self.verdict.primary_lost
+            else None,
+            "risk_seconds": self.picture.risk.seconds,
+            "risk_records": self.picture.risk.records,
+            "phi": self.picture.phi,
+            "votes": [v.to_json() for v in self.votes],
+            "agents": [a.to_json() for a in self.agents],
+            "findings": [f._asdict() for f in self.sensed.findings],
+        }
+
+
+class Observer:
+    """Looks, votes, hears the others. Ask :meth:`look` at least every vote interval, from one thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        identity: Identity,
+        clock: AwakeClock,
+        wall: Millis = wall_ms,
+    ) -> None:
+        self.flow = flow
+        self.identity = identity
+        self._settings, self._clock, self._wall = settings, clock, wall
+        watch = settings.watch
+        self.senses = Senses(settings, flow, clock)
+        aliases = dict.fromkeys(a for a in (flow.target, watch.third) if a is not None)
+        self.boards = [Noticeboard(settings.cluster(a), flow, clock, watch.vote_ttl_seconds) for a in aliases]
+        self._rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observers)
+        self._agents = Agents(settings.fence_agent.ttl_seconds)
+        self._began = self._renewed = self._published = clock.now()
+        self._sequence = 0
+        self._alive_ms: int | None = None
+        self._said: Says | None = None
+        self._known: dict[str, Any] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        for board in self.boards:
+            board.start()
+        self.senses.start()
+
+    def stop(self) -> None:
+        """End."""
+        self.senses.stop()
+        for board in self.boards:
+            board.stop()
+
+    def look(self) -> Moment:
+        """Judge this moment, and tell the others."""
+        sensed = self.senses.sensed()
+        self._hear_agents()
+        vote = self._vote(sensed)
+        heard = list(self._heard())
+        counted = tally(vote, heard, self._clock.now(), self._rules)
+        automatic = self._automatic()
+        picture = self._picture(sensed, counted, automatic)
+        self._share_known()
+        others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
+        return Moment(
+            self.flow.name, self._wall(), judge(picture), picture, vote, sensed,
+            (vote, *(others[n] for n in sorted(others))), tuple(self._agents.told()), automatic,
+        )  # fmt: skip
+
+    @property
+    def is_ready(self) -> bool:
+        """Some probe has ended."""
+        return any(p is not None for p in self.senses.probes.newest().values())
+
+    @property
+    def target_board(self) -> Noticeboard:
+        """The topic on the flow's target."""
+        return self.boards[0]
+
+    # -- votes ----------------------------------------------------------------------------------------
+
+    def _vote(self, sensed: Sensed) -> Vote:
+        now, says = self._clock.now(), votes.MEANS[sensed.seen.sight]
+        if sensed.seen.since is None and says is not Says.UNSURE:
+            self._alive_ms = self._wall()
+        renews = {} if says is Says.GONE else self._agents.renewals(now)
+        if says is not Says.GONE:
+            self._renewed = now
+        self._sequence += 1
+        vote = Vote(
+            self.identity.name, self.identity.run, self._sequence, self._wall(), sensed.seen.sight,
+            sensed.seen.evidence, sensed.phi, sensed.moved_ago, now - self._renewed, self._alive_ms, renews,
+            self._settings.failover.mode,
+        )  # fmt: skip
+        if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
+            self._published, self._said = now, says
+            for board in self.boards:
+                board.publish(votes.KEY + self.identity.name, vote.to_json())
+        return vote
+
+    def _heard(self) -> Iterable[Heard]:
+        for board in self.boards:
+            for note in board.notes(votes.KEY).values():
+                vote = Vote.from_json(note.value)
+                if vote is not None:
+                    yield Heard(vote, note.arrived, note.wall_ms, note.live)
+
+    def _hear_agents(self) -> None:
+        for board in self.boards:
+            for note in board.notes(fence_agents.KEY).values():
+                found = AgentNote.from_json(note.value)
+                if found is not None and note.live:
+                    self._agents.take(found, note.arrived)
+
+    # -- the picture ----------------------------------------------------------------------------------
+
+    def _picture(self, sensed: Sensed, counted: Tally, automatic: Automatic | None) -> Picture:
+        settings = self._settings
+        silent = self.target_board.silent_seconds()
+        allowed = max(settings.watch.vote_ttl_seconds, 3 * settings.watch.vote_interval_seconds)
+        young = silent is None and self._clock.now() - self._began < _START_SECONDS
+        pause = self._newest(PAUSE)
+        return Picture(
+            seen=sensed.seen,
+            gone_for=sensed.gone_for,
+            phi=sensed.phi,
+            threshold=settings.detection.phi_threshold,
+            beat_silence=sensed.beat_silence,
+            moved_ago=sensed.moved_ago,
+            moved_what=sensed.moved_what,
+            still_seconds=settings.detection.confirm_seconds,
+            promoted=sensed.promoted,
+            target_answers=young or (silent is not None and silent <= allowed),
+            target_error=self.target_board.why,
+            tally=counted,
+            paused=paused(pause.value if pause else None),
+            blockers=tuple(f"{f.code}: {f.text}" for f in sensed.findings if f.blocks),
+            risk=sensed.risk,
+            rpo_seconds=settings.failover.rpo_seconds,
+            auto=self._auto(sensed, automatic) if settings.failover.mode == "auto" else None,
+        )
+
+    def _auto(self, sensed: Sensed, automatic: Automatic | None) -> AutoFacts:
+        lost_at = self._clock.now() - sensed.gone_for
+        agent, watch = self._settings.fence_agent, self._settings.watch
+        return AutoFacts(
+            last_seconds=(self._wall() - automatic.at_ms) / 1000 if automatic else None,
+            acknowledged=automatic is None or automatic.acknowledged_ms is not None,
+            window_seconds=watch.window_seconds,
+            agents=agent.agents,
+            agents_armed=self._agents.armed(lost_at),
+            agents_fenced=self._agents.fenced(lost_at),
+            delay_seconds=watch.failover_delay_seconds,
+        )
+
+    def _automatic(self) -> Automatic | None:
+        note = self._newest(AUTOMATIC)
+        return None if note is None else Automatic.from_json(note.value)
+
+    def _newest(self, key: str) -> Note | None:
+        """Of one key on all boards. What people write stands on the target alone."""
+        return self.target_board.notes(key).get(key)
+
+    def _share_known(self) -> None:
+        """Remember on the boards who the primary's brokers are, and learn it from there."""
+        for board in self.boards:
+            note = board.notes(KNOWN).get(KNOWN)
+            if note is not None:
+                self.senses.probes.remember(note.value)
+        known = self.senses.probes.known()
+        if known != self._known and known["brokers"] and all(b.is_read for b in self.boards[:1]):
+            self._known = known
+            for board in self.boards:
+                board.publish(KNOWN, known)

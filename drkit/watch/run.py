@@ -1,0 +1,132 @@
+"""`drkit watch`: observers of some flows in one process, until stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import threading
+from typing import Any, Final, NamedTuple
+
+from drkit import observe
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.detect.awake import AwakeClock, Ticker
+from drkit.detect.verdict import Kind
+from drkit.errors import ConfigError
+from drkit.replicate.page.server import Listen, answering
+from drkit.watch.announcer import Announcer, failover_command
+from drkit.watch.automatic import Automat, by_desk
+from drkit.watch.board import WatchBoard
+from drkit.watch.observer import Identity, Moment, Observer
+from drkit.watch.tell import Teller
+
+TICK_SECONDS: Final = 0.25
+_LEVELS: Final[Mapping[Kind, observe.Level]] = {
+    Kind.UP: "info", Kind.SUSPECT: "info", Kind.DEGRADED: "warning", Kind.HOLD: "warning", Kind.LOST: "error",
+}  # fmt: skip
+
+
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    identity: Identity
+    listen: Listen | None = None
+    """Where to serve metrics, health and the page; None: nowhere."""
+    command: tuple[str, ...] = ()
+    """Options of this run that a failover needs too, such as ``--config FILE``."""
+    once: float | None = None
+    """End after so many seconds, with what is known then; None: go on."""
+
+
+class Said(NamedTuple):
+    """One flow at one moment, for whoever shows it."""
+
+    moment: Moment
+    command: str
+    """What a person would run; empty: nothing."""
+    changed: bool
+    """The verdict, or what holds a failover back, is another one than before."""
+
+
+Show = Callable[[Sequence[Said]], None]
+
+
+class _Desk:
+    """One flow: its observer, and what follows from its verdicts."""
+
+    def __init__(self, settings: Settings, flow: FlowSettings, options: Options, clock: AwakeClock) -> None:
+        self.observer = Observer(settings, flow, options.identity, clock)
+        self.automat = Automat(settings, flow, by_desk(settings, flow))
+        self.newest: Moment | None = None
+        self._options = options
+        self._announcer = Announcer(settings.detection.confirm_seconds, settings.watch.repeat_seconds)
+        self._key: tuple[object, ...] = ()
+
+    def look(self, teller: Teller) -> Said:
+        """Look once, and do what follows."""
+        moment = self.newest = self.observer.look()
+        verdict, now = moment.verdict, monotonic()
+        command = failover_command(moment.flow, verdict, self._options.command)
+        key = (verdict.kind, verdict.reason, verdict.obstacles)
+        changed, self._key = key != self._key, key
+        if changed:
+            self._log(moment, command)
+        if self._announcer.due(verdict, now):
+            teller.tell(moment.as_dict() | {"command": command})
+        self.automat.see(moment, now)
+        return Said(moment, command, changed)
+
+    def _log(self, moment: Moment, command: str) -> None:
+        verdict = moment.verdict
+        told: dict[str, Any] = {"flow": moment.flow, "verdict": verdict.name, "next": verdict.next}
+        if verdict.kind is not Kind.UP:
+            told["evidence"] = list(verdict.evidence)
+        if command:
+            told["command"] = command
+        observe.event("verdict", level=_LEVELS[verdict.kind], **told)
+
+
+def watch(
+    settings: Settings, flows: Sequence[FlowSettings], options: Options, stop: threading.Event, show: Show
+) -> list[Said]:
+    """Watch until `stop` is set; returns the last word on each flow.
+
+    :raises ConfigError: there is nothing to watch
+    """
+    if not flows:
+        raise ConfigError("there is no flow to watch", where="flows", hint="add a [[flows]] table")
+    clock = AwakeClock()
+    ticker = Ticker(clock)
+    desks = [_Desk(settings, flow, options, clock) for flow in flows]
+    teller = Teller(settings.watch)
+    board = WatchBoard(lambda: _newest(desks), labels=settings.metrics.labels)
+    board.watches = [d.observer.senses.watch for d in desks]
+    ticker.start()
+    try:
+        with answering(options.listen, board):
+            for desk in desks:
+                desk.observer.start()
+            return _go_on(desks, options, teller, stop, show)
+    finally:
+        for desk in desks:
+            desk.automat.wait()
+            desk.observer.stop()
+        teller.close()
+        ticker.stop()
+
+
+def _go_on(
+    desks: Sequence[_Desk], options: Options, teller: Teller, stop: threading.Event, show: Show
+) -> list[Said]:
+    ends = None if options.once is None else monotonic() + options.once
+    # Before the first answer, or its absence, there is nothing to judge.
+    while not all(d.observer.is_ready for d in desks) and not stop.wait(TICK_SECONDS / 5):
+        pass
+    while True:
+        said = [desk.look(teller) for desk in desks]
+        show(said)
+        if stop.wait(TICK_SECONDS) or (ends is not None and monotonic() >= ends):
+            return said
+
+
+def _newest(desks: Sequence[_Desk]) -> list[tuple[Moment, Mapping[Any, Any]]]:
+    return [(d.newest, d.observer.senses.probes.newest()) for d in desks if d.newest is not None]

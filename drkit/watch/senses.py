@@ -1,0 +1,173 @@
+"""Everything that one observer looks at by itself: probes, heartbeats, growth, status, the target's state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Final, NamedTuple
+
+from drkit import observe
+from drkit.clock import Seconds, boottime, monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.detect.awake import AwakeClock
+from drkit.detect.probes import OWN, Probes
+from drkit.detect.readiness import Finding, readiness
+from drkit.detect.risk import Look, Risk, risk_of
+from drkit.detect.seen import Seen
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.compacted import newest_values
+from drkit.replicate.board import FlowWatch
+from drkit.replicate.growth import Growth
+from drkit.replicate.progress import Progress
+from drkit.replicate.readiness_look import ReadinessLook
+from drkit.replicate.state_topic import FLOW, topic_name
+from drkit.replicate.status import FlowStatus
+from drkit.watch.beats import Beats
+
+_LOOK_SECONDS: Final = 4.0
+_READY_SECONDS: Final = 15.0
+
+
+class Watched:
+    """A flow that somebody else runs."""
+
+    progress: Progress | None = None
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.flow = flow
+
+
+class Sensed(NamedTuple):
+    """What was found, as plain values. Times in seconds."""
+
+    seen: Seen
+    gone_for: float
+    phi: float | None
+    beat_silence: float | None
+    moved_ago: float | None
+    moved_what: str
+    promoted: bool
+    risk: Risk
+    findings: tuple[Finding, ...]
+
+
+class Senses:
+    """Threads that look, until :meth:`stop`; asking them waits for nothing."""
+
+    def __init__(
+        self, settings: Settings, flow: FlowSettings, clock: AwakeClock, boot: Seconds = boottime
+    ) -> None:
+        self._clock, self._boot = clock, boot
+        source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+        self._target = target.with_client(flow.target_admin)
+        self._flow = flow
+        detection = settings.detection
+        listeners = {OWN: source.with_client(flow.source_admin)}
+        listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
+        self.probes = Probes(listeners, detection, clock)
+        self.beats = Beats(self._target, flow, detection, clock)
+        self._growth = Growth(self._target, self._copies, self._grown)
+        self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS)
+        self._ready = ReadinessLook(settings, flow)
+        self._findings = tuple(readiness_of_nobody())
+        self._grew: tuple[float, str] | None = None
+        self._live: Look | None = None
+        self._newest: Look | None = None
+        self._introduced = False
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._look_at_target, name=f"ready {flow.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self.probes.start()
+        self.beats.start()
+        self._growth.start()
+        self.watch.start()
+        self._reader.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+        self.probes.stop()
+        self._growth.stop()
+        self.watch.stop()
+        self.beats.stop()
+
+    @property
+    def status(self) -> FlowStatus | None:
+        """The flow's newest status."""
+        return self.watch.figures.status if self.watch.figures is not None else None
+
+    def sensed(self) -> Sensed:
+        """What is known at this moment."""
+        now, seen, beats, status = self._clock.now(), self.probes.seen(), self.beats.now(), self.status
+        gone_for = now - seen.since if seen.since is not None else 0.0
+        grew = self._grew
+        grown_ago = now - grew[0] if grew is not None else None
+        moves = [m for m in (beats.silence, grown_ago) if m is not None]
+        return Sensed(
+            seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
+            status is not None and status.role == "promoted",
+            self._risk(gone_for if seen.since is not None else None), self._findings,
+        )  # fmt: skip
+
+    def _risk(self, gone_for: float | None) -> Risk:
+        now = self._boot()
+        self._take_look(now)
+        # Stalls of ours make the primary's end look later than it was, and the loss larger: never smaller.
+        return risk_of(self._live, self._newest, None if gone_for is None else now - gone_for, now)
+
+    def _take_look(self, now: float) -> None:
+        figures = self.watch.figures
+        if figures is None:
+            return
+        status, loss = figures.status, figures.status.loss
+        at = now - (monotonic() - figures.looked_at)
+        look = Look(
+            at,
+            status.source_answers,
+            status.target_answers,
+            loss.records,
+            loss.seconds,
+            loss.source_seen_seconds,
+        )
+        self._newest = look
+        if look.source_answers and look.target_answers and look.seconds is not None:
+            self._live = look
+
+    def _copies(self) -> list[str]:
+        """Passive copies, by their names on the target."""
+        status = self.status
+        if status is None:
+            return []
+        opened = set(status.promoted_topics)
+        return [p.target_topic for p in status.partitions if p.topic not in opened]
+
+    def _grown(self, what: str) -> None:
+        self._grew = self._clock.now(), what
+
+    def _look_at_target(self) -> None:
+        while not self._ended.is_set():
+            if not self._introduced:
+                self._expect_cluster()
+            facts = self._ready.look(self.status)
+            self._findings = tuple(readiness(facts))
+            self._ended.wait(_READY_SECONDS if self.status is not None else 1.0)
+
+    def _expect_cluster(self) -> None:
+        """Who the source must be stands in the flow's state; until then the first to answer counts."""
+        name = topic_name(self._flow.source)
+        try:
+            found = newest_values(Cluster.connect(self._target), [name]).get(name, {}).get(FLOW.encode())
+        except DrkitError as error:
+            observe.event("flow_unknown", level="debug", flow=self._flow.name, reason=error.what)
+            return
+        if found is not None:
+            self._introduced = True
+            self.probes.expect(str(json.loads(found)["source"]))
+
+
+def readiness_of_nobody() -> list[Finding]:
+    """Before the first look: a target nobody has looked at is not ready."""
+    return [Finding("not_looked", blocks=True, text="nobody has looked at the target yet", next="wait")]

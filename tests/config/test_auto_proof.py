@@ -1,0 +1,142 @@
+"""Mode auto is refused unless the timeouts prove that there are never two primaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+import pytest
+
+from drkit.config import read
+from drkit.config.auto_proof import unsafe
+from drkit.config.watch import FenceAgentSettings, WatchSettings
+from drkit.errors import ConfigError
+from drkit.masking import MASK
+
+AGENT = FenceAgentSettings(agents=1, command=("stop-kafka",))
+WATCH = WatchSettings(observers=3, third="witness")
+FLOW = {"primary", "standby"}
+CONFIG = """
+[clusters.primary]
+bootstrap_servers = "p:1"
+[clusters.standby]
+bootstrap_servers = "s:1"
+[clusters.witness]
+bootstrap_servers = "w:1"
+[[flows]]
+source = "primary"
+target = "standby"
+[failover]
+mode = "auto"
+"""
+SAFE = """
+[watch]
+observers = 3
+third = "witness"
+[fence_agent]
+agents = 1
+command = ["systemctl", "kill", "kafka"]
+"""
+
+
+def places(watch: WatchSettings, agent: FenceAgentSettings) -> set[str]:
+    return {where for where, _, _ in unsafe(watch, agent, FLOW)}
+
+
+def test_the_defaults_are_proven():
+    assert places(WATCH, AGENT) == set()
+
+
+def test_a_file_with_the_defaults_loads(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    file.write_text(CONFIG + SAFE)
+    assert read(file, {}).settings.failover.mode == "auto"
+
+
+def test_a_file_without_them_is_refused_by_name(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    file.write_text(CONFIG)
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    told = caught.value.evidence
+    assert "3 observers, watch.observers = 1" in told
+    assert "fence agent" in told
+    assert "third cluster" in told
+    # In mode approve nothing is asked for.
+    file.write_text(CONFIG.replace('"auto"', '"approve"'))
+    assert read(file, {}).settings.failover.mode == "approve"
+
+
+def test_the_inequality_is_printed_with_its_numbers(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    file.write_text(CONFIG + SAFE.replace("agents = 1", "agents = 1\nttl_seconds = 30"))
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert (
+        "fence_agent.ttl_seconds 30 + fence_agent.check_seconds 1 + watch.clock_margin_seconds 2"
+        " + fence_agent.fence_seconds 8 = 41 is not less than watch.failover_delay_seconds 25"
+    ) in caught.value.what
+    assert caught.value.hint == "set watch.failover_delay_seconds above 41"
+
+
+@pytest.mark.parametrize("third", [None, "primary", "standby"])
+def test_the_third_cluster_is_neither_of_the_two(third: str | None):
+    """Else an outage of the standby alone would end the lease, and the agent would stop the primary."""
+    assert places(WATCH.model_copy(update={"third": third}), AGENT) == {"watch.third"}
+
+
+@pytest.mark.parametrize("observers", [1, 2])
+def test_fewer_than_three_observers(observers: int):
+    assert "watch.observers" in places(WATCH.model_copy(update={"observers": observers}), AGENT)
+
+
+@pytest.mark.parametrize("agent", [FenceAgentSettings(), FenceAgentSettings(agents=1)])
+def test_an_agent_that_can_fence(agent: FenceAgentSettings):
+    assert places(WATCH, agent) == {"fence_agent"}
+
+
+def test_a_lease_outlives_lost_messages():
+    assert places(WATCH, AGENT.model_copy(update={"ttl_seconds": 5.0})) == {"fence_agent.ttl_seconds"}
+
+
+TIMES = st.floats(0.1, 60.0)
+
+
+@given(TIMES, TIMES, TIMES, TIMES, TIMES)
+def test_proven_means_fenced_before_the_failover(
+    ttl: float, check: float, margin: float, fence: float, delay: float
+):
+    watch = WATCH.model_copy(update={"clock_margin_seconds": margin, "failover_delay_seconds": delay})
+    agent = AGENT.model_copy(update={"ttl_seconds": ttl, "check_seconds": check, "fence_seconds": fence})
+    if not places(watch, agent):
+        # The last answer left at 0; its request was sent at 0 at the latest.
+        assert ttl + check + fence + margin < delay
+
+
+def test_two_observers_are_no_choice():
+    with pytest.raises(ValidationError, match="two observers cannot decide"):
+        WatchSettings(observers=2)
+
+
+def test_votes_outlive_their_interval():
+    with pytest.raises(ValidationError, match="at least twice"):
+        WatchSettings(vote_interval_seconds=4.0, vote_ttl_seconds=5.0)
+
+
+def test_a_webhook_is_often_a_secret():
+    assert MASK in repr(WatchSettings(webhook="https://example.com/secret"))
+    with pytest.raises(ValidationError) as caught:
+        WatchSettings(webhook="ftp://example.com/secret")
+    assert "ftp" not in caught.value.errors()[0]["msg"]
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    listener = '\n[[detection.listeners]]\ncluster = "prim"\nname = "x"\nbootstrap_servers = "h:1"\n'
+    file.write_text(CONFIG.replace('"auto"', '"approve"') + '[watch]\nthird = "witnes"\n' + listener)
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert "watch.third: there is no cluster 'witnes' (did you mean 'witness'?)" in caught.value.evidence
+    assert "detection.listeners[0].cluster" in caught.value.evidence
