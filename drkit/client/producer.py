@@ -167,12 +167,12 @@ class FailoverProducer:
         self._sending.abandon(self._sending.leave())
         in_background("close-producer", self._sending.client.close)
 
-    def _follow(self) -> None:
+    def _follow(self, *, at_once: bool = False) -> None:
         """Go to another cluster if the file says so, and try again what is held."""
         if self._sending.in_report:
             return
         busy = self._transaction is not None and self._transaction.is_open
-        if not busy and self._watch.newer() is not None:
+        if not busy and self._watch.newer(at_once=at_once) is not None:
             done = self._sending.switch()
             if done is not None and self._on_switch is not None:
                 self._on_switch(done)
@@ -221,7 +221,7 @@ class FailoverProducer:
         left, was_cut = self._sending.client, self._txn.phase is Phase.CUT
         if was_cut:
             self._txn.phase = Phase.NONE
-            self._follow()
+            self._follow(at_once=True)
         if self._sending.client is left:
             left.abort_transaction(timeout)
             self._txn.phase = Phase.NONE

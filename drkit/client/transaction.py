@@ -14,6 +14,12 @@ from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
 INIT_SECONDS: Final = 30.0
+_PASSES: Final = frozenset({
+    KafkaError._TIMED_OUT,  # noqa: SLF001  its only name
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+})  # fmt: skip
 _TURN_SECONDS: Final = 0.5
 """The longest single wait in librdkafka; the same call goes on afterwards."""
 
@@ -79,5 +85,5 @@ class Transaction:
 
 
 def _goes_on(error: KafkaException) -> bool:
-    code = error.args[0].code()
-    return bool(code == KafkaError._TIMED_OUT and error.args[0].retriable())  # noqa: SLF001  its only name
+    """A turn was over: librdkafka may report what it tried meanwhile, as a coordinator that loads."""
+    return bool(error.args[0].retriable() or error.args[0].code() in _PASSES)

@@ -88,8 +88,8 @@ class ApiServer:
             if method != "GET":
                 self.before_write()
             sent = json.loads(body) if body else {}
-            carry_out = {"get": self._get, "create": self._create, "patch": self._patch}[verb]
-            return carry_out(match["name"], sent, headers.get("Content-Type", ""))
+            work = {"get": self._get, "create": self._create, "patch": self._patch}[verb]
+            return work(match["name"] or "", sent, headers.get("Content-Type", ""))
 
     def put(self, name: str, data: dict[str, str], **more: Any) -> None:
         """Somebody else writes."""
@@ -101,7 +101,7 @@ class ApiServer:
             metadata = {**before["metadata"], "resourceVersion": str(self._version)}
             self.maps[name] = {**before, **more, "metadata": metadata, "data": data}
 
-    def _get(self, name: str, *_: object) -> tuple[int, Any]:
+    def _get(self, name: str, _sent: dict[str, Any], _kind: str) -> tuple[int, Any]:
         found = self.maps.get(name)
         return (200, found) if found else _status(404, f'configmaps "{name}" not found')
 
