@@ -23,9 +23,13 @@ REGISTRY: Final = CollectorRegistry()
 
 MOST_PARTITIONS: Final = 2000
 """Partitions (or topics) with a label of their own."""
+MOST_GROUPS: Final = 500
+"""Consumer groups with a label of their own."""
 OTHERS: Final = "_others"
-"""The label of all topics beyond."""
+"""The label of all topics, or groups, beyond."""
 _partitions: set[tuple[str, ...]] = set()
+_identity: Final[dict[str, dict[str, object]]] = {}
+"""Flow → what its events carry; empty: of every event."""
 _FLOW: Final = ("source", "target")
 _TOPIC: Final = (*_FLOW, "topic", "partition")
 
@@ -59,6 +63,7 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _identified,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _scrub,
@@ -126,6 +131,19 @@ def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ..
 def epoch_ended(flow: tuple[str, str]) -> None:
     """All tasks of an epoch have ended."""
     EPOCHS.labels(*flow).inc()
+
+
+def identify(flow: str = "", **fields: object) -> None:
+    """From now on every event carries these fields, such as ``run`` and ``term``.
+
+    :param flow: only events of this flow
+    """
+    _identity.setdefault(flow, {}).update(fields)
+
+
+def _identified(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    of_flow = _identity.get(str(fields.get("flow", "")), {})
+    return {**_identity.get("", {}), **of_flow, **fields}
 
 
 def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

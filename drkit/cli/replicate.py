@@ -28,15 +28,14 @@ _HARD = 130
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
 @click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
-@click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a live page."
-)
-@click.option("--metrics-address", default="127.0.0.1", show_default=True, help="Where that port is opened.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535),
+              help="Serve /metrics, /healthz and a live page.  [default: port of [metrics]]")  # fmt: skip
+@click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
 def replicate(
     names: tuple[str, ...],
     master: str | None,
     metrics_port: int | None,
-    metrics_address: str,
+    metrics_address: str | None,
     *,
     once: bool,
     dry_run: bool,
@@ -57,8 +56,10 @@ def replicate(
     terminal = sys.stderr.isatty()
     stop = _stop_on_signals(config, terminal=terminal)
     options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0, config=config)
-    if metrics_port is not None:
-        options = options._replace(listen=Listen(metrics_address, metrics_port))
+    # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
+    port = settings.metrics.port if metrics_port is None and not once else metrics_port
+    if port is not None:
+        options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
     answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
     if terminal:
         click.echo(err=True)

@@ -1,7 +1,8 @@
-"""``drkit status``: roles, lag, what a failover now would lose, and what is wrong."""
+"""``drkit status``: roles, lag, what a failover now would lose, where groups stand, and what is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import threading
 
 import click
@@ -9,22 +10,36 @@ import click
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.cli.status_screen import show_again
-from drkit.cli.status_view import view
+from drkit.cli.status_screen import as_data, show_again
+from drkit.cli.status_view import Shown, view
+from drkit.config.closest import closest
+from drkit.errors import ConfigError
+from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
 
 
 @click.command()
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
+@click.option("--group", "groups", multiple=True, help="Only this group, with each of its partitions.")
+@click.option("--all-groups", is_flag=True, help="A line for every group, however many.")
+@click.option("--partitions", is_flag=True, help="Each partition, not only sums by topic.")
 @click.option("--watch", is_flag=True, help="Look again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, metavar="SECONDS",
               help="With --watch: time between two looks.")  # fmt: skip
-@click.option("--partitions", is_flag=True, help="Each partition, not only sums by topic.")
-def status(names: tuple[str, ...], interval: float, *, watch: bool, partitions: bool) -> int:
-    """Say of each flow who runs it, how far behind the target is, and what a failover now would lose.
+def status(
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    interval: float,
+    *,
+    all_groups: bool,
+    partitions: bool,
+    watch: bool,
+) -> int:
+    """Say of each flow who runs it, how far behind the target is, and what a failover now would mean.
 
-    Everything is asked of the clusters, so it works from any machine, also when the primary is gone: then
-    the source's last known ends count, and how old they are is said.
+    What it would lose, and where each consumer group would read on. Everything is asked of the clusters, so
+    it works from any machine, also when the primary is gone: then what was known of it last counts, and its
+    age is said.
 
     Exit code: 0 all is well, 1 there is a fault.
     """
@@ -33,13 +48,16 @@ def status(names: tuple[str, ...], interval: float, *, watch: bool, partitions: 
     if not flows:
         raise click.UsageError("the configuration has no [[flows]]")
     collectors = [StatusCollector(settings, flow) for flow in flows]
+    shown = Shown(partitions, groups, all_groups)
     if watch:
         for collector in collectors:
             collector.beats.follow()
+            collector.groups.follow()
     pause, found = threading.Event(), [c.look() for c in collectors]
     try:
+        _refuse_unknown(groups, found)
         while watch:
-            show_again(found, partitions=partitions)
+            show_again(found, shown)
             pause.wait(interval)
             found = [c.look() for c in collectors]
     except KeyboardInterrupt:
@@ -48,7 +66,24 @@ def status(names: tuple[str, ...], interval: float, *, watch: bool, partitions: 
         for collector in collectors:
             collector.close()
     if session().as_json:
-        emit({"flows": [f.as_dict() for f in found]})
+        emit(as_data(found, shown))
     else:
-        emit({f.flow: view(f, partitions=partitions) for f in found})
+        emit({f.flow: view(f, shown) for f in found})
     return int(any(f.faults for f in found))
+
+
+def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
+    """A group that is not there is a mistake, as long as somebody knows which are."""
+    seen = [f.groups for f in found if f.groups is not None]
+    known = {g.group for s in seen for g in s.groups}
+    if len(seen) < len(found) or any(s.error for s in seen):
+        return
+    for group in groups:
+        if group not in known:
+            near = closest(group, known)
+            raise ConfigError(
+                f"there is no group {group} with a committed offset in a copied topic",
+                where=", ".join(f.flow for f in found),
+                evidence=f"{len(known)} groups have one",
+                hint=f"did you mean '{near}'?" if near else "see all: drkit status --all-groups",
+            )

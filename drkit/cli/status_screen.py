@@ -1,28 +1,37 @@
-"""One picture of `drkit status --watch` after the other."""
+"""One picture of `drkit status --watch` after the other, and the status as data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 import json
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.cli.status_view import view
+from drkit.cli.status_view import Shown, view
 from drkit.replicate.status import FlowStatus
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
-def show_again(found: Sequence[FlowStatus], *, partitions: bool) -> None:
+def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
     """A line of JSON, or the screen anew."""
     if session().as_json:
-        sys.stdout.write(json.dumps({"flows": [f.as_dict() for f in found]}) + "\n")
+        sys.stdout.write(json.dumps(as_data(found, shown)) + "\n")
         sys.stdout.flush()
         return
     if sys.stdout.isatty():
         click.echo(_CLEAR, nl=False)
-    emit({f.flow: view(f, partitions=partitions) for f in found})
+    emit({f.flow: view(f, shown) for f in found})
+
+
+def as_data(found: Sequence[FlowStatus], shown: Shown) -> dict[str, Any]:
+    """Everything; of groups only those that were asked for by name."""
+    flows = [f.as_dict() for f in found]
+    if shown.groups:
+        for flow in flows:
+            flow["groups"] = [g for g in flow["groups"] or () if g["group"] in shown.groups]
+    return {"flows": flows}

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from drkit.cli.status_groups import group_lines
 from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
 
 
-def view(status: FlowStatus, *, partitions: bool = False) -> dict[str, Any]:
+class Shown(NamedTuple):
+    """How much is to be shown."""
+
+    partitions: bool = False
+    """Each partition, not only sums by topic."""
+    groups: tuple[str, ...] = ()
+    """Only these groups, with each of their partitions."""
+    every_group: bool = False
+
+
+_USUAL: Final = Shown()
+
+
+def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
     """Names and texts in the order in which they are shown."""
-    rows = [_partition(p) for p in status.partitions] if partitions else [_topic(t) for t in status.topics]
+    rows = (
+        [_partition(p) for p in status.partitions] if parts.partitions else [_topic(t) for t in status.topics]
+    )
     shown: dict[str, Any] = {
         "role": status.role,
         "health": status.health,
@@ -22,7 +38,7 @@ def view(status: FlowStatus, *, partitions: bool = False) -> dict[str, Any]:
         "heartbeat": _beat(status.heartbeat),
         "map segments": status.map_segments,
         "topics": rows,
-        "groups": _groups(status),
+        **group_lines(status, chosen=parts.groups, every=parts.every_group),
         "events": [_event(e, status.at_ms) for e in status.events],
     }
     if status.promoted_topics:
@@ -87,18 +103,6 @@ def _beat(beat: Beat | None) -> str:
         return "none"
     delay = "" if beat.delay_seconds is None else f", {beat.delay_seconds * 1000:,.0f} ms on its way"
     return f"{beat.age_seconds:.1f} s old{delay}"
-
-
-def _groups(status: FlowStatus) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": g.group,
-            "ready": g.ready,
-            "checkpoint": None if g.checkpoint_age_seconds is None else round(g.checkpoint_age_seconds, 1),
-            "why": g.reason,
-        }
-        for g in status.groups or ()
-    ]
 
 
 def _event(event: dict[str, Any], now_ms: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from drkit.config.cluster import ClusterSettings
 from drkit.config.flow import FlowSettings
 from drkit.config.loader import Loaded, load, read
+from drkit.config.metrics import MetricsSettings
 from drkit.config.repoint import RepointSettings
 from drkit.config.settings import DrillSettings, FailoverSettings, Settings
 
@@ -12,6 +13,7 @@ __all__ = [
     "FailoverSettings",
     "FlowSettings",
     "Loaded",
+    "MetricsSettings",
     "RepointSettings",
     "Settings",
     "load",

@@ -32,6 +32,15 @@ LIVE: Final = (
 """Settings of a flow that it takes while it runs: those that only its driver looks at."""
 
 
+_AT_START: Final = (
+    ("metrics", "port"),
+    ("metrics", "host"),
+    ("metrics", "labels"),
+    ("failover", "rpo_seconds"),
+)
+"""Settings of the whole process."""
+
+
 class Taken(NamedTuple):
     """New values of a flow's settings, and a line about each."""
 
@@ -71,6 +80,12 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
     known = {f.name for f in running.flows}
     restart += [f"flows.{name}: it is new in the file" for name in theirs if name not in known]
     restart += _clusters(running, ours, wanted)
+    restart += [
+        f"{table}.{_told(name, before, after)}"
+        for table, name in _AT_START
+        if (before := getattr(getattr(running, table), name))
+        != (after := getattr(getattr(wanted, table), name))
+    ]
     return Changes(live, tuple(restart))
 
 

@@ -20,15 +20,25 @@ _SCHEME: Final = {
     "clusters": "DRKIT_CLUSTERS__<ALIAS>__BOOTSTRAP_SERVERS or DRKIT_CLUSTERS__<ALIAS>__CLIENT__<PROPERTY>",
     "flows": "DRKIT_FLOWS__<SOURCE>__<TARGET>__<SETTING>",
     "failover": "DRKIT_FAILOVER__<SETTING>",
+    "metrics": "DRKIT_METRICS__<SETTING>",
+    "detection": "DRKIT_DETECTION__<SETTING>",
+    "watch": "DRKIT_WATCH__<SETTING>",
+    "fence_agent": "DRKIT_FENCE_AGENT__<SETTING>",
 }
 _FLAGS: Final = {
     "clusters": "clusters.ALIAS.bootstrap_servers=… or clusters.ALIAS.client.PROPERTY=…",
     "flows": "flows.SOURCE->TARGET.SETTING=… or flows.NUMBER.SETTING=…",
     "failover": "failover.SETTING=…",
+    "metrics": "metrics.SETTING=…",
+    "detection": "detection.SETTING=…",
+    "watch": "watch.SETTING=…",
+    "fence_agent": "fence_agent.SETTING=…",
 }
+_ONCE: Final = frozenset({"failover", "metrics", "detection", "watch", "fence_agent"})
+"""Tables that are there once, and hold no properties."""
 _FLAG: Final = re.compile(
     r"(?:(?P<flows>flows)(?:\.(?P<flow>[\w-]+\s*->\s*[\w-]+)|[.\[](?P<number>\d+)\]?)"
-    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<failover>failover))"
+    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>failover|metrics|detection|watch|fence_agent))"
     r"\.(?P<setting>\w+)(?:\.(?P<property>.+))?"
 )
 _FLOW_ALIASES: Final = 2
@@ -82,7 +92,7 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
             hint = f"write {_FLAGS[table]}" if table in _FLAGS else suggestion(table, _FLAGS)
             document.problems.append(Problem(f"--set {key}", "not the name of a single setting", hint))
             continue
-        table = match["flows"] or match["clusters"] or match["failover"]
+        table = match["flows"] or match["clusters"] or match["once"]
         aliases = [a.strip() for a in (match["flow"] or "").split("->") if a]
         found = tuple(aliases) or tuple(k for k in (match["number"], match["alias"]) if k)
         # A property may stand in quotation marks, as `drkit config show` has it.
@@ -93,7 +103,7 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
 def _target(tables: dict[str, Any], said: _Said) -> tuple[dict[str, Any], str, str]:
     """The table to write into, its place, and the setting's name. Raises LookupError."""
     found = tables.get(said.table)
-    if said.table == "failover":
+    if said.table in _ONCE:
         parent, at = tables.setdefault(said.table, {}), said.table
     elif said.table == "flows" and isinstance(found, list):
         parent, at = _flow(found, said.key)
@@ -101,7 +111,7 @@ def _target(tables: dict[str, Any], said: _Said) -> tuple[dict[str, Any], str, s
         parent, at = _cluster(found, said.key)
     else:
         raise LookupError(f"the file has no {said.table}")
-    holds_properties = said.setting in {"client", *ROLES} and said.table != "failover"
+    holds_properties = said.setting in {"client", *ROLES} and said.table not in _ONCE
     if not said.setting or holds_properties != bool(said.property):
         raise LookupError("not the name of a single setting")
     if not said.property:

@@ -27,6 +27,7 @@ _TABLES: Final = {
     "WatchSettings": "[watch]",
     "FenceAgentSettings": "[fence_agent]",
     "DrillSettings": "[[drills]]",
+    "MetricsSettings": "[metrics]",
 }
 _HEADER: Final = "<!-- generated: python -m drkit.config.reference -->\n"
 
@@ -50,8 +51,8 @@ Which value counts, the strongest first:
 2. a variable of the environment for one setting: `DRKIT_FLOWS__SOURCE__TARGET__SETTING`,
    `DRKIT_CLUSTERS__ALIAS__BOOTSTRAP_SERVERS`, `DRKIT_CLUSTERS__ALIAS__CLIENT__SASL_PASSWORD` (the property
    `sasl.password`), `DRKIT_FLOWS__SOURCE__TARGET__TARGET_PRODUCER__SASL_PASSWORD`,
-   `DRKIT_FAILOVER__SETTING`. Aliases are written in capitals, with `_` for `-`; lists with commas. The
-   cluster or flow must stand in the file; an unknown name is an error;
+   `DRKIT_FAILOVER__SETTING`, `DRKIT_METRICS__PORT`. Aliases are written in capitals, with `_` for `-`;
+   lists with commas. The cluster or flow must stand in the file; an unknown name is an error;
 3. the file. In any text of it, `${env:NAME}` is a variable, `${file:PATH}` the content of a file and
    `${file:PATH:KEY}` a key of a properties file; relative paths start at the configuration file;
 4. the default below.
@@ -65,7 +66,8 @@ reason, and the settings of before stay (event `config_refused`). Otherwise each
 
 @LIVE@
 
-Any other change waits for a restart and is named (event `config_needs_restart`).
+Any other change waits for a restart and is named (event `config_needs_restart`): other settings of flows,
+how clusters are reached, `[metrics]`, and `rpo_seconds` of `[failover]`.
 
 ## Client properties of one role
 

@@ -30,6 +30,7 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("WatchSettings", "[watch]", {}),
     ("FenceAgentSettings", "[fence_agent]", {}),
     ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),
+    ("MetricsSettings", "[metrics]", {}),
 )
 _TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners"})
 

@@ -14,6 +14,7 @@ from drkit.config.cluster import ClusterSettings
 from drkit.config.detection import DetectionSettings
 from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
+from drkit.config.metrics import MetricsSettings
 from drkit.config.repoint import RepointSettings
 from drkit.config.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
@@ -70,6 +71,8 @@ class Settings(Strict):
     """Who stops writes at the primary's site."""
     drills: tuple[DrillSettings, ...] = ()
     """Rehearsals."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Where metrics and the live page are served."""
 
     @field_validator("clusters", mode="before")
     @classmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 import threading
 from typing import Any, Final, Protocol
 
@@ -13,9 +14,10 @@ from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.replicate.metrics import FlowCollector, FlowFigures
+from drkit.replicate.metrics import FlowCollector, FlowFigures, Labelled
 from drkit.replicate.progress import Progress
 from drkit.replicate.status import Fault, FlowStatus
+from drkit.replicate.status_groups import worst_first
 from drkit.replicate.status_look import StatusCollector
 
 LOOK_SECONDS: Final = 5.0
@@ -28,10 +30,16 @@ _HISTORY: Final = 720
 _STALE_SECONDS: Final = 30.0
 _START_SECONDS: Final = 60.0
 _SHOWN_TOPICS: Final = 200
+_SHOWN_GROUPS: Final = 50
+_STARTING: Final = frozenset({"checkpoints_stale", "groups_not_ready"})
+"""Faults of a flow that has only begun: its first rounds come some seconds after its first lease."""
+
+
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Job(Protocol):
-    """A flow that this process runs."""
+    """A flow that this process runs, or only watches: then nothing is known of its progress."""
 
     flow: FlowSettings
     progress: Progress | None
@@ -64,6 +72,11 @@ class FlowWatch:
         """The flow's name."""
         return self._job.flow.name
 
+    @property
+    def rpo_seconds(self) -> float:
+        """The loss that is acceptable."""
+        return self._settings.failover.rpo_seconds
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()
@@ -85,8 +98,9 @@ class FlowWatch:
         if age > max(_STALE_SECONDS, _SHARE * self._seconds):
             return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)
         # Its lease, its first heartbeat and its first epoch come within seconds of each other.
-        starting = young and self._job.progress is None
-        return () if starting else figures.status.faults
+        if young and self._job.progress is None:
+            return ()
+        return tuple(f for f in figures.status.faults if not young or f.code not in _STARTING)
 
     def _run(self) -> None:
         collector, flow = self._collector(), self._job.flow
@@ -107,6 +121,7 @@ class FlowWatch:
         patience = 3 * flow.refresh_topics_interval_seconds + _STALE_SECONDS
         made = StatusCollector(self._settings, flow, patience_seconds=patience, scan_up_to=0)
         made.beats.follow()
+        made.groups.follow()
         return made
 
     def _take(self, status: FlowStatus, now: float) -> None:
@@ -116,6 +131,7 @@ class FlowWatch:
             self.figures = FlowFigures(status, now)
         self.figures.renew(status, now, totals)
         beat, loss = status.heartbeat, status.loss
+        observe.identify(status.flow, term=status.term)
         self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
         for p in status.partitions:
             if p.frontier is not None:
@@ -137,20 +153,22 @@ class Board:
     """All flows of a process.
 
     :param clock: a steady clock
+    :param labels: of every metric besides its own
     """
 
-    def __init__(self, clock: Seconds = monotonic) -> None:
+    def __init__(self, clock: Seconds = monotonic, labels: Mapping[str, str] = _NOTHING) -> None:
         self.watches: Sequence[FlowWatch] = ()
         self._clock = clock
         self._registry = CollectorRegistry()
-        self._registry.register(FlowCollector(self._figures, clock))
+        flows = FlowCollector(self._figures, clock)
+        self._registry.register(Labelled((observe.REGISTRY, flows), labels))
 
     def _figures(self) -> list[FlowFigures]:
         return [w.figures for w in self.watches if w.figures is not None]
 
     def metrics(self) -> bytes:
         """Everything in Prometheus' text format."""
-        return generate_latest(observe.REGISTRY) + generate_latest(self._registry)
+        return generate_latest(self._registry)
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Whether every flow is healthy, and each one's faults."""
@@ -162,24 +180,44 @@ class Board:
         }
         return not any(found.values()), {"flows": told}
 
-    def status(self) -> dict[str, Any]:
-        """What the page shows: sums by topic, and each flow's figures of the last hour."""
+    def status(self, find: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
+        """What the page shows: sums by topic, groups, and each flow's figures of the last hour.
+
+        :param find: by flow, a part of the names of the groups to show
+        """
         now = self._clock()
-        return {"flows": [_shown(w, now) for w in self.watches]}
+        return {"flows": [_shown(w, now, find.get(w.name, "")) for w in self.watches]}
+
+    def group(self, flow: str, group: str) -> dict[str, Any] | None:
+        """A group of a flow with all of its partitions; None when nobody knows of it now."""
+        for figures in (w.figures for w in self.watches if w.name == flow):
+            seen = figures.status.groups if figures is not None else None
+            for found in seen.groups if seen is not None else ():
+                if found.group == group:
+                    return found.as_dict()
+        return None
 
 
-def _shown(watch: FlowWatch, now: float) -> dict[str, Any]:
+def _shown(watch: FlowWatch, now: float, find: str) -> dict[str, Any]:
     figures, faults = watch.figures, watch.faults(now)
     told: dict[str, Any] = {
         "flow": watch.name,
         "health": "fault" if faults else "ok",
         "faults": [f._asdict() for f in faults],
         "history": list(watch.history),
+        "rpo_seconds": watch.rpo_seconds,
     }
     if figures is None:
         return told
-    whole = figures.status.as_dict()
+    seen = figures.status.groups
+    whole = replace(figures.status, groups=None).as_dict(details=False)
     whole.pop("partitions")
     topics = sorted(whole.pop("topics"), key=lambda t: -(t["records"] or 0))
-    age = round(now - figures.looked_at, 1)
-    return whole | told | {"topics": topics[:_SHOWN_TOPICS], "topics_total": len(topics), "age_seconds": age}
+    found = [g for g in worst_first(seen.groups) if find.lower() in g.group.lower()] if seen else []
+    return whole | told | {
+        "topics": topics[:_SHOWN_TOPICS], "topics_total": len(topics),
+        "checkpoints": seen.as_dict() if seen else None,
+        "groups": [g.as_dict(details=False) for g in found[:_SHOWN_GROUPS]] if seen else None,
+        "groups_found": len(found), "groups_total": len(seen.groups) if seen else 0,
+        "age_seconds": round(now - figures.looked_at, 1),
+    }  # fmt: skip

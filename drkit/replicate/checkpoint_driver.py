@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 import tempfile
 import threading
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,27 +26,25 @@ from drkit.replicate.checkpoint_source import write_plan
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.known import known_of
 from drkit.replicate.query import cause_of
+from drkit.replicate.rounds import (
+    CHECKPOINTS,
+    CONSUMERS,
+    RoundTotals,
+    promoted_topics,
+    summary,
+    wants_checkpoints,
+)
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import within
-from drkit.replicate.topic_rules import is_promoted
 
-CHECKPOINTS: Final = "checkpoints"
-"""Key of the last round's summary in the flow's state."""
 GROUPS_PER_SHARD: Final = 500
-_CONSUMERS: Final = frozenset({"", "consumer"})
 _FIRST_LOOK_SECONDS: Final = 1.0
 _RETENTION: Final = "offsets.retention.minutes"
 _SHARE: Final = 4
 """Unchanged offsets are written again after this fraction of the target's retention."""
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
-_ROLE: Final = "role/"
-
-
-def wants_checkpoints(flow: FlowSettings) -> bool:
-    """Whether group offsets of a flow are to be looked at."""
-    return flow.emit_checkpoints or flow.sync_group_offsets
 
 
 @contextmanager
@@ -56,6 +53,7 @@ def rounds(
     workshop: Workshop,
     clusters: tuple[Cluster, Cluster],
     state: StateTopic,
+    totals: RoundTotals,
     *,
     once: bool,
 ) -> Iterator[None]:
@@ -64,7 +62,7 @@ def rounds(
         yield
         return
     folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=workshop.folder))
-    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state)
+    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals)
     driver.start(workshop.spark, folder)
     try:
         yield
@@ -76,17 +74,24 @@ class CheckpointDriver:
     """One flow's rounds, from :meth:`start` to :meth:`stop`.
 
     :param state: the flow's; only what others loaded of it is read
+    :param totals: counted on by every life of the flow
     """
 
     def __init__(
-        self, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings, state: StateTopic
+        self,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        flow: FlowSettings,
+        state: StateTopic,
+        totals: RoundTotals,
     ) -> None:
-        self._clusters, self._flow, self._state = clusters, flow, state
+        self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
         self._stop = threading.Event()
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._refresh_ms = 0
         self._trouble = ""
+        self._soon = True
+        """Look again soon: nothing is known yet."""
 
     def start(self, spark: SparkSession, folder: Path) -> None:
         """Begin, in a thread of its own.
@@ -123,7 +128,8 @@ class CheckpointDriver:
                 if query is None:
                     told = self._told
                     self._query = start_checkpoint_query(spark, plan, self._clusters, self._flow, told)
-            self._stop.wait(self._flow.refresh_topics_interval_seconds if shards else _FIRST_LOOK_SECONDS)
+            pause = _FIRST_LOOK_SECONDS if self._soon else self._flow.refresh_topics_interval_seconds
+            self._stop.wait(pause)
         if self._query is not None:
             self._query.stop()
 
@@ -133,6 +139,7 @@ class CheckpointDriver:
             return self._shards()
         except (DrkitError, RawError) as error:
             self._tell_trouble(str(error))
+            self._soon = True
             return []
 
     # -- what to do ---------------------------------------------------------------------------------
@@ -142,7 +149,8 @@ class CheckpointDriver:
         flow = self._flow
         values = dict(self._state.values)
         known = known_of(values)
-        if not known.topics:
+        self._soon = not known.topics
+        if self._soon:
             return []
         topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
         target = Cluster.connect(self._clusters[1])
@@ -153,17 +161,16 @@ class CheckpointDriver:
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
         theirs = _listed(self._clusters[0])
         accepted = flow.group_filter.accepts
-        groups = sorted(g for g, x in theirs.items() if x.protocol in _CONSUMERS and accepted(g))
+        groups = sorted(g for g, x in theirs.items() if x.protocol in CONSUMERS and accepted(g))
         gone: list[str] = []
         if flow.on_source_group_deleted == "mirror":
             gone = sorted(g for g in _listed(self._clusters[1]) if g not in theirs and accepted(g))
-        promoted = frozenset(_promoted(values))
+        promoted = frozenset(promoted_topics(values))
         shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
         return [
             Shard(
-                number, flow.source, names, known, topic,
-                flow.sync_group_offsets_interval_seconds if flow.sync_group_offsets else None,
-                self._refresh_ms, promoted, tuple(gone) if number == 0 else (),
+                number, flow.source, names, known, topic, _sync_after(flow), self._refresh_ms, promoted,
+                tuple(gone) if number == 0 else (),
             ).to_json()
             for number, names in enumerate(shards)
         ]  # fmt: skip
@@ -172,28 +179,16 @@ class CheckpointDriver:
 
     def _told(self, reports: list[ShardReport]) -> None:
         """Called by Spark's thread after every round."""
-        verdicts = Counter[str]()
-        for report in reports:
-            verdicts.update(report.verdicts)
-        summary = {
-            "at_ms": wall_ms(),
-            "groups": sum(r.groups for r in reports),
-            "positions": sum(r.positions for r in reports),
-            "emitted": sum(r.emitted for r in reports),
-            "verdicts": dict(verdicts),
-            "refused": [x for r in reports for x in r.refused],
-            "unread": {g: e for r in reports for g, e in r.unread.items()},
-            "seconds": round(max((r.seconds for r in reports), default=0.0), 3),
-            "error": next((r.error for r in reports if r.error), ""),
-        }
+        self._totals.take(reports)
+        told = summary(reports, wall_ms(), self._state.values.get(CHECKPOINTS) or {})
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
-        self._tell_trouble(str(summary["error"]))
+        self._tell_trouble(told["error"])
         observe.event("checkpoints", level="debug", flow=self._flow.name,
-                      **{k: v for k, v in summary.items() if k != "refused"})  # fmt: skip
+                      **{k: v for k, v in told.items() if k != "refused"})  # fmt: skip
         try:
-            self._state.put(CHECKPOINTS, summary)
+            self._state.put(CHECKPOINTS, told)
         except DrkitError as error:
             self._tell_trouble(str(error))
 
@@ -206,6 +201,16 @@ class CheckpointDriver:
             observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=why)
         else:
             observe.event("checkpoints_work", flow=self._flow.name)
+
+
+def _sync_after(flow: FlowSettings) -> float | None:
+    """From which time since the last sync a round syncs; None: never.
+
+    Half a round before the setting: one that begins a moment early would leave it to the next.
+    """
+    if not flow.sync_group_offsets:
+        return None
+    return max(0.0, flow.sync_group_offsets_interval_seconds - flow.checkpoint_interval_seconds / 2)
 
 
 def _listed(settings: ClusterSettings) -> dict[str, Listed]:
@@ -228,9 +233,3 @@ def _listed(settings: ClusterSettings) -> dict[str, Listed]:
         cluster.close()
         loop.close()
     return found
-
-
-def _promoted(values: Mapping[str, Any]) -> list[str]:
-    """Topics of the target that a failover opened."""
-    topics = known_of(values).topics
-    return [t[0] for name, t in topics.items() if is_promoted(values.get(f"{_ROLE}{name}"))]

@@ -23,7 +23,7 @@ class Shard:
     topic: str = ""
     """Where checkpoints go; empty: none are wanted."""
     sync_seconds: float | None = None
-    """How often offsets are synced; None: never."""
+    """After this time since the last sync offsets are synced; None: never."""
     refresh_ms: int = 86_400_000
     promoted: frozenset[str] = frozenset()
     """Topics of the target that producers own."""
@@ -71,6 +71,10 @@ class ShardReport:
     """Committed offsets of these groups in copied partitions."""
     emitted: int = 0
     """Checkpoints written because they changed."""
+    emitted_groups: list[str] = field(default_factory=list)
+    """Whose these are."""
+    latency_ms: int = 0
+    """From the reading of the groups' offsets until the checkpoints were durable."""
     verdicts: dict[str, int] = field(default_factory=dict)
     """How many offsets each line of the guard's table decided; empty when nothing was synced."""
     refused: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -78,6 +82,8 @@ class ShardReport:
     unread: dict[str, int] = field(default_factory=dict)
     """Groups whose offsets the source did not tell, and Kafka's error code."""
     deleted: list[str] = field(default_factory=list)
+    started_ms: int = 0
+    """When the round began for this shard, in milliseconds since 1970."""
     seconds: float = 0.0
     error: str = ""
     """Why the round broke off; the next one begins anew."""

@@ -77,7 +77,9 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
             report.deleted = await _follow_deleted(shard, Groups(links.target))
     if links.topic is not None:
         try:
-            report.emitted = _emit(links.topic, positions, memory)
+            changed = _emit(links.topic, positions, memory)
+            report.emitted, report.emitted_groups = len(changed), sorted({group for group, _ in changed})
+            report.latency_ms = round(1000 * (monotonic() - started))
         except Failed as error:  # the groups' positions are there nevertheless
             report.error = f"{error.what}: {error.evidence}"
     report.seconds = monotonic() - started
@@ -131,8 +133,8 @@ def _newest(
     return theirs, place.forward(theirs.offset)
 
 
-def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: Memory) -> int:
-    """Write the checkpoints that changed; returns how many."""
+def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: Memory) -> list[Where]:
+    """Write the checkpoints that changed; returns which."""
     changed: dict[Where, Checkpoint] = {}
     for where, p in positions.items():
         if isinstance(p.found, Unavailable) or p.theirs.mark is not None:
@@ -141,7 +143,7 @@ def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: 
             changed[where] = Checkpoint(where[0], *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
     topic.write(changed.values())
     memory.emitted.update({w: (c.upstream, c.downstream) for w, c in changed.items()})
-    return len(changed)
+    return list(changed)
 
 
 async def _sync(
@@ -152,7 +154,7 @@ async def _sync(
     states = await groups.describe(names)
     there = await groups.committed(names)
     copies = {target for target, _, _ in shard.known.topics.values()}
-    worked = {g for g, a in there.items() if _worked(shard.source, a.value or {}, copies)}
+    own_work = {g for g, a in there.items() if worked(shard.source, a.value or {}, copies)}
     now = wall_ms()
     decided: dict[Where, Verdict] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
@@ -163,7 +165,7 @@ async def _sync(
             shard.source, p.theirs, p.found,
             None if state is None or stored is None else state.state,
             Stored(*kept) if kept is not None else None,
-            group in worked,
+            group in own_work,
             p.place.start if p.place else 0, p.place.end if p.place else -1,
             p.at.topic in shard.promoted, now, shard.refresh_ms,
         )  # fmt: skip
@@ -180,7 +182,7 @@ async def _sync(
     report.verdicts = dict(Counter(v.name for v in decided.values()))
 
 
-def _worked(source: str, stored: Offsets, copies: Iterable[str]) -> bool:
+def worked(source: str, stored: Offsets, copies: Iterable[str]) -> bool:
     """Whether a group has committed by itself in one of the copied topics."""
     marks = [Stored(*c).mark for at, c in stored.items() if at.topic in copies]
     return any(m is None or m.source != source for m in marks)

@@ -143,9 +143,8 @@ class Attempt:
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._finished = threading.Event()
         self._between_epochs = threading.Event()
-        self._told_nothing = False
-        self._untold = False
-        """The plan changed and the running tasks have not been told."""
+        self._told_nothing = self._untold = False
+        """Untold: the plan changed and the running tasks have not been told."""
 
     def run(self, stop: threading.Event) -> None:
         """Start the query and watch it to its end."""
@@ -166,7 +165,8 @@ class Attempt:
         job = self._job
         query = start_query(job.workshop.spark, self._plan_file, job.clusters, job.flow, self._epoch_ended)
         try:
-            with rounds(job.flow, job.workshop, (self._source, self._target), self._state, once=job.once):
+            clusters, totals = (self._source, self._target), self._progress.totals.groups
+            with rounds(job.flow, job.workshop, clusters, self._state, totals, once=job.once):
                 self._watch(query, stop)
         finally:
             self._end(query)
@@ -285,7 +285,7 @@ class Attempt:
         for key, body in self._state.load():
             if key.startswith("event/") and body is not None and body.get("partition", -1) >= 0:
                 told = {k: v for k, v in body.items() if k not in {"kind", "at_ms"}}
-                observe.event(body["kind"], level="warning", **told)
+                observe.event(body["kind"], level="warning", **{"flow": self._job.flow.name, **told})
 
     def _end(self, query: StreamingQuery) -> None:
         """Let the tasks finish what is on its way, then end the query; seconds, whatever is broken."""

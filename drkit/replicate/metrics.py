@@ -5,7 +5,7 @@ One table says name, kind, labels and meaning of each; docs/metrics.md is made o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from drkit import observe
 from drkit.model import TopicPartition
 from drkit.observe import MOST_PARTITIONS, OTHERS
+from drkit.replicate.metrics_groups import GROUP_ROWS, group_samples
 from drkit.replicate.progress import Moved, Totals
 from drkit.replicate.spread import Spread
 from drkit.replicate.status import FlowStatus
@@ -26,6 +27,13 @@ MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 """How the JMX exporter spells MirrorMaker 2's MBeans in the dashboards that people have."""
 
 
+_UNITS: Final = (
+    ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
+    ("byte", "bytes"), ("repeats", "offsets"), ("left", "offsets"), ("frontier", "offset"),
+    ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
+)  # fmt: skip
+
+
 class Described(NamedTuple):
     """One metric."""
 
@@ -33,6 +41,12 @@ class Described(NamedTuple):
     kind: str
     labels: tuple[str, ...]
     help: str
+
+    @property
+    def unit(self) -> str:
+        """What its value counts; Prometheus wants base units, MirrorMaker 2 has milliseconds."""
+        last = self.name.removeprefix(MM2)
+        return next((unit for part, unit in _UNITS if part in last), "count")
 
 
 _TABLE: Final = tuple(Described(*row) for row in (
@@ -61,6 +75,7 @@ _TABLE: Final = tuple(Described(*row) for row in (
       for name, meaning in (("record_age_ms", "Age of batches when they were fetched"),
                             ("replication_latency_ms", "Age of batches when they stood on the target"))
       for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))),
+    *GROUP_ROWS,
 ))  # fmt: skip
 TABLE: Final = {row.name: row for row in _TABLE}
 
@@ -172,7 +187,27 @@ class FlowCollector(Collector):
             yield "drkit_lag_records", name, topic.records
             yield "drkit_lag_bytes", name, topic.bytes
             yield "drkit_lag_seconds", name, topic.seconds
+        yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
         yield from _as_mm2(figures, flow)
+
+
+class Labelled(Collector):
+    """Everything that some collectors know, with fixed labels."""
+
+    def __init__(self, collectors: Iterable[Collector], labels: Mapping[str, str]) -> None:
+        self._collectors, self._labels = tuple(collectors), dict(labels)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family once; a metric's own labels win."""
+        for collector in self._collectors:
+            for family in collector.collect():
+                if self._labels:
+                    family.samples = [s._replace(labels={**self._labels, **s.labels}) for s in family.samples]
+                yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registering must not ask anybody."""
+        return iter(())
 
 
 class _Topic(NamedTuple):
@@ -226,6 +261,8 @@ def documentation() -> str:
         (family,) = metric.collect()
         name = family.name + ("_total" if family.type == "counter" else "")
         told.append(Described(name, family.type, labels, family.documentation))
-    lines = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
-    lines += [f"| `{r.name}` | {r.kind} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)]
+    lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| `{r.name}` | {r.kind} | {r.unit} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)
+    ]
     return "\n".join(lines) + "\n"

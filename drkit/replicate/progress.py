@@ -13,6 +13,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.rounds import RoundTotals
 from drkit.replicate.spread import Spread
 
 
@@ -54,6 +55,7 @@ class Totals:
     """Partition → why it is left alone."""
     frontiers: dict[TopicPartition, int] = field(default_factory=dict)
     moved: dict[TopicPartition, Moved] = field(default_factory=dict)
+    groups: RoundTotals = field(default_factory=RoundTotals)
 
 
 class Progress:

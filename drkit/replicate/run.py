@@ -15,12 +15,12 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
-from drkit.replicate.checkpoint_driver import wants_checkpoints
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.page.server import Listen, answering
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.reload import ConfigFile, Reload
+from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
@@ -69,7 +69,8 @@ def replicate(
     for flow in flows:
         _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
-    board = Board()
+    observe.identify(run=run_id)
+    board = Board(labels=settings.metrics.labels)
     with (
         answering(options.listen, board),
         spark_session("drkit replicate", tasks, options.master) as workshop,

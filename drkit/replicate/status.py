@@ -6,8 +6,10 @@ known ends of the source count, and how old they are is said.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
+
+from drkit.replicate.status_groups import GroupsSeen, group_faults
 
 BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
@@ -20,8 +22,8 @@ class Fault(NamedTuple):
 
     code: str
     """``target_unreachable``, ``source_unreachable``, ``not_running``, ``heartbeat_stale``,
-    ``heartbeat_missing``, ``rpo_exceeded``, ``topics_left_out``, ``lag_unknown``; of a run also ``failed``
-    and ``status_stale``."""
+    ``heartbeat_missing``, ``rpo_exceeded``, ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``,
+    ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and ``status_stale``."""
     text: str
 
 
@@ -100,29 +102,6 @@ class Runner:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPartition:
-    """A group's place in one partition, as its newest checkpoint has it."""
-
-    topic: str
-    partition: int
-    upstream: int
-    downstream: int
-    ready: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """A consumer group on the other side."""
-
-    group: str
-    checkpoint_age_seconds: float | None
-    ready: bool
-    reason: str = ""
-    partitions: tuple[GroupPartition, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """One flow at one moment."""
 
@@ -139,11 +118,13 @@ class FlowStatus:
     topics: tuple[TopicStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
     promoted_topics: tuple[str, ...] = ()
-    groups: tuple[GroupStatus, ...] | None = None
-    """None: no checkpoint was ever written for this flow."""
+    groups: GroupsSeen | None = None
+    """None: nobody has looked, because the flow looks after no groups, or has only begun."""
     events: tuple[dict[str, Any], ...] = ()
     source_answers: bool = True
     target_answers: bool = True
+    term: int = 0
+    """Generation of the role: one more at each failover of this flow or of a part of it."""
 
     @property
     def health(self) -> str:
@@ -155,10 +136,18 @@ class FlowStatus:
         """Segments of the offset map over all partitions."""
         return sum(p.segments for p in self.partitions)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The status as plain data."""
-        faults = [f._asdict() for f in self.faults]
-        return {"health": self.health, **asdict(self), "faults": faults, "map_segments": self.map_segments}
+    def as_dict(self, *, details: bool = True) -> dict[str, Any]:
+        """The status as plain data.
+
+        :param details: with every partition, of topics and of groups
+        """
+        whole = self if details else replace(self, partitions=())
+        told = {"health": self.health, **asdict(replace(whole, groups=None))}
+        told |= {"faults": [f._asdict() for f in self.faults], "map_segments": self.map_segments}
+        seen = self.groups
+        told["checkpoints"] = None if seen is None else seen.as_dict()
+        told["groups"] = None if seen is None else [g.as_dict(details=details) for g in seen.groups]
+        return told
 
 
 @dataclass(slots=True)
@@ -173,10 +162,11 @@ class Findings:
     beats_expected: bool = True
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
+    term: int = 0
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
-    groups: tuple[GroupStatus, ...] | None = None
-    """Set by whoever reads checkpoints; None: there are none."""
+    groups: GroupsSeen | None = None
+    """Set by whoever looks at groups; None: nobody has."""
     events: tuple[dict[str, Any], ...] = ()
 
 
@@ -249,7 +239,7 @@ def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_secon
     if found.left_out:
         text = f"{len(found.left_out)} topics of the source are not copied: {', '.join(found.left_out[:3])}"
         faults.append(Fault("topics_left_out", text))
-    return faults
+    return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 
 
 def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:

@@ -12,6 +12,7 @@ from drkit.model import TopicPartition
 from drkit.replicate.lag_source import Ends, Waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.status import PartitionStatus
+from drkit.replicate.topic_rules import PROMOTION, role_key
 
 SOURCE_SEEN: Final = "source-seen"
 """Key in the flow's state of the source's last known ends: what counts when the source is gone."""
@@ -26,6 +27,12 @@ def copied_of(key: str, entry: Mapping[str, Any]) -> Copied:
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
     """Whether the source still has the topic that was copied; while it is silent nobody says otherwise."""
     return now is None or now.topic_id == copied.source_id
+
+
+def term_of(values: Mapping[str, Any]) -> int:
+    """The generation of a flow's role, from its state; 0 before the first failover."""
+    roles = (v for k, v in values.items() if k == PROMOTION or k.startswith(role_key("")))
+    return max((int(r.get("term", 0)) for r in roles), default=0)
 
 
 def said(error: BaseException) -> str:

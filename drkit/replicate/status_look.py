@@ -12,6 +12,7 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.replicate import mapstore, state_topic
+from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
 from drkit.replicate.lag_target import Copied, Place, TargetSide
@@ -34,6 +35,7 @@ from drkit.replicate.status_facts import (
     same_topic,
     seen_record,
     status_of,
+    term_of,
 )
 from drkit.replicate.topic_rules import is_promoted, role_key
 
@@ -77,7 +79,9 @@ class StatusCollector:
         self._side: TargetSide | None = None
         self._state: state_topic.StateTopic | None = None
         self._missing_since: dict[str, float] = {}
-        self.beats = HeartbeatTail(settings.cluster(flow.target), flow)
+        self._sides = {c.alias: c for c in settings.sides(flow)}
+        self.beats = HeartbeatTail(self._sides[flow.target], flow)
+        self.groups = GroupLook(settings.sides(flow), flow, clock, steady)
         self._remembered: dict[TopicPartition, Ends] | None = None
         self.source_ends: dict[TopicPartition, Ends] | None = None
         """What the last look saw of the source; None when it did not answer."""
@@ -91,6 +95,7 @@ class StatusCollector:
             found.heartbeat = self.beats.read()
             self._from_state(found, values)
             self._lag(found, values)
+            found.groups = self.groups.newest(values, source_answers=not found.source_error)
         except (DrkitError, RawError) as error:
             found.target_error = said(error)
             self._drop(self._flow.target)
@@ -109,6 +114,7 @@ class StatusCollector:
     def close(self) -> None:
         """Let go of all connections."""
         self.beats.close()
+        self.groups.close()
         for alias in list(self._clusters):
             self._drop(alias)
         self._loop.close()
@@ -122,7 +128,7 @@ class StatusCollector:
             name = state_topic.topic_name(self._flow.source)
             if self._loop.run(metadata, target, [name])[name].error:
                 return {}
-            self._state = state_topic.StateTopic(self._settings.cluster(self._flow.target), self._flow.source)
+            self._state = state_topic.StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()
         return self._state.values
 
@@ -135,6 +141,7 @@ class StatusCollector:
         found.promoted = tuple(
             sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
         )
+        found.term = term_of(values)
         events = [v for k, v in values.items() if k.startswith("event/")]
         newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
         found.events = tuple(newest)
@@ -241,12 +248,13 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
+            found.term,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:
         cluster = self._clusters.get(alias)
         if cluster is None:
-            cluster = self._clusters[alias] = RawCluster(self._loop, self._settings.cluster(alias), "status")
+            cluster = self._clusters[alias] = RawCluster(self._loop, self._sides[alias], "status")
             await cluster.connect(_CONNECT_MS)
         return cluster
 

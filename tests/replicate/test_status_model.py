@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit import observe
-from drkit.cli.status_view import loss_text, size, view
+from drkit.cli.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
@@ -174,8 +174,8 @@ def test_what_a_person_reads():
     assert shown["loss if the primary died now"] == "0 records"
     assert shown["heartbeat"] == "0.5 s old, 30 ms on its way"
     assert shown["topics"][0]["lag"] == "~1,500"
-    assert "groups" not in shown
-    assert view(status(), partitions=True)["topics"][0]["frontier"] == 5
+    assert shown["groups"] == "not looked after, or not yet"
+    assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5
     assert view(status(runner=None, heartbeat=None))["run_by"] == "nobody"
 
 

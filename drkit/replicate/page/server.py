@@ -1,4 +1,7 @@
-"""Answers ``/``, ``/status.json``, ``/metrics`` and ``/healthz``; nothing here changes anything."""
+"""Answers ``/``, ``/status.json``, ``/group.json``, ``/metrics``, ``/healthz``; nothing changes anything.
+
+Whoever has a :class:`Board` can be served: a replicator, or somebody who only watches.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from importlib.resources import files
 import json
 import threading
 from typing import Final, NamedTuple
+from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -27,6 +31,8 @@ _HEADERS: Final = {
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
 }
 _SILENT_SECONDS: Final = 10.0
+_FIND: Final = "find "
+"""Before a flow's name, as a parameter of ``/status.json``: only groups with this in their names."""
 
 
 class Listen(NamedTuple):
@@ -84,19 +90,25 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SILENT_SECONDS
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
+        asked = dict(parse_qsl(query))
         if path == "/":
             page = files("drkit.replicate.page").joinpath("index.html").read_bytes()
             self._answer(HTTPStatus.OK, _HTML, page)
         elif path == "/status.json":
-            self._json(HTTPStatus.OK, self.board.status())
+            find = {k.removeprefix(_FIND): v for k, v in asked.items() if k.startswith(_FIND)}
+            self._json(HTTPStatus.OK, self.board.status(find))
+        elif path == "/group.json":
+            told = self.board.group(asked.get("flow", ""), asked.get("group", ""))
+            nothing = {"error": "nothing is known of this group now"}
+            self._json(HTTPStatus.NOT_FOUND if told is None else HTTPStatus.OK, told or nothing)
         elif path == "/metrics":
             self._answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, self.board.metrics())
         elif path == "/healthz":
             healthy, told = self.board.health()
             self._json(HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE, told)
         else:
-            paths = ["/", "/status.json", "/metrics", "/healthz"]
+            paths = ["/", "/status.json", "/group.json", "/metrics", "/healthz"]
             self._json(HTTPStatus.NOT_FOUND, {"error": "there is no such page", "pages": paths})
 
     do_HEAD = do_GET  # noqa: N815  http.server has this name

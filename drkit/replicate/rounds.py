@@ -1,0 +1,93 @@
+"""What checkpoint rounds leave behind: a summary in the flow's state, and figures for metrics. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from drkit.config import FlowSettings
+from drkit.observe import MOST_GROUPS
+from drkit.offsets.group_guard import Verdict
+from drkit.replicate.checkpoint_shard import ShardReport
+from drkit.replicate.known import known_of
+from drkit.replicate.spread import Spread
+from drkit.replicate.topic_rules import is_promoted, role_key
+
+CHECKPOINTS: Final = "checkpoints"
+"""Key of the last round's summary in the flow's state."""
+CONSUMERS: Final = frozenset({"", "consumer"})
+"""Protocol types of groups that are looked after: consumers, and offsets that somebody only stored."""
+
+
+def wants_checkpoints(flow: FlowSettings) -> bool:
+    """Whether group offsets of a flow are to be looked at."""
+    return flow.emit_checkpoints or flow.sync_group_offsets
+
+
+def promoted_topics(values: Mapping[str, Any]) -> list[str]:
+    """Topics of the target that a failover opened, from the flow's state."""
+    topics = known_of(values).topics
+    return [target for name, (target, *_) in topics.items() if is_promoted(values.get(role_key(name)))]
+
+
+@dataclass(slots=True)
+class RoundTotals:
+    """What the rounds of a flow did since it was started."""
+
+    rounds: int = 0
+    failed: int = 0
+    """Of these, how many broke off for some groups."""
+    verdicts: dict[str, int] = field(default_factory=dict)
+    """What became of the positions in the newest round that synced."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Positions that were not written, by verdict, over all rounds."""
+    latency_ms: dict[str, Spread] = field(default_factory=dict)
+    """By group: from the reading of its offsets to the moment when its checkpoint was durable."""
+
+    def take(self, reports: Sequence[ShardReport]) -> None:
+        """Add one round."""
+        self.rounds += 1
+        self.failed += any(r.error for r in reports)
+        verdicts = Counter[str]()
+        for report in reports:
+            verdicts.update(report.verdicts)
+            for group in report.emitted_groups:
+                if group in self.latency_ms or len(self.latency_ms) < MOST_GROUPS:
+                    self.latency_ms.setdefault(group, Spread()).add(report.latency_ms)
+        if verdicts:
+            self.verdicts = dict(verdicts)
+        self.refused.update({v: n for v, n in verdicts.items() if Verdict[v].is_refusal})
+
+
+def summary(reports: Sequence[ShardReport], now_ms: int, before: Mapping[str, Any]) -> dict[str, Any]:
+    """One round in short, for whoever asks how fresh positions are.
+
+    :param before: the summary of the round before
+    """
+    verdicts = Counter[str]()
+    for report in reports:
+        verdicts.update(report.verdicts)
+    error = next((r.error for r in reports if r.error), "")
+    return {
+        "at_ms": now_ms,
+        # A round that broke off for some groups renews none: whose positions are old is not told.
+        "ok_ms": before.get("ok_ms", 0) if error else now_ms,
+        "groups": sum(r.groups for r in reports),
+        "positions": sum(r.positions for r in reports),
+        "emitted": sum(r.emitted for r in reports),
+        "verdicts": dict(verdicts),
+        "refused": [x for r in reports for x in r.refused],
+        "unread": {g: e for r in reports for g, e in r.unread.items()},
+        "seconds": round(_span(reports), 3),
+        "error": error,
+    }
+
+
+def _span(reports: Sequence[ShardReport]) -> float:
+    """Seconds from the first shard's begin to the last one's end: shards may wait for each other's slots."""
+    told = [r for r in reports if r.started_ms]
+    if not told:
+        return 0.0
+    return max(r.started_ms / 1000 + r.seconds for r in told) - min(r.started_ms for r in told) / 1000
