@@ -110,16 +110,6 @@ class Settings(Strict):
         source, target = self.cluster(flow.source), self.cluster(flow.target)
         return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
 
-    def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
-        """Source and target of a flow, as everything but tasks that move records reaches them."""
-        source, target = self.cluster(flow.source), self.cluster(flow.target)
-        return source.with_client(flow.source_admin), target.with_client(flow.target_admin)
-
-    def task_sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
-        """Source and target of a flow, as tasks that read or write its records reach them."""
-        source, target = self.cluster(flow.source), self.cluster(flow.target)
-        return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
-
     def disagreements(self) -> list[tuple[str, str, str]]:
         """What no single table shows: (where, what, hint), empty when all fits together."""
         return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
