@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "failover": _Row(
         "drkit.cli.failover", "failover", "Move topics and their groups to the standby, or take it back."
     ),
+    "repoint": _Row("drkit.cli.repoint", "repoint", "Where clients are told to go."),
     "translate": _Row("drkit.cli.translate", "translate", "A group's exact position on the other cluster."),
     "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),
     "watch": _Row(

@@ -1,0 +1,83 @@
+"""``drkit repoint``: where clients are told to go, and telling them by hand."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.endpoint import Endpoint
+from drkit.errors import ConfigError, DrkitError, Failed, Refused
+from drkit.kafka.admin import Cluster
+from drkit.repoint import Way, adapters, endpoint_of, tell_all
+
+_MUTE: Final = ("command", "webhook", "print")
+"""Kinds whose receivers alone know what they were told."""
+
+
+@click.group()
+def repoint() -> None:
+    """Where clients are told to go. A failover tells them by itself."""
+
+
+@repoint.command()
+def show() -> None:
+    """Show what each way of [failover] repoint tells now."""
+    emit([_row(way) for way in _ways()])
+
+
+@repoint.command()
+@click.option("--to", "alias", required=True, help="The cluster, by its alias.")
+@click.option("--term", type=click.IntRange(0), help="As of which term; the larger one counts.  [default: 0]")
+def apply(alias: str, term: int | None) -> None:
+    """Tell all clients to go to a cluster: before the first failover, or a new way of telling.
+
+    Clients that know another cluster follow only a larger --term, and without their positions being moved: that
+    is what drkit failover is for.
+    """
+    settings = configuration().settings.cluster(alias)
+    ways = _ways()
+    known = [told for way in ways if (told := way.adapter.told()) is not None]
+    newest = max(known, key=lambda e: e.term, default=None)
+    wanted = term if term is not None else newest.term if newest else 0
+    if newest and newest.cluster != alias and term is None:
+        raise Refused(
+            f"clients are on {newest.cluster}",
+            where=", ".join(way.adapter.name for way in ways),
+            evidence=f"they were told so in term {newest.term}",
+            hint=f"drkit failover moves them; to tell them all the same: --term {newest.term + 1}",
+        )
+    cluster = Cluster.connect(settings)
+    endpoint = endpoint_of(settings, term=wanted, cluster_id=cluster.cluster_id)
+    outcomes = tell_all(ways, endpoint)
+    emit([o._asdict() | {"error": o.error.what if o.error else None} for o in outcomes])
+    failed = [o for o in outcomes if not o.result.is_done]
+    if failed:
+        raise failed[0].error or Failed("clients were not told", where=failed[0].name)
+
+
+def _ways() -> list[Way]:
+    found = adapters(configuration().settings.failover.repoint, say=lambda line: click.echo(line, err=True))
+    if not found:
+        raise ConfigError(
+            "no way to tell clients is configured",
+            where="failover.repoint",
+            hint='set repoint = [ { kind = "file", path = "/etc/app/kafka-endpoint.json" } ] in [failover]',
+        )
+    return found
+
+
+def _row(way: Way) -> dict[str, Any]:
+    name = way.adapter.name
+    told: Endpoint | None = None
+    remark = "nobody can be asked" if name.split()[0] in _MUTE else "nothing yet"
+    try:
+        told = way.adapter.told()
+    except DrkitError as error:
+        remark = error.what
+    if told is None:
+        return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}
+    return {"way": name, "cluster": told.cluster, "term": told.term,
+            "servers": told.bootstrap_servers, "remark": ""}  # fmt: skip

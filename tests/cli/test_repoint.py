@@ -1,0 +1,62 @@
+"""drkit repoint: before the first failover, and to see where clients are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drkit.cli.main import run
+from drkit.endpoint import parse_endpoint
+from drkit.local.cluster import LocalCluster
+
+
+@pytest.fixture
+def config(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Path:
+    file = tmp_path / "drkit.toml"
+    file.write_text(
+        f"""
+[clusters.primary]
+bootstrap_servers = "{source.bootstrap()}"
+applications = {{ "bootstrap.servers" = "public:1", "security.protocol" = "SSL" }}
+[clusters.standby]
+bootstrap_servers = "{target.bootstrap()}"
+[failover]
+repoint = [{{ kind = "file", path = "{tmp_path}/endpoint.json" }}, {{ kind = "print" }}]
+"""
+    )
+    return file
+
+
+def call(config: Path, *arguments: str) -> int:
+    return run(["--config", str(config), "--json", "repoint", *arguments])
+
+
+def test_the_first_endpoint_and_then_no_other_by_accident(
+    config: Path, source: LocalCluster, capsys: pytest.CaptureFixture[str]
+):
+    endpoint = config.with_name("endpoint.json")
+    assert call(config, "show") == 0
+    [file, printed] = json.loads(capsys.readouterr().out)
+    assert (file["cluster"], file["remark"]) == (None, "nothing yet")
+    assert printed["remark"] == "nobody can be asked"
+    assert call(config, "apply", "--to", "primary") == 0
+    found = parse_endpoint(endpoint.read_text())
+    assert (found.term, found.cluster_id) == (0, source.cluster_id)
+    assert (found.bootstrap_servers, found.client) == ("public:1", {"security.protocol": "SSL"})
+    assert "bootstrap.servers=public:1" in capsys.readouterr().err
+    assert call(config, "apply", "--to", "primary") == 0
+    assert json.loads(capsys.readouterr().out)[0]["result"] == "unchanged"
+    assert call(config, "apply", "--to", "standby") == 3
+    assert "--term 1" in json.loads(capsys.readouterr().err)["hint"]
+    assert parse_endpoint(endpoint.read_text()) == found
+    assert call(config, "apply", "--to", "standby", "--term", "1") == 0
+    assert call(config, "apply", "--to", "primary", "--term", "0") == 3
+    assert parse_endpoint(endpoint.read_text()).cluster == "standby"
+
+
+def test_nothing_to_tell_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "drkit.toml").write_text('[clusters.x]\nbootstrap_servers = "p:1"\n')
+    assert call(tmp_path / "drkit.toml", "show") == 2
+    assert "kafka-endpoint.json" in json.loads(capsys.readouterr().err)["hint"]
