@@ -52,6 +52,7 @@ def place(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.timeout(600)  # a minute on a quiet machine
 def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
+    """P29: told on two clusters, the group's part included."""
     done = subprocess.run(
         [*COMMAND, "--json"], env=place, capture_output=True, text=True, check=False, timeout=560
     )

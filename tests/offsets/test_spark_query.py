@@ -144,6 +144,7 @@ def test_records_that_are_gone_need_a_word() -> None:
 def test_the_next_batch_holds_the_same_records(
     shape: list[tuple[int, int, int]], hole: int, data: st.DataObject
 ) -> None:
+    """P31: what a batch was planned with is what it gets there."""
     at, pairs = place(shape, hole)
     assert at.frontier is not None
     start = data.draw(st.integers(0, at.frontier))

@@ -27,7 +27,11 @@ class Application:
         settings = {
             "spark.jars": ",".join(job["jars"]),
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
+            # A handful of rows in each batch: to plan and compile more would cost more.
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",
             "spark.driver.memory": "512m",
             "spark.driver.host": "localhost",
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -52,7 +56,8 @@ class Application:
         return self.spark.readStream.format("kafka").options(**options).load().selectExpr(*_COLUMNS)
 
     def records(self, folder: Path, query: dict[str, Any]) -> StreamingQuery:
-        """Every record into files, exactly once by Spark's own file sink."""
+        """Every record into files, exactly once by Spark's own file sink; offsets in the newer format."""
+        self.spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
         rows = self.kafka(query["topics"][0], query["most"])
         out = rows.writeStream.format("json").option("path", str(folder / "out"))
         return out.option("checkpointLocation", query["checkpoint"]).trigger(availableNow=True).start()
@@ -64,6 +69,7 @@ class Application:
             counts = {row["key"]: row["count"] for row in totals.collect()}
             (folder / "totals.json").write_text(json.dumps(counts))
 
+        self.spark.conf.set("spark.sql.streaming.offsetLog.formatVersion", "1")
         rows = self.kafka(query["topics"][0], query["most"]).select("key")
         for topic in query["topics"][1:]:
             rows = rows.union(self.kafka(topic, query["most"]).select("key"))
