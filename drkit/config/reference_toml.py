@@ -25,8 +25,11 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("FailoverSettings", "[failover]", {}),
     ("RepointSettings", "[[failover.repoint]]", {"kind": "print"}),
     ("DetectionSettings", "[detection]", {}),
-    ("ListenerSettings", "[[detection.listeners]]",
-     {"cluster": "primary", "name": "clients", "bootstrap_servers": "primary-1:9094"}),
+    (
+        "ListenerSettings",
+        "[[detection.listeners]]",
+        {"cluster": "primary", "name": "clients", "bootstrap_servers": "primary-1:9094"},
+    ),
     ("WatchSettings", "[watch]", {}),
     ("FenceAgentSettings", "[fence_agent]", {}),
     ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),

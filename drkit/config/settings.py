@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, PositiveFloat, field_validator
 
-from drkit.config.closest import suggestion
 from drkit.config.auto_proof import unsafe
+from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
 from drkit.config.detection import DetectionSettings
 from drkit.config.fields import Patterns, Strict
