@@ -83,7 +83,7 @@ nothing and are noted by `drkit config check`:
 
 @IDLE@
 
-`drkit verify` reads with the clusters' own properties.
+`drkit verify` reads records as copy tasks do; `drkit status` and `drkit translate` look as the driver does.
 """
 
 _COMING: Final = """# Coming from MirrorMaker 2

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
+Headers = Iterable[tuple[str, bytes | None]]
 _RIVALS = 2000
 """Places to compare at the most; so many equal records prove nothing."""
 
@@ -29,6 +32,19 @@ class Fingerprints:
         """The next record."""
         self.offsets.append(offset)
         self.hashes.append(content)
+
+
+def fingerprint(
+    key: bytes | None, value: bytes | None, headers: Headers | None, timestamp: int | None = None
+) -> int:
+    """A 64-bit hash of what a consumer sees of a record: key, value, headers and, if given, its time."""
+    digest = blake2b(digest_size=8)
+    named = (part for name, text in headers or () for part in (name.encode(), text))
+    for part in (key, value, *named):
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    if timestamp is not None:
+        digest.update(b"@%d" % timestamp)
+    return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,8 @@ def acl_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str
     """
     rows = []
     for flow in (f for f in flows if f.sync_topic_acls):
-        source = Cluster.connect(settings.cluster(flow.source).with_client(flow.source_admin))
-        base = settings.cluster(flow.target)
-        target = Cluster.connect(base.with_client(flow.target_admin))
-        rows += acl_plan_rows(flow, source, target, base.with_client(flow.target_producer))
+        source, target = (Cluster.connect(c) for c in settings.sides(flow))
+        rows += acl_plan_rows(flow, source, target, settings.task_sides(flow)[1])
     return rows
 
 

@@ -36,6 +36,7 @@ from drkit.replicate.topic_rules import CopiedTopic, Round
 
 _WRITE_SECONDS: Final = 30.0
 _SHOWN: Final = 5
+_LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to have it copied anew"
 
 
 class _Place(NamedTuple):
@@ -55,6 +56,8 @@ class _Seed(NamedTuple):
     found: Aligned
     whole: bool
     """The segments speak of everything on the target."""
+    committed: bool
+    """MM2 left out what transactions aborted."""
 
 
 class Takeover:
@@ -99,10 +102,9 @@ class Takeover:
             raise self._refusal([reason for reasons in refused.values() for reason in reasons])
         for name, reasons in refused.items():
             del found.copied[name]
-            found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}"
-            observe.event(
-                "takeover_refused", level="warning", flow=self._flow.name, topic=name, reason=reasons[0]
-            )
+            found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}: {_LEAVE}"
+            observe.event("takeover_refused", level="warning", flow=self._flow.name, topic=name,
+                          reason=reasons[0], hint=_LEAVE)  # fmt: skip
         self._write([s for s in seeds if s.place.source.topic not in refused])
         for name, topic in new.items():
             if name not in refused:
@@ -160,7 +162,7 @@ class Takeover:
         if not found.committed:
             observe.event("takeover_of_aborted_records", level="warning", flow=self._flow.name,
                           topic=place.target.topic, partition=place.target.partition)  # fmt: skip
-        return _Seed(place, stored, end, found.place, found.whole)
+        return _Seed(place, stored, end, *found)
 
     def _write(self, seeds: list[_Seed]) -> None:
         """Make the map say so (acks=all)."""
@@ -211,6 +213,7 @@ class Takeover:
                 "resumed_at": s.found.next_source,
                 "target_end": s.end,
                 "found_behind": s.found.behind,
+                "committed": s.committed,
             }
             for s in seeds
         }
@@ -229,8 +232,7 @@ class Takeover:
             f"{self._flow.name} cannot be taken over from MirrorMaker 2: nothing was changed in its topics",
             where=self._target.alias,
             evidence="; ".join(reasons[:_SHOWN]) + more + missing,
-            hint=f"leave those topics out (topics_exclude), or delete them on the target to copy them anew; "
-            f"without {SETTING} all is copied again behind what is there",
+            hint=f"{_LEAVE}; without {SETTING} all is copied again behind what is there",
         )
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from hashlib import blake2b
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align
+from drkit.offsets.alignment import Aligned, Fingerprints, Headers, NotAligned, align, fingerprint
 from drkit.replicate.log_reader import read_partitions
 
 CONTEXT: Final = 10_000
@@ -33,6 +31,11 @@ class Compared(NamedTuple):
     committed: bool
     """MM2 left out what transactions aborted; it does not by default (isolation.level)."""
 
+    @property
+    def agreed(self) -> int:
+        """Records that both sides have up to that place."""
+        return sum(n for _, _, n in self.place.segments)
+
 
 class _Last(NamedTuple):
     """The end of the target's log."""
@@ -51,10 +54,11 @@ def compare(source: Side, target: Side, bounds: tuple[int, int], stored: int | N
     :raises DrkitError: a cluster does not answer
     """
     answer = _compare(source, target, bounds, stored, committed=True)
-    if isinstance(answer, NotAligned):
-        other = _compare(source, target, bounds, stored, committed=False)
-        if isinstance(other, Compared):
-            return other
+    if isinstance(answer, Compared) and answer.whole:
+        return answer
+    other = _compare(source, target, bounds, stored, committed=False)
+    if isinstance(other, Compared) and (isinstance(answer, NotAligned) or other.agreed > answer.agreed):
+        return other
     return answer
 
 
@@ -73,8 +77,8 @@ def _compare(
     answer = align(theirs, last.records, stored)
     if isinstance(answer, NotAligned):
         return answer
-    matched = sum(n for _, _, n in answer.segments)
-    return Compared(answer, last.from_start and matched == len(last.records), committed)
+    found = Compared(answer, whole=False, committed=committed)
+    return found._replace(whole=last.from_start and found.agreed == len(last.records))
 
 
 def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Last:
@@ -118,13 +122,6 @@ def _read_source(
 
 
 def content(message: Message, *, times: bool) -> int:
-    """A 64-bit hash of what a consumer sees of a record: key, value, headers and time."""
-    digest = blake2b(digest_size=8)
-    headers = cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())
-    named = (part for name, value in headers for part in (name.encode(), value))
-    fields: Iterable[Any] = (message.key(), message.value(), *named)
-    for part in fields:
-        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
-    if times:
-        digest.update(b"@%d" % message.timestamp()[1])
-    return int.from_bytes(digest.digest(), "big", signed=True)
+    """A hash of what a consumer sees of a record."""
+    headers = cast("Headers | None", message.headers())
+    return fingerprint(message.key(), message.value(), headers, message.timestamp()[1] if times else None)

@@ -69,7 +69,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
 
 def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress: Progress) -> Snapshot:
     progress(f"{flow.name}: looking at both clusters")
-    source, target = (Cluster.connect(settings.cluster(a)) for a in (flow.source, flow.target))
+    source, target = (Cluster.connect(c) for c in settings.sides(flow))
     refuse_same_cluster(source, target)
     found = verify_snapshot.take(flow, source, target, request.topics, only_new=request.only_new)
     known = {v.source.topic for v in found.views} | {u.topic for u in found.unclear} | set(found.absent)
@@ -87,7 +87,7 @@ def _compare(
     spark: SparkSession, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
 ) -> FlowReport:
     started = time.monotonic()
-    source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+    source, target = settings.task_sides(flow)
     ranges = cut(snapshot.views, spark.sparkContext.defaultParallelism)
     offsets = sum(v.frontier - v.source_start for v in snapshot.views)
     progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
@@ -102,7 +102,7 @@ def _compare(
         time.monotonic() - started,
         max((r.peak_memory_bytes for r in results), default=0),
     )
-    _remember(target, flow, snapshot, partitions, progress)
+    _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
     return report
 
 

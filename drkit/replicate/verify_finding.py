@@ -60,6 +60,8 @@ class Counts:
     """Only on the source: before the target's log start."""
     compacted: int = 0
     """Only on the source: the target's compaction removed them in favour of a later record of the key."""
+    repeated: int = 0
+    """A second time on the target: MirrorMaker 2 copied them again before drkit took over."""
 
     @property
     def differences(self) -> int:

@@ -16,6 +16,7 @@ from drkit.offsets.resolve import NeedLog, Resolution, resolve
 from drkit.replicate import mapstore, state_topic, verify_checked
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
+from drkit.replicate.verify_ranges import TakenOver
 
 _PATIENCE_SECONDS = 60.0
 """Longer than a transaction of bulk mode stays open that its task left behind."""
@@ -112,6 +113,17 @@ class TargetMap:
     def checked(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
         """Source and target offset up to which an earlier verification found these topics equal."""
         return verify_checked.read(self._state, ids, partition) if self._state else None
+
+    def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
+        """Where drkit went on, if MirrorMaker 2 had copied before."""
+        found = self._state.values.get(f"{state_topic.TAKEOVER}{partition.topic}") if self._state else None
+        if found is None or (found.get("source_id"), found.get("target_id")) != (str(ids[0]), str(ids[1])):
+            return None
+        place = found.get("partitions", {}).get(str(partition.partition))
+        if place is None:
+            return None
+        committed = bool(place.get("committed", True))
+        return TakenOver(int(place["resumed_at"]), int(place["target_end"]), committed)
 
     def close(self) -> None:
         """Close the connections."""

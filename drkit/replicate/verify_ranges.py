@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
@@ -17,6 +17,20 @@ _SMALLEST = 50_000
 _LARGEST = 2_000_000
 _PER_SLOT = 6
 """Ranges per task slot: some are quicker than others, and progress is told range by range."""
+
+
+class TakenOver(NamedTuple):
+    """Where drkit went on with what MirrorMaker 2 had copied."""
+
+    source_offset: int
+    target_offset: int
+    committed: bool
+    """False: it had also copied what transactions aborted, as it does by default."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Both offsets."""
+        return self.source_offset, self.target_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,10 @@ class PartitionView:
     target_compacted: bool = False
     begin: tuple[int, int] | None = None
     """First source and target offset to compare; None: all there is."""
+    before: bool = False
+    """What lies before `begin` was MirrorMaker 2's: it is compared by content."""
+    taken_over: TakenOver | None = None
+    """Up to where MirrorMaker 2 had copied; None: it never did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,11 @@ class Range:
     target_compacted: bool
     lag_until: int | None = None
     """Of the last range of a partition: look whether records wait between its end and this source offset."""
+    committed: bool = True
+    """Aborted records of the source do not count."""
+    again_from: int | None = None
+    """MirrorMaker 2 copied it, so no map says what belongs where; from this source offset on all stands in
+    the next range, too. None: the map knows."""
 
     @property
     def size(self) -> int:
@@ -90,7 +113,7 @@ def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
     views = list(views)
     total = sum(max(v.frontier - _begin(v), 0) for v in views)
     step = min(_LARGEST, max(_SMALLEST, -(-total // max(1, slots * _PER_SLOT))))
-    return [r for v in views for r in _ranges(v, step)]
+    return [r for v in views for r in (*_before(v), *_ranges(v, step))]
 
 
 def spread(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
@@ -108,11 +131,28 @@ def _begin(view: PartitionView) -> int:
     return view.source_start if view.begin is None else max(view.begin[0], view.source_start)
 
 
+def _before(view: PartitionView) -> Iterator[Range]:
+    """The part that was copied before the map begins, in one piece."""
+    if not view.before or view.begin is None:
+        return
+    up, down = view.begin
+    end = max(up, view.taken_over.source_offset) if view.taken_over else up
+    source = view.source_start, max(view.source_start, end)
+    target = view.target_start, max(view.target_start, down)
+    compacted = view.source_compacted, view.target_compacted
+    yield Range(view.source, view.target, *source, *target, (), *compacted, again_from=up)
+
+
 def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
     begin = _begin(view)
     # Compaction is judged by later records of the same key, so the whole partition stays in one range.
-    stops = [] if view.target_compacted else list(range(begin + step, view.frontier, step))
-    starts = [begin, *stops]
+    stops = set() if view.target_compacted else set(range(begin + step, view.frontier, step))
+    uncommitted = begin
+    if view.taken_over is not None and not view.taken_over.committed and not view.target_compacted:
+        uncommitted = view.taken_over.source_offset
+        if begin < uncommitted < view.frontier:
+            stops.add(uncommitted)
+    starts = [begin, *sorted(stops)]
     for i, start in enumerate(starts):
         last = i + 1 == len(starts)
         stop = max(view.frontier, start) if last else starts[i + 1]
@@ -130,6 +170,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
             view.source_compacted,
             view.target_compacted,
             view.source_end if last else None,
+            start >= uncommitted,
         )
 
 
@@ -160,4 +201,4 @@ def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> Partit
     """
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view
-    return replace(view, begin=checked)
+    return replace(view, begin=checked, before=False, taken_over=None)

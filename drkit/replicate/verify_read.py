@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import time
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings
@@ -27,12 +27,14 @@ _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001  the constant's only nam
 
 
 class Reader:
-    """A consumer of one cluster that reads ranges of offsets, committed records only.
+    """A consumer of one cluster that reads ranges of offsets.
 
     It belongs to no group: partitions are assigned, nothing is committed.
+
+    :param committed: leave out what transactions aborted or have not decided
     """
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, *, committed: bool = True) -> None:
         self._alias = settings.alias
         self._consumer = Consumer(
             {
@@ -40,7 +42,7 @@ class Reader:
                 "group.id": "drkit-verify",  # librdkafka wants a name; without subscription it goes nowhere
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                "isolation.level": "read_committed",
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.partition.eof": True,
                 # Retention may overtake us: go on where the log begins now, the comparison knows why.
                 "auto.offset.reset": "earliest",
@@ -56,10 +58,22 @@ class Reader:
         )
 
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Seen]:
-        """The committed records in [start, stop), in order.
+        """The records in [start, stop), in order.
 
         :raises Failed: the cluster refuses, or says nothing for a minute
         """
+        for message in self.messages(partition, start, stop):
+            offset: Any = message.offset()
+            yield Seen(
+                offset,
+                message.key(),
+                message.value(),
+                message.headers(),  # type: ignore[arg-type]
+                message.timestamp()[1],
+            )
+
+    def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:
+        """The same as the client library has them. Raises as :meth:`read` does."""
         if start >= stop:
             return
         self._consumer.assign([ConsumerPartition(partition.topic, partition.partition, start)])
@@ -79,13 +93,7 @@ class Reader:
                     return
                 if offset < start:  # the log ends before `start` now, and the consumer began anew
                     continue
-                yield Seen(
-                    offset,
-                    message.key(),
-                    message.value(),
-                    message.headers(),  # type: ignore[arg-type]
-                    message.timestamp()[1],
-                )
+                yield message
             if heard == 0.0:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_SECONDS:

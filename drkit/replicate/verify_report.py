@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from drkit.replicate.verify_finding import Counts, Finding, Kind
 from drkit.replicate.verify_ranges import PartitionView
-from drkit.replicate.verify_task import RangeResult
+from drkit.replicate.verify_task import MOST, RangeResult
 
 _ALWAYS = frozenset({"equal", "differences_total", "not_yet_copied_offsets"})
 
@@ -39,6 +40,23 @@ class PartitionResult:
     undecided: str
     waiting: int
     """Source offsets from the first record on that is not copied yet; 0 when nothing waits."""
+    taken_over: OldPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OldPart:
+    """The part of a partition that MirrorMaker 2 had copied before drkit took over; target offsets."""
+
+    by_place: int
+    """Compared like all else: the takeover found out where each record belongs."""
+    by_content: int = 0
+    """Compared by content and order, because no map knows where records belong."""
+    not_compared: int = 0
+    """Too many."""
+    counts: Counts = field(default_factory=Counts)
+    """Of those that were compared by content."""
+    committed: bool = True
+    """False: what transactions aborted was copied too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +103,47 @@ class FlowReport:
             "differences": [_row(p, f) for p, f in found[:most]],
             "undecided": [{"topic": t, "partition": n, "reason": r} for t, n, r in undecided],
             "not_on_target_yet": self.absent,
-            "notes": self.notes,
+            "notes": [*self.notes, *self._old_notes()],
+            "taken_over_from_mirror_maker_2": self._taken_over(),
             "seconds": round(self.seconds, 3),
             "records_per_second": round(self.counts.source_records / self.seconds) if self.seconds > 0 else 0,
             "peak_task_memory_mib": self.peak_memory_bytes >> 20,
         }
         return answer
+
+    def _taken_over(self) -> list[dict[str, Any]]:
+        """A row for each topic that MirrorMaker 2 had copied before."""
+        return [
+            {
+                "topic": topic,
+                "partitions": len(found),
+                "offsets_compared_by_place": sum(t.by_place for t in found),
+                "offsets_compared_by_content": sum(t.by_content for t in found),
+                "equal": counts.equal,
+                "repeated": counts.repeated,
+                "missing": counts.missing,
+                "extra": counts.extra,
+            }
+            for topic, found in self._old_parts()
+            for counts in [sum((t.counts for t in found), Counts())]
+        ]
+
+    def _old_parts(self) -> list[tuple[str, list[OldPart]]]:
+        parts = sorted(((p.topic, p.taken_over) for p in self.partitions if p.taken_over), key=itemgetter(0))
+        return [(topic, [t for _, t in group]) for topic, group in groupby(parts, key=itemgetter(0))]
+
+    def _old_notes(self) -> list[str]:
+        """What is special about the part that MirrorMaker 2 had copied."""
+        notes = []
+        for topic, found in self._old_parts():
+            if not all(t.committed for t in found):
+                notes.append(f"{topic}: MirrorMaker 2 also copied what transactions aborted; it stays there")
+            if left_out := sum(t.not_compared for t in found):
+                notes.append(
+                    f"{topic}: {left_out} older offsets of what MirrorMaker 2 copied are not compared; at the"
+                    f" most the last {MOST} of a partition are"
+                )
+        return notes
 
 
 def join(views: Iterable[PartitionView], results: Iterable[RangeResult]) -> list[PartitionResult]:
@@ -112,7 +165,21 @@ def _partition(view: PartitionView, ranges: list[RangeResult]) -> PartitionResul
         findings,
         "; ".join(sorted({r.undecided for r in ranges if r.undecided})),
         0 if first is None else max(0, view.source_end - first),
+        _taken_over(view, ranges),
     )
+
+
+def _taken_over(view: PartitionView, ranges: list[RangeResult]) -> OldPart | None:
+    if view.taken_over is None:
+        return None
+    _, end, committed = view.taken_over
+    old = next((r for r in ranges if r.before), None)
+    if old is None or view.begin is None:
+        return OldPart(max(0, end - view.target_start), committed=committed)
+    begin = max(view.target_start, view.begin[1])
+    by_content = begin - old.compared_from
+    not_compared = old.compared_from - view.target_start
+    return OldPart(max(0, end - begin), by_content, not_compared, old.counts, committed and old.committed)
 
 
 def _across(findings: list[Finding], counts: Counts) -> list[Finding]:

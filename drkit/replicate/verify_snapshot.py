@@ -135,11 +135,11 @@ class _Look:
                 f"{to}: the target once reached offset {found.truncated_from} and ends at {end} now;"
                 " what it lost counts as not yet copied"
             )
-        begin = found.segments.known_from()
-        if begin is not None:
-            self._out.notes.append(
-                f"{to}: what MirrorMaker 2 copied before offset {begin[1]} is not compared"
-            )
+        taken = self._map.taken_over((pair.source.topic_id, pair.target.topic_id), at)
+        begin, known = found.segments.known_from(), closed(found.segments, end)
+        if begin is None and not known:
+            # The map knows no record of MirrorMaker 2's part, and nothing was copied since.
+            begin = taken and taken.place
         return PartitionView(
             at,
             to,
@@ -148,10 +148,12 @@ class _Look:
             self._source.starts[at] if found.upstream is None else found.upstream,
             start,
             end,
-            closed(found.segments, end),
+            known,
             at.topic in self._source.compacted,
             to.topic in self._target.compacted,
             begin,
+            before=begin is not None,
+            taken_over=taken,
         )
 
 

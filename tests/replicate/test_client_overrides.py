@@ -9,7 +9,10 @@ import pytest
 from drkit.config import ClusterSettings, Settings
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.replicate import copier
+from drkit.replicate.state_topic import StateTopic, topic_key
+from drkit.replicate.status_look import StatusCollector
 from drkit.replicate.topic_preview import check
+from drkit.replicate.translate import Question, translate
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
 from tests.replicate.produce import fill
@@ -52,6 +55,33 @@ def test_the_driver_connects_as_admin_says(flow: Flow):
     both = (elsewhere(flow.source), elsewhere(flow.target))
     settings = Settings(clusters={c.alias: c for c in both}, flows=(ours,))
     assert set(check(settings, settings.flows)) == {flow.source.alias, flow.target.alias}
+
+
+def test_whoever_only_looks_connects_as_admin_says(flow: Flow, topic_name: str):
+    """P23: status and translate, too."""
+    flow.create_both(topic_name)
+    fill(flow.source, topic_name, 20)
+    flow.copy(topic_name)
+    ids = [str(flow.topic(c, topic_name).topic_id) for c in (flow.source, flow.target)]
+    with StateTopic(flow.target, flow.source.alias) as state:
+        entry = {"source_id": ids[0], "target_id": ids[1], "target": topic_name, "generation": 1}
+        state.put(topic_key(topic_name), entry)
+        state.put("producer-ids", {"current": list(flow.producer), "all": [flow.producer.id]})
+    admins = {
+        "source_admin": {"bootstrap.servers": flow.source.bootstrap_servers},
+        "target_admin": {"bootstrap.servers": flow.target.bootstrap_servers},
+    }
+    ours = flow.settings.model_copy(update=admins)
+    both = (elsewhere(flow.source), elsewhere(flow.target))
+    settings = Settings(clusters={c.alias: c for c in both}, flows=(ours,))
+    (line,) = translate(settings, ours, Question(topic=topic_name, partition=0, offset=7))
+    assert (line.answer, line.to_offset) == ("exact", 7)
+    collector = StatusCollector(settings, ours)
+    try:
+        found = collector.look()
+    finally:
+        collector.close()
+    assert (found.source_answers, found.target_answers) == (True, True)
 
 
 def test_the_raw_plane_takes_buffers_and_names(flow: Flow):

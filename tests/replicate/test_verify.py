@@ -215,17 +215,26 @@ def test_beside_a_running_replicator(flow: Flow, topic_name: str, *, transaction
 
 
 def test_the_command(flow: Flow, topic_name: str, tmp_path: Path) -> None:
+    """P23: it reaches both clusters as the roles of the flow say."""
     own(flow)
     flow.create_both(topic_name, 2)
     fill(flow.source, topic_name, 5000)
     flow.copy(topic_name)
     config = tmp_path / "drkit.toml"
+    # Nothing listens where the clusters' own tables point to: only the roles know the way.
     config.write_text(
         "".join(
-            f'[clusters.{c.alias}]\nbootstrap_servers = "{c.bootstrap_servers}"\n'
-            for c in (flow.source, flow.target)
+            f'[clusters.{c.alias}]\nbootstrap_servers = "127.0.0.1:1"\n' for c in (flow.source, flow.target)
         )
         + f'[[flows]]\nsource = "{flow.source.alias}"\ntarget = "{flow.target.alias}"\nbuckets = 4\n'
+        + "".join(
+            f'{role} = {{ "bootstrap.servers" = "{cluster.bootstrap_servers}" }}\n'
+            for cluster, roles in (
+                (flow.source, ("source_admin", "source_consumer")),
+                (flow.target, ("target_admin", "target_producer")),
+            )
+            for role in roles
+        )
     )
 
     def run(*more: str) -> tuple[int, dict[str, Any], str]:
