@@ -66,7 +66,7 @@ def _connected(settings: Settings) -> list[dict[str, Any]]:
     clusters = {c.alias: c for c in tried if isinstance(c, Cluster)}
     for flow in settings.flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
-    refuse_missing(clusters, settings.flows)
+    refuse_missing(settings, clusters, settings.flows, strict=True)
     return [
         {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)} for c in clusters.values()
     ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
@@ -20,6 +21,7 @@ from kafka.protocol.producer.transaction import EndTxnRequest
 
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable
+from drkit.kafka.group_permissions import may_commit, may_delete, may_describe
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 
 _UNKNOWN_TOPIC: Final = 3
@@ -38,6 +40,7 @@ class Operation(IntEnum):
     READ = 3
     WRITE = 4
     CREATE = 5
+    DELETE = 6
     ALTER = 7
     DESCRIBE = 8
     DESCRIBE_CONFIGS = 10
@@ -45,7 +48,7 @@ class Operation(IntEnum):
 
 
 IMPLIED: Final = {
-    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.ALTER}),
+    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
 """What Kafka allows along with others (``AclOperation``)."""
@@ -55,6 +58,7 @@ class Resource(IntEnum):
     """Kafka's ``ResourceType``; the value is its number in the protocol."""
 
     TOPIC = 2
+    GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
 
@@ -78,7 +82,7 @@ class Need(NamedTuple):
 def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
     """Those of the needs that the cluster does not allow us, in their order.
 
-    CREATE counts only for topics that do not exist.
+    CREATE counts only for topics that do not exist, DELETE only for those that do.
 
     :raises ClusterUnreachable: no answer
     :raises NotAuthenticated: wrong credentials
@@ -109,12 +113,17 @@ def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
 async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     topics = list(dict.fromkeys(n.name for n in needs if n.resource is Resource.TOPIC))
     allowed = await _topic_operations(cluster, topics, {n.operation for n in needs})
+    in_groups = await _group_operations(cluster, [n for n in needs if n.resource is Resource.GROUP])
+    wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
+    on_cluster = await _cluster_operations(cluster, wanted) if wanted else set()
     found = []
     for need in needs:
         if need.resource is Resource.TOPIC:
             fine = need.operation in allowed[need.name]
+        elif need.resource is Resource.GROUP:
+            fine = (need.name, need.operation) in in_groups
         elif need.resource is Resource.CLUSTER:
-            fine = await _may_read_broker_settings(cluster)
+            fine = need.operation in on_cluster
         else:
             fine = await _may_write_as(cluster, need.name)
         if not fine:
@@ -122,8 +131,33 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     return found
 
 
+async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, Operation]]:
+    """What is allowed on the groups of some needs; they may exist or not."""
+    questions = {
+        Operation.DESCRIBE: may_describe,
+        Operation.READ: may_commit,
+        Operation.DELETE: may_delete,
+    }
+    by_operation: dict[Operation, list[str]] = {}
+    for need in needs:
+        by_operation.setdefault(need.operation, []).append(need.name)
+    return {
+        (group, operation)
+        for operation, groups in by_operation.items()
+        for group in await questions[operation](cluster, groups)
+    }
+
+
+async def _cluster_operations(cluster: RawCluster, wanted: Collection[Operation]) -> set[Operation]:
+    """A cluster tells its operations only to those who may DESCRIBE it; DESCRIBE_CONFIGS is tried."""
+    answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    found = set(_operations(answer.authorized_operations))
+    if Operation.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
+        found.add(Operation.DESCRIBE_CONFIGS)
+    return found
+
+
 async def _may_read_broker_settings(cluster: RawCluster) -> bool:
-    """DESCRIBE_CONFIGS on the cluster: a cluster tells its operations only to those who may DESCRIBE it."""
     node = cluster.nodes()[0]
     request, codes = _ask_configs(_BROKER_RESOURCE, [str(node)])
     return all(code not in _DENIED for _, code in codes(await cluster.send(request, node)))
@@ -142,7 +176,8 @@ async def _topic_operations(
             include_topic_authorized_operations=True,
         )
     )
-    found: dict[str, set[Operation]] = {n: set() for n in names}
+    # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers tell.
+    found: dict[str, set[Operation]] = {n: {Operation.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
         if topic.error_code == _UNKNOWN_TOPIC or topic.error_code in _DENIED:

@@ -1,150 +1,192 @@
-"""What a flow needs to be allowed on both clusters, and whether it is: all that is missing, at once.
-
-Where this is documented (`docs/security.md`) the same list stands, and a test keeps the two equal.
-"""
+"""Is a flow allowed what it needs on both clusters? All that is missing is told at once, with its ACLs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
-from drkit.config import ClusterSettings, FlowSettings
+from drkit import observe
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized
+from drkit.kafka.acls import own_principal
 from drkit.kafka.admin import Cluster
+from drkit.kafka.group_members import listed_groups
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
 from drkit.kafka.security import read_security
 from drkit.kafka.topics import topic_names
-from drkit.replicate import mapstore, state_topic
-from drkit.replicate.flow_lease import transactional_id
+from drkit.replicate import rights
+from drkit.replicate.rights import Seen, Sides
 
-SOURCE: Final = {
-    Operation.READ: "fetch records, offsets and leaders",
-    Operation.DESCRIBE_CONFIGS: "create the copy with the same settings",
-}
-"""On every topic that is copied."""
-TARGET: Final = {
-    Operation.CREATE: "create the copy",
-    Operation.READ: "find out where the copy stands",
-    Operation.WRITE: "append records",
-    Operation.ALTER: "add partitions when the source does",
-    Operation.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
-}
-"""On every copy."""
-OPPOSITE: Final = {Operation.READ: "know a flow in the other direction, and not copy back what it wrote"}
-"""On the topics ``drkit-…`` of the source, there or not."""
-INTERNAL: Final = {
-    Operation.CREATE: "keep offsets, leases and events",
-    Operation.READ: "go on where the last run ended",
-    Operation.WRITE: "keep offsets, leases and events",
-}
-"""On the topics ``drkit-…`` of the target."""
-CLUSTER: Final = {Operation.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
-TRANSACTIONS: Final = {Operation.WRITE: "transactions while catching up, and the flow's lease"}
-"""On the transactional ids ``drkit.…`` of the target."""
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
+_LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
+_ALL: Final = "*"
 _SHOWN: Final = 20
+_SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, Operation.DESCRIBE, "list all groups")
+_CONSUMERS: Final = ("", "consumer")
+"""Kinds of groups whose positions are carried over; others are of Connect and the like."""
+_Both = tuple[ClusterSettings, ClusterSettings]
 
 
-def source_needs(flow: FlowSettings, topics: Iterable[str]) -> list[Need]:
-    """What the flow does on its source, for the topics it copies."""
-    return [*_topics(topics, SOURCE), *_topics([state_topic.topic_name(flow.target)], OPPOSITE)]
+class Lack(NamedTuple):
+    """A permission that one of our principals does not have."""
+
+    alias: str
+    principal: str
+    tool: str
+    """The beginning of the command that grants it."""
+    need: Need
+
+    def __str__(self) -> str:
+        """As in ``kafka-acls --list``, with the cluster and the reason."""
+        return f"{self.alias}: {self.need}"
 
 
-def target_needs(flow: FlowSettings, topics: Iterable[str]) -> list[Need]:
-    """What the flow does on its target, for the topics of the source that it copies."""
-    names = (flow.naming_policy.downstream(t) for t in topics)
-    internal = (state_topic.topic_name(flow.source), mapstore.topic_name(flow.source))
+def refuse_missing(
+    settings: Settings,
+    clusters: Mapping[str, Cluster],
+    flows: Iterable[FlowSettings],
+    *,
+    strict: bool = False,
+) -> None:
+    """Ask both clusters of every flow for what copying needs.
+
+    Topics and groups that the principal cannot see are not asked for, unless the flow names them without a
+    pattern.
+
+    :param clusters: as the flows' admin clients reach them
+    :param strict: also for what settings need beside that
+    :raises NotAuthorized: something is missing; all of it is named
+    """
+    lacking: list[Lack] = []
+    without: list[str] = []
+    for flow in flows:
+        topics, sides = _topics(clusters[flow.source], flow), _sides(clusters, flow)
+        lacking += _lacking(sides, rights.copying(flow, topics))
+        if (tasks := settings.task_sides(flow)) != sides:
+            lacking += _lacking(tasks, rights.moving(flow, topics))
+        if strict:
+            for setting, found in _beside(clusters, flow, once=False).items():
+                lacking += found
+                without.append(setting)
+    if lacking:
+        raise _refusal(list(dict.fromkeys(lacking)), list(dict.fromkeys(without)))
+
+
+def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:
+    """Name what settings need and drkit is not allowed: an event for each, and the copy goes on.
+
+    :param once: only what a copy with an end does
+    """
+    for flow in flows:
+        for setting, lacking in _beside(clusters, flow, once=once).items():
+            observe.event("permissions_missing", level="warning", flow=flow.name, lacks=_lines(lacking),
+                          hint="\n".join([*_commands(lacking), f"or {setting}"]))  # fmt: skip
+
+
+def _sides(clusters: Mapping[str, Cluster], flow: FlowSettings) -> _Both:
+    return clusters[flow.source].settings, clusters[flow.target].settings
+
+
+def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) -> dict[str, list[Lack]]:
+    """What is missing for settings, by those with which drkit does without."""
+    source = clusters[flow.source]
+    seen = Seen(_topics(source, flow), () if once else _groups(source, flow))
+    wanted = rights.beside(flow, seen, once=once)
+    needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
+    all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))
+    lacking = _lacking(_sides(clusters, flow), all_needs)
+    found = {
+        setting: [x for x in lacking if x.need in (sides.source if x.alias == flow.source else sides.target)]
+        for setting, sides in wanted.items()
+    }
+    return {setting: lacks for setting, lacks in found.items() if lacks}
+
+
+def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
+    """Topics that are there, or that may be there and are hidden from us."""
+    return tuple(sorted(t for t in {*topic_names(source), *_plain(flow.topics)} if flow.copies(t)))
+
+
+def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
+    """Likewise groups; where none is to be seen and there may be some, what their names begin with."""
+    there = {g for g, x in listed_groups(source.settings).items() if x.protocol in _CONSUMERS}
+    found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
+    if not found and missing(source.settings, [_SEE_GROUPS]):
+        found = {_beginning(p) or _ALL for p in flow.groups}
+    return tuple(sorted(found))
+
+
+def _beginning(pattern: str) -> str:
+    """The letters with which every name begins that a pattern accepts."""
+    text = _LETTERS.match(pattern)
+    return text[0].replace("\\", "") if text and "|" not in pattern else ""
+
+
+def _plain(patterns: Iterable[str]) -> set[str]:
+    """The names among some patterns."""
+    return {p.replace("\\", "") for p in patterns if _PLAIN_NAME.fullmatch(p)}
+
+
+def _lacking(both: _Both, needs: Sides) -> list[Lack]:
     return [
-        *_topics(names, TARGET),
-        *_topics(internal, INTERNAL),
-        *(Need(Resource.CLUSTER, CLUSTER_NAME, o, why) for o, why in CLUSTER.items()),
-        *(Need(Resource.TRANSACTIONAL_ID, transactional_id(flow), o, w) for o, w in TRANSACTIONS.items()),
+        Lack(settings.alias, principal(settings), _tool(settings), need)
+        for settings, wanted in zip(both, needs, strict=True)
+        for need in (missing(settings, wanted) if wanted else ())
     ]
 
 
-def _topics(names: Iterable[str], wanted: dict[Operation, str]) -> Iterator[Need]:
-    for name in names:
-        yield from (Need(Resource.TOPIC, name, o, why) for o, why in wanted.items())
-
-
-def refuse_missing(clusters: dict[str, Cluster], flows: Iterable[FlowSettings]) -> None:
-    """Ask both clusters of every flow.
-
-    Topics that the principal cannot see are not asked for, unless the flow names them without a pattern.
-
-    :raises NotAuthorized: something is missing; all of it is named
-    """
-    lacking: list[tuple[ClusterSettings, Need]] = []
-    for flow in flows:
-        source, target = clusters[flow.source], clusters[flow.target]
-        topics = _copied(source, flow)
-        for cluster, needs in (
-            (source, source_needs(flow, topics)),
-            (target, target_needs(flow, topics)),
-        ):
-            lacking += ((cluster.settings, n) for n in missing(cluster.settings, needs))
-    if lacking:
-        raise _refusal(list(dict.fromkeys((s.alias, n) for s, n in lacking)), dict(_by_alias(lacking)))
-
-
-def _copied(source: Cluster, flow: FlowSettings) -> list[str]:
-    """Topics that are there, or that may be there and are hidden from us."""
-    plain = {t.replace("\\", "") for t in flow.topics if _PLAIN_NAME.fullmatch(t)}
-    return sorted(t for t in {*topic_names(source), *plain} if flow.copies(t))
-
-
-def _by_alias(lacking: Iterable[tuple[ClusterSettings, Need]]) -> Iterator[tuple[str, ClusterSettings]]:
-    yield from ((settings.alias, settings) for settings, _ in lacking)
-
-
-def _refusal(lacking: list[tuple[str, Need]], clusters: dict[str, ClusterSettings]) -> NotAuthorized:
-    lines = [f"{alias}: {need}" for alias, need in lacking]
-    if len(lines) > _SHOWN:
-        lines = [*lines[:_SHOWN], f"… and {len(lines) - _SHOWN} more"]
-    alias, first = lacking[0]
+def _refusal(lacking: Sequence[Lack], without: Sequence[str]) -> NotAuthorized:
+    hints = [*_commands(lacking), *(f"or, to do without: {setting}" for setting in without)]
     return NotAuthorized(
         f"drkit's principal lacks {len(lacking)} permission{'s' if len(lacking) > 1 else ''}",
-        where=", ".join(f"{a} as {principal(s)}" for a, s in clusters.items()),
-        evidence="\n".join(lines),
-        hint=f"as an administrator of {alias}: {acl_command(clusters[alias], first)}",
+        where=", ".join(dict.fromkeys(f"{x.alias} as {x.principal}" for x in lacking)),
+        evidence="\n".join(_lines(lacking)),
+        hint="\n".join(hints),
     )
+
+
+def _lines(lacking: Sequence[Lack]) -> list[str]:
+    lines = [str(each) for each in lacking]
+    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"… and {len(lines) - _SHOWN} more"]
+
+
+def _commands(lacking: Sequence[Lack]) -> list[str]:
+    """The commands that grant all of it, one for each resource."""
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for lack in lacking:
+        operation = "".join(word.capitalize() for word in lack.need.operation.name.split("_"))
+        wanted.setdefault((lack.tool, _resource(lack.need)), []).append(f"--operation {operation}")
+    found = [" ".join((tool, *operations, resource)) for (tool, resource), operations in wanted.items()]
+    if len(found) > _SHOWN:
+        more = f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/security.md"
+        found = [*found[:_SHOWN], more]
+    return ["as an administrator:", *found]
+
+
+def _resource(need: Need) -> str:
+    return {
+        Resource.TOPIC: f"--topic '{need.name}'",
+        Resource.GROUP: f"--group '{need.name}'",
+        Resource.CLUSTER: "--cluster",
+        Resource.TRANSACTIONAL_ID: f"--transactional-id '{need.name}'",
+    }[need.resource]
+
+
+def _tool(settings: ClusterSettings) -> str:
+    tool = f"kafka-acls --bootstrap-server {settings.bootstrap_servers}"
+    if read_security(settings).protocol != "PLAINTEXT":
+        tool += " --command-config admin.properties"
+    who = principal(settings)
+    return f"{tool} --add --allow-principal '{who if ':' in who else 'User:NAME'}'"
 
 
 def principal(settings: ClusterSettings) -> str:
     """Who we are to a cluster, as far as our settings tell."""
+    if (own := own_principal(settings)) is not None:
+        return own
     sasl = read_security(settings).sasl
     if sasl is None:
-        return "the name in its client certificate" if settings.client else "ANONYMOUS"
-    name = sasl.username or (sasl.oauth.client_id if sasl.oauth else sasl.principal)
+        return "the name in its client certificate"
+    name = sasl.oauth.client_id if sasl.oauth else sasl.principal
     return f"User:{name}" if name else "the principal of its ticket"
-
-
-def acl_command(settings: ClusterSettings, need: Need) -> str:
-    """The command that grants a need."""
-    resource = {
-        Resource.TOPIC: f"--topic '{need.name}'",
-        Resource.CLUSTER: "--cluster",
-        Resource.TRANSACTIONAL_ID: f"--transactional-id '{need.name}'",
-    }[need.resource]
-    who = principal(settings)
-    return (
-        f"kafka-acls --bootstrap-server {settings.bootstrap_servers} --add"
-        f" --allow-principal '{who if who.startswith('User:') else 'User:NAME'}'"
-        f" --operation {''.join(w.capitalize() for w in need.operation.name.split('_'))} {resource}"
-    )
-
-
-def documentation() -> str:
-    """The table of permissions in Markdown, as in the documentation."""
-    rows = [
-        ("source", "topics that are copied", SOURCE),
-        ("source", "topics `drkit-…`, there or not", OPPOSITE),
-        ("target", "copies", TARGET),
-        ("target", "topics `drkit-…`", INTERNAL),
-        ("target", "the cluster", CLUSTER),
-        ("target", "transactional ids `drkit.…`", TRANSACTIONS),
-    ]
-    lines = ["| cluster | resource | operation | to |", "| --- | --- | --- | --- |"]
-    lines += [f"| {c} | {r} | {o.name} | {why} |" for c, r, wanted in rows for o, why in wanted.items()]
-    return "\n".join(lines) + "\n"

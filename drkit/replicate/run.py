@@ -18,7 +18,7 @@ from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.page.server import Listen, answering
-from drkit.replicate.preflight import refuse_missing
+from drkit.replicate.preflight import refuse_missing, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import choose_master, spark_session
@@ -65,7 +65,8 @@ def replicate(
     tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
     choose_master(options.master, tasks)
     clusters_now = check(settings, flows)
-    refuse_missing(clusters_now, flows)
+    refuse_missing(settings, clusters_now, flows)
+    tell_missing(clusters_now, flows, once=options.once)
     for flow in flows:
         _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
@@ -152,7 +153,8 @@ class _FlowRun:
     def _run(self) -> None:
         flow = self._job.flow
         # Only who holds the lease says that it lives; a copy with an end needs no sign of life.
-        beats = HeartbeatEmitter(self._job.clusters[0], flow, lambda: self._job.progress is not None)
+        source = self._job.clusters[0].with_client(flow.source_admin)
+        beats = HeartbeatEmitter(source, flow, lambda: self._job.progress is not None)
         if flow.emit_heartbeats and not self._once:
             beats.start()
         try:

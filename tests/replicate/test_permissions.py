@@ -4,135 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 import json
 import os
 from pathlib import Path
 import re
-import shlex
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import NewTopic, ResourcePatternType, ResourceType
 import pytest
+from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
-from drkit.config import ClusterSettings
+from drkit.config import load
+from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate.preflight import documentation
+from drkit.replicate.preflight import tell_missing
+from drkit.replicate.rights import documentation
+from tests.replicate.locked import (
+    PAGE,
+    RECORDS,
+    Arrivals,
+    Grant,
+    Locked,
+    constant,
+    documented,
+    granted_by,
+)  # fmt: skip
 from tests.replicate.process import eventually
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 SECRET = "known-to-nobody-7f3a"
-RECORDS = 500
-
-
-class Grant(NamedTuple):
-    """One operation that a documented command grants."""
-
-    cluster: str
-    kind: ResourceType
-    name: str
-    pattern: ResourcePatternType
-    operation: str
-
-    def binding(self) -> AclBinding:
-        rights = (AclOperation[_constant(self.operation)], AclPermissionType.ALLOW)
-        return AclBinding(self.kind, self.name, self.pattern, "User:drkit", "*", *rights)
-
-    def only(self) -> AclBindingFilter:
-        rights = (AclOperation[_constant(self.operation)], AclPermissionType.ALLOW)
-        return AclBindingFilter(self.kind, self.name, self.pattern, "User:drkit", "*", *rights)
-
-
-def _constant(operation: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", operation).upper()
-
-
-def documented() -> list[Grant]:
-    """The commands of the page, one grant per operation."""
-    found = []
-    for line in PAGE.read_text().splitlines():
-        if not line.startswith("kafka-acls"):
-            continue
-        words = shlex.split(line)
-        said = dict(pairwise(words))
-        assert said["--allow-principal"] == "User:drkit"
-        kind, name = ResourceType.BROKER, "kafka-cluster"
-        if "--topic" in said:
-            kind, name = ResourceType.TOPIC, said["--topic"]
-        elif "--transactional-id" in said:
-            kind, name = ResourceType.TRANSACTIONAL_ID, said["--transactional-id"]
-        pattern = (
-            ResourcePatternType.PREFIXED
-            if said.get("--resource-pattern-type") == "prefixed"
-            else ResourcePatternType.LITERAL
-        )
-        alias = said["--bootstrap-server"].partition(":")[0]
-        operations = [b for a, b in pairwise(words) if a == "--operation"]
-        found += [Grant(alias, kind, name, pattern, o) for o in operations]
-    return found
-
-
-class Locked:
-    """Two locked clusters, a flow between them, and who may what."""
-
-    def __init__(self, clusters: dict[str, LocalCluster], folder: Path) -> None:
-        self.clusters = clusters
-        self.settings = {a: self._settings(c, ADMIN) for a, c in clusters.items()}
-        self.admins = {a: AdminClient(confluent_config(s)) for a, s in self.settings.items()}
-        self.config = folder / "drkit.toml"
-        text = ""
-        for alias, cluster in clusters.items():
-            text += f'[clusters.{alias}]\nbootstrap_servers = "{cluster.bootstrap()}"\n'
-            text += f"[clusters.{alias}.client]\n"
-            client = cluster.client_properties("drkit")
-            text += "".join(f'"{k}" = "{v}"\n' for k, v in client.items())
-        text += '[[flows]]\nsource = "primary"\ntarget = "standby"\ntasks = 1\n'
-        text += 'topics = ["shop-orders", "shop-clicks"]\n'
-        self.config.write_text(text)
-
-    @staticmethod
-    def _settings(cluster: LocalCluster, user: str) -> ClusterSettings:
-        return ClusterSettings(
-            alias=cluster.spec.name,
-            bootstrap_servers=cluster.bootstrap(),
-            client=cluster.client_properties(user),
-        )
-
-    def grant(self, *grants: Grant) -> None:
-        for alias, admin in self.admins.items():
-            wanted = [g.binding() for g in grants if g.cluster == alias]
-            for done in admin.create_acls(wanted).values() if wanted else ():
-                done.result(30)
-
-    def take(self, grant: Grant) -> None:
-        for done in self.admins[grant.cluster].delete_acls([grant.only()]).values():
-            assert len(done.result(30)) == 1
-
-    def topics(self, alias: str) -> set[str]:
-        return set(self.admins[alias].list_topics(timeout=30).topics)
-
-    def wait_granted(self, capsys: pytest.CaptureFixture[str]) -> None:
-        def fine() -> bool:
-            code = cli.run(["config", "check", "--connect", "--config", str(self.config)])
-            capsys.readouterr()
-            return code == 0
-
-        eventually(fine, 20, "the documented permissions suffice for the check")
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +59,12 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
         for number in range(RECORDS):
             producer.produce(names[number % 2], f"value {number}".encode(), partition=number % 4 // 2)
         assert producer.flush(30) == 0
+        found.use()
         yield found
 
 
-def test_the_table_is_the_one_that_is_asked_for():
-    assert documentation() in PAGE.read_text()
+def test_the_tables_are_the_ones_that_are_asked_for():
+    assert all(table in PAGE.read_text() for table in documentation())
 
 
 def test_everything_that_is_missing_is_named_at_once(locked: Locked, capsys: pytest.CaptureFixture[str]):
@@ -194,15 +100,60 @@ def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.C
             error = capsys.readouterr().err
             lines = [x for x in error.splitlines() if re.search(r"(primary|standby): [A-Z_]+ \S+: ", x)]
             words = f"{lost.cluster}: {_resource(lost)} {lost.name}"
-            operation = f": {_constant(lost.operation)} ("
-            return code == 1 and bool(lines) and all(words in x and operation in x for x in lines)
+            operation = f": {constant(lost.operation)} ("
+            if code != 1 or not lines or not all(words in x and operation in x for x in lines):
+                return False
+            wanted = {(lost.cluster, lost.kind, lost.operation)}
+            return {(g.cluster, g.kind, g.operation) for g in granted_by(error, locked.alias)} == wanted
 
         # A broker hears of a change a moment later; with everything granted a replicator would begin.
         eventually(lambda: named(("config", "check", "--connect")), 20, f"{grant} is named")
-        assert named(("replicate", "--once")), grant
+        if not _beside(grant):
+            assert named(("replicate", "--once")), grant
+        else:
+            (event,) = _told(locked)
+            assert event["event"] == "permissions_missing"
+            assert event["hint"].splitlines()[-1].startswith("or ")
         locked.grant(grant)
-        locked.wait_granted(capsys)
-    assert not locked.topics("standby"), "nothing may be created before all is allowed"
+    assert locked.topics("standby") <= {"__consumer_offsets"}, "nothing may be created before all is allowed"
+
+
+def _beside(grant: Grant) -> bool:
+    """Whether it is for a setting, not for the copy."""
+    for_acls = grant.kind is ResourceType.BROKER and grant.operation != "DescribeConfigs"
+    return (
+        for_acls or grant.kind is ResourceType.GROUP or not grant.name.startswith(("shop-", "drkit", "kafka"))
+    )
+
+
+def _told(locked: Locked) -> list[Any]:
+    """What a start says beside."""
+    settings = load(locked.config)
+    clusters = {a: Cluster.connect(c) for a, c in settings.clusters.items()}
+    with capture_logs() as events:
+        tell_missing(clusters, settings.flows, once=False)
+    return events
+
+
+def test_the_commands_that_are_told_suffice(locked: Locked, capsys: pytest.CaptureFixture[str]):
+    """Whoever does nothing but run what drkit prints gets there."""
+    locked.clean()
+    granted: list[Grant] = []
+
+    def fine() -> bool:
+        code = cli.run(["config", "check", "--connect", "--config", str(locked.config)])
+        wanted = granted_by(capsys.readouterr().err, locked.alias)
+        locked.grant(*wanted)
+        granted.extend(wanted)
+        return code == 0
+
+    assert not fine()
+    eventually(fine, 20, "the commands that were printed suffice")
+    assert {g.kind for g in granted} == {
+        ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER, ResourceType.TRANSACTIONAL_ID,
+    }  # fmt: skip
+    assert not [g for g in granted if g.pattern is not ResourcePatternType.LITERAL]
+    locked.clean()
 
 
 def _resource(grant: Grant) -> str:
@@ -214,7 +165,7 @@ def test_a_whole_run_with_exactly_these_permissions_tells_no_secret(locked: Lock
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     main = "from drkit.cli.main import main; main()"
-    command = [sys.executable, "-c", main, "replicate", "--once", "--json", "--log-level", "debug"]
+    command = [sys.executable, "-c", main, "replicate", "--json", "--log-level", "debug"]
     process = subprocess.Popen(
         [*command, "--config", str(locked.config)],
         stdout=subprocess.PIPE,
@@ -225,8 +176,12 @@ def test_a_whole_run_with_exactly_these_permissions_tells_no_secret(locked: Lock
     )
     told: set[str] = set()
     seen: set[str] = set()
+    there = Arrivals(locked)
     try:
-        eventually(lambda: _look(process.pid, scratch, seen, told) or process.poll() is not None, 120)
+        eventually(
+            lambda: _look(process.pid, scratch, seen, told) or there.all() or process.poll() is not None, 120
+        )
+        process.terminate()
         answer, _ = process.communicate(timeout=30)
     finally:
         process.kill()
@@ -234,7 +189,10 @@ def test_a_whole_run_with_exactly_these_permissions_tells_no_secret(locked: Lock
     said = (tmp_path / "said").read_text()
     assert process.returncode == 0, said
     flow = json.loads(answer)["flows"][0]
-    assert (flow["ended"], flow["records"], flow["left_out"]) == ("complete", RECORDS, {})
+    assert (flow["ended"], flow["left_out"]) == ("stopped", {})
+    assert there.missing == []
+    for kind in ("permissions_missing", "acl_sync_refused", "heartbeats_lost", "checkpoints_fail"):
+        assert kind not in said
     assert SECRET not in said + answer
     assert not told
     # What was looked at is what there was: the JVM, a Python worker, and Spark's log.
