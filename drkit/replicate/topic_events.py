@@ -46,8 +46,8 @@ class TopicEvents:
         self._state.emit(kind, topic, flow=self._flow.name, **fields)
 
     def left_out(self, topic: str, error: DrkitError) -> str:
-        """A topic is not copied; returns the reason in one line."""
+        """A topic is not copied; returns the reason in one line, with what to do about it."""
         reason = f"{error.what} ({error.evidence})" if error.evidence else error.what
         self.once("topic_left_out", topic, reason, level="error",
                   reason=error.what, evidence=error.evidence, hint=error.hint)  # fmt: skip
-        return reason
+        return f"{reason}: {error.hint}" if error.hint else reason
