@@ -198,8 +198,8 @@ class Desk:
         return self._again(Request(), abort=reason, verb="abort")
 
     def report(self) -> dict[str, Any] | None:
-        """The report of the run of this process, or of the newest one; None when there never was one."""
-        run = self._topic.history.runs.get(self._run_id) or self._topic.history.last
+        """The report of the run that this process works at; None while there is none."""
+        run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
     # -- how ----------------------------------------------------------------------------------------

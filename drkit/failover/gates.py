@@ -34,6 +34,8 @@ class Gate(NamedTuple):
     name: str
     """Also the name of its page in ``runbooks/``."""
     check: Callable[[Question], Iterator[Refused]]
+    why: str
+    """In one line, for people."""
 
 
 def refusals(question: Question) -> list[tuple[str, Refused]]:
@@ -66,6 +68,16 @@ def _stranger(q: Question, found: Identity) -> Refused:
         evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
         hint=f"correct bootstrap_servers of [clusters.{found.alias}], then: drkit config check --connect",
     )
+
+
+def _paused(q: Question) -> Iterator[Refused]:
+    if q.survey.paused:
+        yield Refused(
+            "failovers are paused",
+            where=q.flow,
+            evidence=q.survey.paused,
+            hint=f"drkit watch resume --flow '{q.flow}'",
+        )
 
 
 def _promoted(q: Question) -> Iterator[Refused]:
@@ -158,13 +170,14 @@ def _planned(q: Question) -> Iterator[Refused]:
 
 
 GATES: Final = (
-    Gate("wrong-cluster", _wrong_cluster),
-    Gate("already-promoted", _promoted),
-    Gate("target-not-ready", _unready),
-    Gate("live-members", _members),
-    Gate("own-positions", _own_positions),
-    Gate("data-loss", _loss),
-    Gate("planned-not-possible", _planned),
+    Gate("wrong-cluster", _wrong_cluster, "another cluster, or the same one twice, is behind the names"),
+    Gate("failovers-paused", _paused, "somebody paused failovers"),
+    Gate("already-promoted", _promoted, "an earlier failover has opened these topics"),
+    Gate("target-not-ready", _unready, "the standby has no leaders, too few replicas in sync, or no copy"),
+    Gate("live-members", _members, "a group has members on the standby, live or static"),
+    Gate("own-positions", _own_positions, "a group has committed by itself on the standby"),
+    Gate("data-loss", _loss, "more would be lost than `rpo_seconds`, or nobody knows how much"),
+    Gate("planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"),
 )
 """The table: all are asked, in this order."""
 

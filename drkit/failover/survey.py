@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest
 
+from drkit.detect.noticeboard import read_board
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
 from drkit.failover.group_look import (
@@ -33,6 +34,8 @@ from drkit.replicate.status import PartitionStatus
 from drkit.replicate.status_facts import SOURCE_SEEN, ends_from, status_of
 from drkit.replicate.topic_rules import is_promoted, role_key
 
+_PAUSE: Final = "pause"
+"""Key of the note by which people hold failovers off (`drkit watch pause`)."""
 _SCAN_UP_TO: Final = 1_000_000
 _NO_PARTITION: Final = "the target has no such partition"
 
@@ -78,6 +81,8 @@ class Survey:
     """Topics of the scope that a failover opened before."""
     unready: tuple[str, ...]
     """What of the target's topics is not fit to take over."""
+    paused: str
+    """Who paused failovers, and why; empty: nobody."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -94,6 +99,7 @@ class Survey:
             "risk": self.risk.to_json(),
             "replicator": self.replicator._asdict() if self.replicator else None,
             "unready": list(self.unready),
+            "paused": self.paused,
         }
 
 
@@ -143,6 +149,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(values, now),
         tuple(sorted(t for t in scope.topics if is_promoted(values.get(role_key(t))))),
         tuple(unready_topics(context, partitions)),
+        _paused(context),
     )  # fmt: skip
 
 
@@ -167,6 +174,14 @@ def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, 
         Identity(flow.source, there, ids.get("source")),
         Identity(flow.target, here, ids.get("target")),
     )
+
+
+def _paused(context: Context) -> str:
+    note = read_board(context.target_admin(), context.flow).get(_PAUSE)
+    if note is None:
+        return ""
+    why = f": {note['why']}" if note.get("why") else ""
+    return f"paused by {note.get('by', 'somebody')}{why}"
 
 
 async def cluster_id(cluster: RawCluster) -> str:
@@ -260,7 +275,11 @@ def silent_risk(context: Context, records: int | None) -> Risk:
     seen = values.get(SOURCE_SEEN, {}).get("at_ms")
     last_seen = context.decision.get("source_last_seen_ms")
     alive = runner is not None and runner.alive
-    return of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records)
+    found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records)
+    told = context.decision.get("risk_seconds")
+    if told is None or (found.seconds is not None and found.seconds <= told):
+        return found
+    return found._replace(seconds=float(told), basis="as drkit watch saw it")
 
 
 def _newest_beat(context: Context, now: int) -> int | None:

@@ -1,4 +1,4 @@
-"""VERIFY: the new primary takes and gives records, and its groups are at work, or it is said which are not."""
+"""VERIFY: the new primary takes and gives records; each group is at work, or it is said which is not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A replicator without Spark, as a process: what `drkit replicate` runs in its driver and its tasks, in one place.
+"""A replicator without Spark, as a process: what `drkit replicate` runs in its driver and its tasks, in one
+place.
 
-The same lease, topics, state, copy task, heartbeats and checkpoint rounds; only the query that deals out the work
-is left out. The settings come as JSON on standard input.
+The same lease, topics, state, copy task, heartbeats and checkpoint rounds; only the query that deals out the
+work is left out. The settings come as JSON on standard input.
 """
 
 from __future__ import annotations

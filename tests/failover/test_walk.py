@@ -1,4 +1,6 @@
-"""A failover from its beginning to its end, the primary alive: what it leaves behind, and what comes after it."""
+"""A failover from its beginning to its end, the primary alive: what it leaves behind, and what comes after
+it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tests.replicate.produce import fill, fill_transactions
 def prepared(world: World) -> tuple[str, dict[str, dict[TopicPartition, int]]]:
     """A topic with plain records and transactions, copied; groups at different places."""
     topic = world.name("orders")
-    world.create(world.source, topic, 3, {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"})
+    world.create(
+        world.source, topic, 3, {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"}
+    )
     fill_transactions(world.source, [topic], 60, most=9)
     fill(world.source, topic, 200)
     ends = world.offsets(world.source, topic)

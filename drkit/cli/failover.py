@@ -1,0 +1,107 @@
+"""``drkit failover``: move topics and their groups to the standby, or go on with it, or take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from drkit.cli.configuration import configuration, one_flow
+from drkit.cli.failover_view import rows_of, shown, show_progress, show_proposal
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.errors import ConfigError, DrkitError
+from drkit.failover.context import Request
+from drkit.failover.desk import Confirm, Desk, Proposal
+
+_PLACE = "drkit failover"
+
+
+@click.command()
+@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+@click.option("--group", "groups", multiple=True, help="A group, its topics, and all who read these. Repeatable.")
+@click.option("--all", "whole", is_flag=True, help="Everything that the flow copies.")
+@click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
+@click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
+@click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
+@click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
+@click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
+@click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby where they are.")
+def failover(  # noqa: PLR0913  each is a flag of the command
+    flow: str | None,
+    groups: tuple[str, ...],
+    accept_data_loss: str,
+    *,
+    whole: bool,
+    planned: bool,
+    dry_run: bool,
+    resume: bool,
+    abort: bool,
+    yes: bool,
+    evict_members: bool,
+    keep_positions: bool,
+) -> None:
+    """Move topics and their consumer groups to the standby: exactly where they were, or refused.
+
+    Name what moves by --group or --all; go on with what was begun by --resume or --abort.
+
+    Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
+    """
+    _one_of(group=bool(groups), all=whole, resume=resume, abort=abort)
+    settings = configuration().settings
+    request = Request(planned, accept_data_loss, evict_members, keep_positions)
+    with Desk(settings, one_flow(settings, flow), show_progress) as desk:
+        if dry_run:
+            _rehearse(desk, groups, request)
+        elif resume:
+            _told(desk, lambda: desk.resume(request))
+        elif abort:
+            _told(desk, lambda: desk.abort("asked for by --abort"))
+        else:
+            _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes)))
+
+
+def _one_of(**said: bool) -> None:
+    if sum(said.values()) != 1:
+        raise ConfigError(
+            "say what is to be done, and one thing only",
+            where=_PLACE,
+            evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
+            hint="drkit failover --group G, or --all, or --resume, or --abort",
+        )
+
+
+def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:
+    """Print the report also of a run that was held."""
+    try:
+        report = work()
+    except DrkitError:
+        if (so_far := desk.report()) is not None:
+            emit(so_far if session().as_json else shown(so_far))
+        raise
+    emit(report if session().as_json else shown(report))
+
+
+def _rehearse(desk: Desk, groups: tuple[str, ...], request: Request) -> None:
+    found = desk.rehearse(groups, request)
+    rows = rows_of(found)
+    refused = [error.as_dict() | {"gate": gate} for gate, error in found.refusals]
+    emit({"steps": rows, "refused": refused} if session().as_json else rows)
+    for _, error in found.refusals:
+        raise error
+
+
+def _asking(*, yes: bool) -> Confirm:
+    def ask(proposal: Proposal) -> None:
+        show_proposal(proposal)
+        if not yes and not click.confirm("Fail over?", default=False, err=True):
+            raise ConfigError(
+                "nobody agreed, so nothing was begun",
+                where=_PLACE,
+                hint="answer y, or add --yes",
+            )
+
+    return ask

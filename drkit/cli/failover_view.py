@@ -1,0 +1,81 @@
+"""How a failover looks: lines on stderr while it runs, a short report at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from drkit.failover.context import Progress
+from drkit.failover.desk import Proposal, Rehearsal
+
+_SHOWN = 10
+
+
+def show_progress(progress: Progress) -> None:
+    """One line on stderr."""
+    more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
+    now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+    click.echo(f"{now}  {progress.step.value:<14}  {progress.what}  {more}".rstrip(), err=True)
+
+
+def show_proposal(proposal: Proposal) -> None:
+    """What somebody is asked to agree to, on stderr."""
+    chosen, seen = proposal.chosen, proposal.survey
+    scope = chosen.scope
+    lines = [
+        f"flow      {proposal.flow}",
+        f"topics    {_some(list(scope.topics))}",
+        f"groups    {_some(list(scope.groups))}",
+    ]
+    lines += [f"          {note}" for note in chosen.notes()]
+    risk = seen.risk
+    records = "unknown" if risk.records is None else f"{risk.records:,}"
+    seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
+    lines.append(f"at risk   {records} records, {seconds} ({risk.basis})")
+    if seen.source_error:
+        lines.append(f"primary   does not answer: {seen.source_error}")
+    click.echo("\n".join(lines), err=True)
+
+
+def rows_of(found: Rehearsal) -> list[dict[str, str]]:
+    """A dry run as rows."""
+    return [
+        {"step": line.step.value, "what": line.effect.what, "where": line.effect.where, "why": line.effect.why}
+        for line in found.lines
+    ]
+
+
+def shown(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The report for a person; ``--json`` has all of it."""
+    loss, fence, groups = report["loss"] or {}, report["fence"] or {}, report["groups"]
+    seconds = report["seconds"]
+    out: dict[str, Any] = {
+        "failover": f"{report['state']}: {report['flow']}, run {report['run']}, term {report['term']}",
+        "topics": _some([a if a == b else f"{a} → {b}" for a, b in report["topics"].items()]),
+        "groups moved": _some(groups["moved"]) or "none",
+    }
+    if groups["kept"]:
+        out["left where they are"] = _some(groups["kept"])
+    if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:
+        out["not at work yet"] = _some(waiting)
+    if loss:
+        out["loss"] = loss["statement"]
+    if fence:
+        out["fence"] = "proven" if fence.get("proven") else f"owed: {fence.get('debt')}"
+    if seconds:
+        out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+    if held := report.get("held"):
+        out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
+    for step in report["steps"]:
+        for number, note in enumerate(step["notes"]):
+            out[step["step"] if not number else f"{step['step']} {number + 1}"] = note
+    out["next"] = "; ".join(report["next"])
+    return out
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,80 @@
+"""The table of a failover for its page in the documentation: as a diagram, and row by row.
+
+``python -m drkit.failover.picture`` writes both into ``docs/failover.md`` of the current folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import re
+import sys
+from typing import Final
+
+from drkit.failover.gates import GATES
+from drkit.failover.machine import FIRST_CHANGE, POINT_OF_NO_RETURN, TABLE, State, is_before
+
+_PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
+
+
+def diagram() -> str:
+    """The states of a run, in mermaid's language."""
+    return "\n".join(["```mermaid", "stateDiagram-v2", *(f"    {line}" for line in _lines()), "```"])
+
+
+def _lines() -> Iterator[str]:
+    names = [row.step.value for row in TABLE]
+    yield f"[*] --> {names[0]}"
+    for name, following in zip(names, names[1:], strict=False):
+        yield f"{name} --> {following}"
+    yield f"{names[-1]} --> [*]: {State.DONE}"
+    yield ""
+    for row in TABLE:
+        name = row.step.value
+        if is_before(row.step, FIRST_CHANGE):
+            yield f"{name} --> {State.REFUSED}: nothing was changed"
+        else:
+            yield f"{name} --> {State.HELD}: refused or failed"
+    yield f"{State.REFUSED} --> [*]"
+    yield ""
+    yield f"{State.HELD} --> {FIRST_CHANGE}: --resume (goes on at the step that was held)"
+    yield f"{State.HELD} --> {State.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
+    yield f"{State.ABORTING} --> {State.ABORTED}: undone, the last step first"
+    yield f"{State.ABORTED} --> [*]"
+    yield f"note right of {POINT_OF_NO_RETURN}: the point of no return"
+
+
+def steps() -> str:
+    """The rows of the table."""
+    lines = ["| step | does | may be repeated because | abort |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{row.step}` | {row.does} | {row.repeatable} | {'yes' if row.abortable else 'no'} |" for row in TABLE
+    ]
+    return "\n".join(lines)
+
+
+def gates() -> str:
+    """The reasons to refuse, each with its page."""
+    return "\n".join(f"- [{gate.name}](../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
+
+
+_PARTS: Final = {"diagram": diagram, "steps": steps, "gates": gates}
+
+
+def filled(page: str) -> str:
+    """A page with everything generated put in."""
+    for name, make in _PARTS.items():
+        place = re.compile(rf"<!-- generated: {name} -->\n.*?\n<!-- end -->", re.DOTALL)
+        text = _PLACE.format(name=name, text=make())
+        page = place.sub(text.replace("\\", r"\\"), page)
+    return page
+
+
+def main(page: Path) -> None:
+    """Put everything generated into the page."""
+    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(f"{page}\n")
+
+
+if __name__ == "__main__":
+    main(Path("docs/failover.md"))

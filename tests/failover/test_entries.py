@@ -1,0 +1,131 @@
+"""The journal's entries: whoever reads them comes to the same answer, in whatever order orchestrators wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from drkit.failover.entries import Assembly, Entry, Kind, RunLog, parts_of, read_history, violations
+from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, TABLE, State, StepName, following, is_before
+
+
+def entry(run: str, number: int, by: str, kind: Kind, step: StepName | None = None, **more: Any) -> Entry:
+    body = {"holder": {"token": by}} if kind in {Kind.RUN, Kind.HOLD} else {}
+    return Entry(run, number, by, 1, kind, step, more.get("effect", ""), 1000 + number, {**body, **more.get("body", {})})
+
+
+def whole_run(run: str = "r", by: str = "a") -> list[Entry]:
+    """All entries of a run that nothing disturbs."""
+    told = [(Kind.RUN, None)]
+    told += [(kind, step) for step in ORDER for kind in (Kind.INTENT, Kind.RESULT)]
+    entries = [entry(run, n, by, kind, step) for n, (kind, step) in enumerate(told)]
+    return [*entries, entry(run, len(entries), by, Kind.END, body={"state": "done"})]
+
+
+def log_of(entries: list[Entry]) -> RunLog:
+    history = read_history(entries)
+    assert history.last is not None
+    return history.last
+
+
+def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
+    assert [row.step for row in TABLE] == list(StepName)
+    assert following(None) is StepName.LOCK
+    assert following(StepName.DONE) is None
+    late = [row.step for row in TABLE if not row.abortable]
+    assert late == list(ORDER[ORDER.index(POINT_OF_NO_RETURN) :]), "once there is no way back there is none later"
+
+
+def test_a_whole_run_follows_the_table() -> None:
+    run = log_of(whole_run())
+    assert run.state is State.DONE
+    assert not violations(run)
+    assert not run.abortable
+
+
+@given(st.integers(1, len(whole_run()) - 2))
+def test_any_prefix_follows_the_table_and_a_missing_entry_is_seen(cut: int) -> None:
+    """I11: every interrupted prefix is a legal journal; one with a hole is not."""
+    entries = whole_run()
+    assert not violations(log_of(entries[:cut]))
+    holed = [e for n, e in enumerate(entries) if n != cut]
+    assert violations(log_of(holed))
+
+
+@given(st.data())
+def test_of_two_that_began_at_once_every_reader_sees_the_same_one(data: st.DataObject) -> None:
+    one, two = whole_run("one", "a"), whole_run("two", "b")
+    mixed: list[Entry] = []
+    rest = [list(one), list(two)]
+    while any(rest):
+        side = data.draw(st.sampled_from([r for r in rest if r]))
+        mixed.append(side.pop(0))
+    first = mixed[0].run_id
+    history = read_history(mixed)
+    assert next(iter(history.runs)) == first
+    assert history.runs[first].state is State.DONE
+    # The other one counts only if it began when the first was over.
+    ended = next(n for n, e in enumerate(mixed) if e.run_id == first and e.kind is Kind.END)
+    late = next(n for n, e in enumerate(mixed) if e.run_id != first)
+    assert (len(history.runs) == 2) is (late > ended)
+
+
+def test_what_an_overtaken_process_wrote_does_not_count() -> None:
+    entries = whole_run()[:4]
+    taken = entry("r", 4, "b", Kind.HOLD)
+    late = entry("r", 4, "a", Kind.RESULT, StepName.SNAPSHOT)
+    run = log_of([*entries, taken, late])
+    assert run.holder["token"] == "b"
+    assert StepName.SNAPSHOT not in run.results
+    ours = entry("r", 5, "b", Kind.RESULT, StepName.SNAPSHOT)
+    assert StepName.SNAPSHOT in log_of([*entries, taken, late, ours]).results
+
+
+def test_states_of_a_run() -> None:
+    begun = [e for e in whole_run() if e.step is None or is_before(e.step, StepName.DRAIN)][:-1]
+    held = entry("r", 20, "a", Kind.HELD, StepName.DRAIN, body={"error": {"error": "lag"}})
+    assert log_of([*begun, held]).state is State.HELD
+    assert log_of([*begun, held, entry("r", 21, "b", Kind.HOLD)]).state is State.RUNNING
+    abort = entry("r", 21, "a", Kind.ABORT)
+    assert log_of([*begun, held, abort]).state is State.ABORTING
+    again = log_of([*begun, held, abort, entry("r", 22, "b", Kind.HOLD)])
+    assert again.state is State.ABORTING, "an abort that was killed goes on as one"
+    end = entry("r", 23, "a", Kind.END, body={"state": "aborted"})
+    history = read_history([*begun, held, abort, end])
+    assert history.open is None
+    assert history.last is not None
+    assert history.last.state is State.ABORTED
+
+
+def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
+    entries = whole_run()
+    late = next(n for n, e in enumerate(entries) if e.step is POINT_OF_NO_RETURN) + 1
+    run = log_of([*entries[:late], entry("r", late, "a", Kind.ABORT)])
+    assert any("an abort behind" in what for what in violations(run))
+
+
+@given(st.integers(0, 1_500_000), st.sampled_from(["x", "ü", '"', "→"]))
+def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
+    large = entry("r", 0, "a", Kind.RUN, body={"text": letter * size})
+    parts = parts_of(large)
+    assert all(len(p) < 1_000_000 * 2 for p in parts)
+    assembly = Assembly()
+    found = [assembly.take(p) for p in parts]
+    assert found[-1] == large
+    assert found[:-1] == [None] * (len(parts) - 1)
+
+
+def test_parts_of_an_entry_that_was_never_finished_say_nothing() -> None:
+    large = parts_of(entry("r", 0, "a", Kind.RUN, body={"text": "x" * 900_000}))
+    assert len(large) > 2
+    assembly = Assembly()
+    for part in large[:-1]:
+        assert assembly.take(part) is None
+    whole = entry("r", 0, "b", Kind.RUN)
+    assert assembly.take(parts_of(whole)[0]) == whole
+    assert [assembly.take(p) for p in large][-1] is not None
+    with pytest.raises(ValueError, match="Expecting value"):
+        assembly.take(b"foreign")
