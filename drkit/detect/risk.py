@@ -38,11 +38,18 @@ class Risk(NamedTuple):
 UNKNOWN: Final = Risk(None, None, "not known yet")
 
 
-def risk_of(live: Look | None, newest: Look | None, alive_until: float | None, now: float) -> Risk:
+def risk_of(
+    live: Look | None,
+    newest: Look | None,
+    alive_until: float | None,
+    now: float,
+    margin: float = 0.0,
+) -> Risk:
     """The loss if the target took over now.
 
     :param live: the newest look in which both clusters answered
     :param newest: the newest look of all
+    :param margin: by so much the replicator's clock may differ from ours
     :param alive_until: when the primary last worked for anybody we know of; None: it works, or nobody knows
     """
     end = now if alive_until is None else alive_until
@@ -55,7 +62,7 @@ def risk_of(live: Look | None, newest: Look | None, alive_until: float | None, n
         bounds.append(max(0.0, end - live.at) + live.seconds)
     # The replicator's own note of the source's ends: if the target has all of that, the rest is younger.
     if newest.target_answers and newest.records == 0 and newest.seen_seconds is not None:
-        bounds.append(max(0.0, end - (newest.at - newest.seen_seconds)))
+        bounds.append(max(0.0, end - (newest.at - newest.seen_seconds)) + margin)
     if not bounds:
         return Risk(None, newest.records, "the source was not seen when its records were last counted")
     return Risk(min(bounds), newest.records, _told(min(bounds), "since all before was known to be copied"))

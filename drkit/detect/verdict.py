@@ -51,6 +51,11 @@ class Reason(StrEnum):
     CONFIRMED = "confirmed"
 
 
+def runbook(reason: Reason) -> str:
+    """The page about a HOLD, below the project's root."""
+    return f"runbooks/hold-{reason.value.replace('_', '-')}.md"
+
+
 class Row(NamedTuple):
     """One line of the table."""
 
@@ -88,6 +93,7 @@ class Verdict(NamedTuple):
             "reason": self.reason.value,
             "evidence": list(self.evidence),
             "next": self.next,
+            "runbook": runbook(self.reason) if self.kind is Kind.HOLD else "",
             "primary_lost": self.primary_lost,
             "obstacles": [o.value for o in self.obstacles],
         }

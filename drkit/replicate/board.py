@@ -46,7 +46,10 @@ class Job(Protocol):
 
 
 class FlowWatch:
-    """Looks at one flow again and again, from a thread of its own."""
+    """Looks at one flow again and again, from a thread of its own.
+
+    :param share: the time between two looks is at least so many times that of a look
+    """
 
     def __init__(
         self,
@@ -54,7 +57,9 @@ class FlowWatch:
         job: Job,
         failure: Callable[[], DrkitError | None] = lambda: None,
         seconds: float = LOOK_SECONDS,
+        share: float = _SHARE,
     ) -> None:
+        self._share = share
         self._settings = settings
         self._job = job
         self._failure = failure
@@ -112,7 +117,7 @@ class FlowWatch:
                 began = monotonic()
                 self._take(collector.look(), monotonic())
                 self._remember(collector)
-                self._ended.wait(max(self._seconds, _SHARE * (monotonic() - began)))
+                self._ended.wait(max(self._seconds, self._share * (monotonic() - began)))
         finally:
             collector.close()
 

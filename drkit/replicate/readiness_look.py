@@ -52,7 +52,7 @@ class ReadinessLook:
         faults = None if status is None else {f.code: f.text for f in status.faults}
         if status is not None and status.source_answers and status.target_answers:
             self._compare()
-        settings = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
+        _, settings = self._settings.sides(self._flow)
         try:
             cluster = Cluster.connect(settings)
             topics = describe_topics(cluster, {p.target_topic for p in status.partitions} if status else ())

@@ -81,7 +81,7 @@ class Automat:
         decision = moment.as_dict() | {"by": f"drkit watch on {moment.vote.observer}", "mode": "auto"}
         evidence = (*moment.verdict.evidence, *moment.picture.tally.told())
         mine = Automatic(moment.vote.observer, moment.vote.run, moment.at_ms, evidence)
-        target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
+        _, target = self._settings.sides(self._flow)
         try:
             against = claim(target, self._flow, mine, self._settings.watch.window_seconds)
             if against:

@@ -48,4 +48,4 @@ def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis =
 
 
 def _target(settings: Settings, flow: FlowSettings) -> ClusterSettings:
-    return settings.cluster(flow.target).with_client(flow.target_admin)
+    return settings.sides(flow)[1]

@@ -10,7 +10,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock, Ticker
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import Kind, runbook
 from drkit.errors import ConfigError
 from drkit.replicate.page.server import Listen, answering
 from drkit.watch.announcer import Announcer, failover_command
@@ -80,6 +80,8 @@ class _Desk:
         told: dict[str, Any] = {"flow": moment.flow, "verdict": verdict.name, "next": verdict.next}
         if verdict.kind is not Kind.UP:
             told["evidence"] = list(verdict.evidence)
+        if verdict.kind is Kind.HOLD:
+            told["runbook"] = runbook(verdict.reason)
         if command:
             told["command"] = command
         observe.event("verdict", level=_LEVELS[verdict.kind], **told)

@@ -26,6 +26,8 @@ from drkit.replicate.status import FlowStatus
 from drkit.watch.beats import Beats
 
 _LOOK_SECONDS: Final = 4.0
+_LOOK_SHARE: Final = 1.0
+"""What would be lost is known as well as the last look before the primary's end is fresh."""
 _READY_SECONDS: Final = 15.0
 
 
@@ -59,16 +61,16 @@ class Senses:
         self, settings: Settings, flow: FlowSettings, clock: AwakeClock, boot: Seconds = boottime
     ) -> None:
         self._clock, self._boot = clock, boot
-        source, target = settings.cluster(flow.source), settings.cluster(flow.target)
-        self._target = target.with_client(flow.target_admin)
+        source, self._target = settings.sides(flow)
         self._flow = flow
+        self._margin = settings.watch.clock_margin_seconds
         detection = settings.detection
-        listeners = {OWN: source.with_client(flow.source_admin)}
+        listeners = {OWN: source}
         listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
         self.probes = Probes(listeners, detection, clock)
         self.beats = Beats(self._target, flow, detection, clock)
         self._growth = Growth(self._target, self._copies, self._grown)
-        self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS)
+        self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)
         self._findings = tuple(readiness_of_nobody())
         self._grew: tuple[float, str] | None = None
@@ -116,7 +118,8 @@ class Senses:
         now = self._boot()
         self._take_look(now)
         # Stalls of ours make the primary's end look later than it was, and the loss larger: never smaller.
-        return risk_of(self._live, self._newest, None if gone_for is None else now - gone_for, now)
+        end = None if gone_for is None else now - gone_for
+        return risk_of(self._live, self._newest, end, now, self._margin)
 
     def _take_look(self, now: float) -> None:
         figures = self.watch.figures

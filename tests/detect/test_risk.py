@@ -32,6 +32,8 @@ def test_a_note_of_the_replicator_may_bound_it_better():
     # All that stood there 9 s before the look, at 121, is copied, and the source died at 122.
     found = risk_of(ALIVE, gone(130.0, 0, 9.0), 122.0, 131.0)
     assert found.seconds == 1.0
+    # Its time is that of another clock.
+    assert risk_of(ALIVE, gone(130.0, 0, 9.0), 122.0, 131.0, margin=2.0).seconds == 3.0
 
 
 def test_a_restarted_observer_knows_by_the_note_alone():

@@ -1,0 +1,73 @@
+"""When people are called, and what they are told to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drkit.detect.verdict import Kind, Reason, Verdict
+from drkit.watch.announcer import Announcer, failover_command
+
+UP = Verdict(Kind.UP, Reason.WELL, (), "")
+SUSPECT = Verdict(Kind.SUSPECT, Reason.UNCONFIRMED, (), "")
+DEGRADED = Verdict(Kind.DEGRADED, Reason.BROKERS_DOWN, (), "")
+HOLD = Verdict(Kind.HOLD, Reason.REPLICATION_MOVES, (), "")
+LOST = Verdict(Kind.LOST, Reason.CONFIRMED, (), "", primary_lost=True)
+
+
+def held(*reasons: Reason) -> Verdict:
+    return Verdict(Kind.HOLD, reasons[0], (), "", primary_lost=True, obstacles=reasons)
+
+
+def told(*steps: tuple[float, Verdict]) -> list[tuple[float, str]]:
+    """What is told when each verdict stands from its moment on, looked at every half second."""
+    announcer, out = Announcer(settle=5.0, repeat=300.0), []
+    for (at, verdict), (until, _) in zip(steps, [*steps[1:], (steps[-1][0] + 20.0, UP)], strict=True):
+        now = at
+        while now < until:
+            if announcer.due(verdict, now):
+                out.append((now, verdict.name))
+            now += 0.5
+    return out
+
+
+def test_a_lost_primary_is_told_at_once():
+    assert told((0, UP), (10, SUSPECT), (15, LOST)) == [(15.0, "LOST")]
+
+
+def test_what_passes_within_seconds_wakes_nobody():
+    assert told((0, UP), (10, SUSPECT), (12, DEGRADED), (15, UP)) == []
+    assert told((0, UP), (10, HOLD), (14, UP)) == []
+
+
+def test_what_stays_is_told_and_its_end_too():
+    assert told((0, UP), (10, DEGRADED), (30, UP)) == [(15.0, "DEGRADED"), (35.0, "UP")]
+
+
+def test_what_stays_bad_is_told_again():
+    assert told((0, LOST), (650, UP)) == [(0.0, "LOST"), (300.0, "LOST"), (600.0, "LOST"), (655.0, "UP")]
+
+
+def test_another_reason_is_news():
+    said = told((0, held(Reason.PAUSED)), (10, held(Reason.LAG_UNKNOWN)), (12, LOST))
+    assert said == [(0.0, "HOLD(paused)"), (10.0, "HOLD(lag_unknown)"), (12.0, "LOST")]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "command"),
+    [
+        (UP, ""),
+        (HOLD, ""),
+        (LOST, "drkit failover --all --flow 'a->b' --config drkit.toml"),
+        (held(Reason.LAG_UNKNOWN), "--accept-data-loss REASON"),
+        (held(Reason.LAG_ABOVE_RPO), "--accept-data-loss REASON"),
+        (held(Reason.NOT_ACKNOWLEDGED), "drkit failover --all"),
+        (held(Reason.PAUSED), ""),
+        (held(Reason.LAG_UNKNOWN, Reason.TARGET_NOT_READY), ""),
+    ],
+)
+def test_the_command(verdict: Verdict, command: str):
+    found: Any = failover_command("a->b", verdict, ("--config", "drkit.toml"))
+    assert command in found
+    assert bool(found) == bool(command)

@@ -1,0 +1,173 @@
+"""A primary of three brokers is hurt in each way there is; observers with quick settings look on.
+
+In the order of harm: the last tests leave nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import time
+
+import pytest
+
+from drkit.detect.seen import Outcome, Sight
+from drkit.detect.verdict import Kind, Reason
+from drkit.kafka.admin import Cluster
+from drkit.watch import by_hand
+from tests.replicate.process import eventually
+from tests.watch.world import Lookout, World
+
+
+@pytest.fixture(scope="module")
+def lookout(world: World) -> Iterator[Lookout]:
+    """One observer for all tests that need only one."""
+    made = Lookout(world.settings(), "o1")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def watched(calm: World, lookout: Lookout) -> Lookout:
+    """The same, with everything well."""
+    assert calm.primary.brokers
+    ready(lookout)
+    return lookout
+
+
+def ready(*lookouts: Lookout) -> None:
+    """Everything well: heartbeats arrive, the flow was looked at, the target is ready."""
+    for each in lookouts:
+        each.sees(Reason.WELL, 90.0)
+        eventually(each.is_settled, 60, "heartbeats, a look, a target that is ready")
+
+
+def test_all_is_well(watched: Lookout):
+    probes = watched.observer.senses.probes
+    eventually(lambda: {p.outcome for p in probes.newest().values() if p} == {Outcome.WORKS}, 40, "canaries")
+    assert len(probes.newest()) == 3
+    moment = watched.moment
+    assert moment is not None
+    assert moment.picture.tally.gone == ()
+    assert moment.picture.risk.seconds is not None
+    assert moment.picture.risk.seconds < 5
+    assert all(d.free > 0 for d in watched.observer.senses._ready.look(None).disks or ())
+
+
+def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
+    calm.primary.broker(2).freeze()
+    moment = watched.sees(Reason.BROKERS_DOWN)
+    assert moment.verdict.kind is Kind.DEGRADED
+    assert "broker 2" in moment.verdict.evidence[-1]
+    assert "does not answer" in moment.verdict.evidence[-1]
+    calm.primary.broker(2).resume()
+    watched.sees(Reason.WELL)
+
+
+def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watched: Lookout):
+    began = time.monotonic()
+    calm.primary.freeze()
+    watched.sees(Reason.UNCONFIRMED)
+    calm.primary.resume()
+    watched.sees(Reason.WELL)
+    assert watched.worst_since(began) is Kind.SUSPECT
+
+
+def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
+    """The clock of the observer is held still, as when its process is."""
+    began = time.monotonic()
+    with watched.clock._lock:  # every thread that asks for the time stands still
+        eventually(lambda: time.monotonic() - began > 4, 10)
+    eventually(lambda: watched.clock.lost_seconds > 3, 5)
+    assert watched.worst_since(began) <= Kind.SUSPECT
+    watched.sees(Reason.WELL)
+
+
+def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
+    calm.primary.link("PROBE").cut()
+    moment = watched.sees(Reason.REPLICATION_MOVES)
+    assert moment.picture.seen.sight is Sight.GONE
+    # It stays so: heartbeats go on.
+    since = time.monotonic()
+    eventually(lambda: time.monotonic() - since > 3, 10)
+    assert watched.reason is Reason.REPLICATION_MOVES
+    assert watched.worst_since(since) is Kind.HOLD
+    calm.primary.link("PROBE").restore()
+    watched.sees(Reason.WELL)
+
+
+def test_half_open_is_cut_off_too(calm: World, watched: Lookout):
+    calm.primary.link("PROBE").half_open()
+    moment = watched.sees(Reason.REPLICATION_MOVES)
+    assert any("does not answer" in line for line in moment.verdict.evidence)
+    calm.primary.link("PROBE").restore()
+    watched.sees(Reason.WELL)
+
+
+def test_another_cluster_behind_the_name(calm: World, watched: Lookout):
+    assert watched.moment is not None
+    plain = calm.plain()
+    plain["clusters"][calm.source]["bootstrap_servers"] += f",{calm.standby.bootstrap()}"
+    other = Lookout(type(watched.observer._settings).model_validate(plain), "o9")
+    calm._lookouts.append(other)
+    other.start()
+    moment = other.sees(Reason.WRONG_CLUSTER)
+    assert moment.verdict.kind is Kind.HOLD
+    ids = Cluster.connect(calm.settings().cluster(calm.target)).cluster_id
+    assert any(ids in line and "expected" in line for line in moment.verdict.evidence)
+
+
+def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched: Lookout):
+    """Replication is cut, and so is one of three observers; the others see the primary at work."""
+    watch = {"observers": 3, "vote_interval_seconds": 0.5}
+    cut_off = calm.lookout("a1", watch=watch)
+    near = calm.lookout("a2", "CLIENT", watch=watch)
+    ready(cut_off, near)
+    calm.primary.link("REPLICATION").cut()
+    calm.primary.link("PROBE").cut()
+    moment = cut_off.sees(Reason.OBSERVERS_DISAGREE)
+    assert moment.picture.tally.alive == ("a2",)
+    near.sees(Reason.BEATS_LATE)
+    assert watched.observer.identity.name not in moment.picture.tally.told()
+
+
+def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
+    """P30: no observer of several decides alone, and two of three do."""
+    watch = {"observers": 3, "vote_interval_seconds": 0.5}
+    watched.observer.stop()
+    first = calm.lookout("b1", watch=watch)
+    ready(first)
+    calm.primary.freeze()
+    moment = first.sees(Reason.NO_QUORUM)
+    assert moment.picture.tally.gone == ("b1",)
+    second = calm.lookout("b2", watch=watch)
+    lost = first.sees(Reason.CONFIRMED, 40)
+    assert lost.verdict.kind is Kind.LOST
+    assert lost.picture.tally.gone == ("b1", "b2")
+    # The second never saw it alive and does not know what would be lost: it holds for a person.
+    second.sees(Reason.LAG_UNKNOWN, 40)
+
+
+def test_killed_is_lost_and_a_pause_holds_it(calm: World):
+    lookout = calm.lookout("c1")
+    ready(lookout)
+    settings = calm.settings()
+    killed = time.monotonic()
+    calm.primary.kill()
+    moment = lookout.sees(Reason.CONFIRMED)
+    assert time.monotonic() - killed < 12
+    assert moment.picture.risk.seconds is not None
+    assert moment.picture.risk.seconds < 30
+    told = moment.as_dict()
+    assert told["lost_at_ms"] <= told["at_ms"]
+    assert told["source_last_seen_ms"] <= told["lost_at_ms"] + 2000
+    by_hand.pause(settings, settings.flows[0], "ann", "rack move")
+    held = lookout.sees(Reason.PAUSED)
+    assert held.verdict.evidence == ("paused by ann: rack move",)
+    by_hand.resume(settings, settings.flows[0])
+    lookout.sees(Reason.CONFIRMED)
+    calm.standby.broker(0).freeze()
+    try:
+        lookout.sees(Reason.TARGET_UNREACHABLE)
+    finally:
+        calm.standby.broker(0).resume()

@@ -1,0 +1,118 @@
+"""What a fence agent does and keeps: commands, proofs, a file that survives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import socket
+import sys
+import time
+
+import pytest
+
+from drkit.config import ClusterSettings, Settings
+from drkit.config.watch import FenceAgentSettings
+from drkit.errors import Failed
+from drkit.local.ports import PortReservation
+from drkit.watch.agent import lift
+from drkit.watch.agent_state import AgentState, read_state, write_state
+from drkit.watch.fencing import closed, fence
+
+TRUE, FALSE = (sys.executable, "-c", ""), (sys.executable, "-c", "raise SystemExit('no way')")
+
+
+def cluster(*ports: int) -> ClusterSettings:
+    servers = ",".join(f"127.0.0.1:{p}" for p in ports)
+    return ClusterSettings(alias="primary", bootstrap_servers=servers)
+
+
+@pytest.fixture
+def dead() -> Iterator[int]:
+    with PortReservation() as ports:
+        yield ports.reserve()
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that accepts and never answers, as that of a frozen broker."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def settings(**fields: object) -> FenceAgentSettings:
+    return FenceAgentSettings.model_validate({"fence_seconds": 3.0, "command": TRUE, **fields})
+
+
+def test_closed_ports_are_a_proof(dead: int):
+    found = fence(settings(), [cluster(dead)])
+    assert found.proven
+    assert found.evidence[1] == f"127.0.0.1:{dead}: nothing listens on this port"
+
+
+def test_a_silent_broker_is_none(dead: int, silent: int):
+    assert not closed([cluster(dead, silent)], (), 0.5).proven
+    assert not closed([cluster(dead)], [f"127.0.0.1:{silent}"], 0.5).proven
+
+
+def test_a_broker_that_answers_is_none(source):
+    found = closed([ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())], (), 2.0)
+    assert not found.proven
+    assert "a Kafka broker answers" in found.evidence[0]
+
+
+def test_what_cannot_be_reached_may_be_reached_by_others():
+    assert not closed(
+        [ClusterSettings(alias="a", bootstrap_servers="no-such-host.invalid:9092")], (), 0.5
+    ).proven
+    assert not closed([], (), 0.5).proven
+
+
+def test_a_command_that_failed_is_told_and_what_is_true_counts(dead: int):
+    found = fence(settings(command=FALSE), [cluster(dead)])
+    assert found.proven
+    assert "exit code 1: no way" in found.evidence[0]
+
+
+def test_a_proof_of_the_sites_own(silent: int):
+    assert fence(settings(proof_command=TRUE), [cluster(silent)]).proven
+    refused = fence(settings(proof_command=FALSE), [cluster(silent)])
+    assert not refused.proven
+    assert "no way" in refused.evidence[1]
+
+
+def test_a_command_that_hangs_ends_in_time(silent: int):
+    hangs = (sys.executable, "-c", "import threading; threading.Event().wait(60)")
+    began = time.monotonic()
+    found = fence(settings(command=hangs, fence_seconds=1.0), [cluster(silent)])
+    assert time.monotonic() - began < 10
+    assert not found.proven
+    assert "did not end in 1.0 s" in found.evidence[0]
+
+
+def test_the_state_is_what_was_written(tmp_path: Path):
+    path = tmp_path / "there" / "agent.json"
+    assert read_state(path) == AgentState()
+    state = AgentState(armed=True, fenced=True, at_ms=7, evidence=("x",))
+    write_state(path, state)
+    assert read_state(path) == state
+    assert [p.name for p in path.parent.iterdir()] == ["agent.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"armed": true}'])
+def test_a_damaged_state_is_never_taken_for_none(tmp_path: Path, text: str):
+    path = tmp_path / "agent.json"
+    path.write_text(text)
+    with pytest.raises(Failed) as caught:
+        read_state(path)
+    assert "find out whether the primary is fenced" in caught.value.hint
+
+
+def test_lifting(tmp_path: Path):
+    path = tmp_path / "agent.json"
+    write_state(path, AgentState(armed=True, fenced=True, at_ms=7))
+    agent = {"command": TRUE, "state_file": str(path)}
+    with pytest.raises(Failed, match="could not be lifted"):
+        lift(Settings.model_validate({"fence_agent": agent | {"lift_command": FALSE}}))
+    assert read_state(path).fenced
+    assert lift(Settings.model_validate({"fence_agent": agent | {"lift_command": TRUE}})).fenced
+    assert not read_state(path).fenced
