@@ -26,6 +26,8 @@ _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _LIMIT: Final = 1 << 21
 """The numbers below it take at most three bytes as a varint: 1 MiB of length, 17 minutes of time."""
+_POOL: Final = pa.system_memory_pool()
+"""Arrow's own gives pages back at once and asks for them again; malloc is told not to."""
 _PAD: Final = bytes(16)
 """So that looking at all bytes that a record's head may take never passes the end."""
 
@@ -189,7 +191,7 @@ def _gather(data: bytes, old: _Heads, heads: Bytes, stops: Array) -> memoryview:
     column = pa.BinaryArray.from_buffers(
         pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data + heads.tobytes())]
     )
-    taken: Any = compute.take(column, pa.array(wanted)).buffers()[2]
+    taken: Any = compute.take(column, pa.array(wanted), memory_pool=_POOL).buffers()[2]
     size = int(stops[-1]) + int((old.ends - old.bodies).sum())
     return memoryview(taken)[:size]
 
