@@ -11,7 +11,7 @@ from drkit.demo.stage import TOPICS, Stage
 from drkit.errors import Failed
 
 _FIRST = 5
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 _QUIET_SECONDS = 0.5
 
 
