@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.copier import copy_task
 
+_COPIES: Final = copy_task
+"""What a worker is to have loaded."""
 _SECONDS: Final = 20.0
 _GOODBYE_SECONDS: Final = 1.0
 
@@ -49,6 +51,5 @@ def _use(spark: SparkSession, stop: threading.Event) -> None:
 
 def get_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs in a worker: to find this function it has loaded this module, and so the one that copies."""
-    assert copy_task  # noqa: S101  names what is wanted of the import
     keep_memory()
     yield from batches
