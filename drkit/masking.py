@@ -12,7 +12,7 @@ MASK: Final = "********"
 _SECRET: Final = re.compile(
     r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem"
     # Where a webhook is, and what it is shown, is all that one needs to call it.
-    r"|repoint\[\d+\]\.(?:url|headers)",
+    r"|repoint\[\d+\]\.(?:url|headers)|webhook$",
     re.IGNORECASE,
 )
 _ASSIGNED: Final = re.compile(

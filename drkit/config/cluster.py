@@ -31,6 +31,10 @@ def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
+ClientText = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
+"""Kafka's own client properties, whatever TOML makes of ``true`` and ``5000``."""
+
+
 class ClusterSettings(Strict):
     """How to reach one cluster; ``client`` holds Kafka's own property names."""
 
@@ -38,7 +42,7 @@ class ClusterSettings(Strict):
     """The name of the table."""
     bootstrap_servers: Annotated[str, BeforeValidator(_servers), AfterValidator(host_and_port)]
     """host:port of some brokers: an array, or one string with commas."""
-    client: Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)] = Field(default_factory=dict)
+    client: ClientText = Field(default_factory=dict)
     """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
     applications: Annotated[
         dict[str, str], BeforeValidator(as_kafka_writes_it), AfterValidator(_no_secrets)

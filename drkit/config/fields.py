@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -34,6 +35,14 @@ def host_and_port(value: str) -> str:
     if not servers:
         raise PydanticCustomError("server", "no server is named", {})
     return ",".join(servers)
+
+
+def http_address(url: str) -> str:
+    """An address of HTTP. Raises PydanticCustomError that does not repeat it: it may be a secret."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise PydanticCustomError("url", "not an address like https://host/path", {})
+    return url
 
 
 def as_kafka_writes_it(value: object) -> object:

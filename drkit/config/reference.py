@@ -21,6 +21,7 @@ _TABLES: Final = {
     "ClusterSettings": "[clusters.ALIAS]",
     "FlowSettings": "[[flows]]",
     "FailoverSettings": "[failover]",
+    "FenceSettings": "[failover.fence]",
     "RepointSettings": "[[failover.repoint]]",
     "DetectionSettings": "[detection]",
     "ListenerSettings": "[[detection.listeners]]",
@@ -233,12 +234,15 @@ def _remark(key: Mm2Key) -> str:
 
 def _default(found: Mapping[str, Any]) -> str:
     value = found.get("default")
-    return "" if value in (None, [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
+    no_text = value in (None, [], {}) or isinstance(value, dict)
+    return "" if no_text else f"`{json.dumps(value, ensure_ascii=False)}`"
 
 
 def _type(found: Mapping[str, Any]) -> str:
     if choices := [c for c in found.get("anyOf", ()) if c.get("type") != "null"]:
         return _type(choices[0])
+    if "$ref" in found:
+        return "table"
     if "enum" in found:
         return " or ".join(f'`"{v}"`' for v in found["enum"])
     if "exclusiveMinimum" in found or "minimum" in found:

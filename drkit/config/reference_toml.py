@@ -23,6 +23,7 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("ClusterSettings", "[clusters.standby]", {"bootstrap_servers": "standby-1:9092"}),
     ("FlowSettings", "[[flows]]", {"source": "primary", "target": "standby"}),
     ("FailoverSettings", "[failover]", {}),
+    ("FenceSettings", "[failover.fence]", {}),
     ("RepointSettings", "[[failover.repoint]]", {"kind": "print"}),
     ("DetectionSettings", "[detection]", {}),
     (
@@ -35,7 +36,7 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),
     ("MetricsSettings", "[metrics]", {}),
 )
-_TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners"})
+_TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence"})
 
 
 def reference_toml() -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.closest import suggestion
-from drkit.config.fields import Patterns, Strict
+from drkit.config.fields import Patterns, Strict, http_address
 from drkit.masking import MASK
 from drkit.topology import NameFilter
 
@@ -37,14 +36,6 @@ def _kind(kind: str) -> str:
     return kind
 
 
-def _url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        # Not the address itself: what leads to a webhook is often its secret.
-        raise PydanticCustomError("url", "not an address like https://host/path", {})
-    return url
-
-
 class RepointSettings(Strict):
     """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
 
@@ -61,7 +52,7 @@ class RepointSettings(Strict):
     command: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """For command: the program and its arguments; no shell. It gets the endpoint as JSON on its input and as
     variables ``DRKIT_…``, and ends with 0 (done) or 3 (it knows a newer term)."""
-    url: Annotated[str, AfterValidator(_url)] | None = None
+    url: Annotated[str, AfterValidator(http_address)] | None = None
     """For webhook: where to post."""
     secret: str | None = None
     """For webhook: signs what is posted, with HMAC-SHA256."""

@@ -12,6 +12,7 @@ from drkit.config.auto_proof import unsafe
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
 from drkit.config.detection import DetectionSettings
+from drkit.config.fence import FenceSettings
 from drkit.config.fields import Patterns, Strict
 from drkit.config.flow import FlowSettings
 from drkit.config.metrics import MetricsSettings
@@ -37,8 +38,10 @@ class FailoverSettings(Strict):
     verify_seconds: PositiveFloat = 30.0
     """How long it waits, when clients were told, for groups to be at work on the new primary."""
     journal_folder: str | None = None
-    """Where this machine keeps its copy of failover journals, and their reports. Absent: ``drkit/failover`` in
-    the user's state folder."""
+    """Where this machine keeps its copy of failover journals, and their reports. Absent: ``drkit/failover``
+    in the user's state folder."""
+    fence: FenceSettings = FenceSettings()
+    """How the old primary is kept from taking writes."""
     repoint: tuple[RepointSettings, ...] = ()
     """All ways in which clients are told."""
 

@@ -50,7 +50,7 @@ def test_the_reference_file_has_every_setting():
     for model in Settings.model_json_schema()["$defs"].values():
         for name in model["properties"]:
             assert name == "alias" or re.search(
-                rf"^#?(\[\[\w+\.)?{name}\b", reference_toml(), re.MULTILINE
+                rf"^#?(\[\[?\w+\.)?{name}\b", reference_toml(), re.MULTILINE
             ), name
 
 
