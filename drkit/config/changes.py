@@ -28,6 +28,10 @@ LIVE: Final = (
     "on_source_deleted",
     "on_target_deleted",
     "heartbeats_replication",
+    "heartbeats_interval_seconds",
+    "checkpoint_interval_seconds",
+    "sync_group_offsets_interval_seconds",
+    "on_source_group_deleted",
 )
 """Settings of a flow that it takes while it runs: those that only its driver looks at."""
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 import tempfile
 import threading
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from drkit import observe
-from drkit.clock import wall_ms
+from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.admin import Cluster
@@ -25,6 +26,7 @@ from drkit.replicate.checkpoint_shard import Shard, ShardReport, shards_of
 from drkit.replicate.checkpoint_source import write_plan
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.known import known_of
+from drkit.replicate.mm2_topic import tell_remade
 from drkit.replicate.query import cause_of
 from drkit.replicate.rounds import (
     CHECKPOINTS,
@@ -43,6 +45,7 @@ _FIRST_LOOK_SECONDS: Final = 1.0
 _RETENTION: Final = "offsets.retention.minutes"
 _SHARE: Final = 4
 """Unchanged offsets are written again after this fraction of the target's retention."""
+_SETTINGS_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
 
@@ -56,13 +59,17 @@ def rounds(
     totals: RoundTotals,
     *,
     once: bool,
+    now: Callable[[], FlowSettings] | None = None,
 ) -> Iterator[None]:
-    """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none."""
+    """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
+
+    :param now: the flow's settings as they are now, should they change
+    """
     if once or not wants_checkpoints(flow):
         yield
         return
     folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=workshop.folder))
-    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals)
+    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals, now)
     driver.start(workshop.spark, folder)
     try:
         yield
@@ -83,12 +90,15 @@ class CheckpointDriver:
         flow: FlowSettings,
         state: StateTopic,
         totals: RoundTotals,
+        now: Callable[[], FlowSettings] | None = None,
     ) -> None:
+        self._now = now or (lambda: flow)
         self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
         self._stop = threading.Event()
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._refresh_ms = 0
+        self._topic_id: UUID | None = None
         self._trouble = ""
         self._soon = True
         """Look again soon: nothing is known yet."""
@@ -114,6 +124,7 @@ class CheckpointDriver:
     def _run(self, spark: SparkSession, folder: Path) -> None:
         life, plan = 0, folder / "none"
         while not self._stop.is_set():
+            self._follow()
             shards = self._look()
             query = self._query
             if query is not None and not query.isActive:
@@ -126,17 +137,32 @@ class CheckpointDriver:
                     plan.parent.mkdir()
                 write_plan(plan, shards)
                 if query is None:
-                    told = self._told
+                    told = self.told
                     self._query = start_checkpoint_query(spark, plan, self._clusters, self._flow, told)
-            pause = _FIRST_LOOK_SECONDS if self._soon else self._flow.refresh_topics_interval_seconds
-            self._stop.wait(pause)
+            self._pause(_FIRST_LOOK_SECONDS if self._soon else self._flow.refresh_topics_interval_seconds)
         if self._query is not None:
             self._query.stop()
+
+    def _follow(self) -> None:
+        """Take the settings of now; another pace needs another query."""
+        before, self._flow = self._flow, self._now()
+        if self._query is not None and (
+            before.checkpoint_interval_seconds != self._flow.checkpoint_interval_seconds
+        ):
+            self._query.stop()
+            self._query = None
+
+    def _pause(self, seconds: float) -> None:
+        """Wait; changed settings end it."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0 and self._now() is self._flow:
+            if self._stop.wait(min(left, _SETTINGS_SECONDS)):
+                return
 
     def _look(self) -> list[str]:
         """The shards of now; none while a cluster does not answer, then the last ones stay."""
         try:
-            return self._shards()
+            return self.shards()
         except (DrkitError, RawError) as error:
             self._tell_trouble(str(error))
             self._soon = True
@@ -144,8 +170,12 @@ class CheckpointDriver:
 
     # -- what to do ---------------------------------------------------------------------------------
 
-    def _shards(self) -> list[str]:
-        """The groups of now, as shards."""
+    def shards(self, *, at_once: bool = False) -> list[str]:
+        """The groups of now, as shards; none when nothing was copied yet, or there is no group.
+
+        :param at_once: sync, however long ago the last sync was
+        :raises DrkitError: a cluster does not answer
+        """
         flow = self._flow
         values = dict(self._state.values)
         known = known_of(values)
@@ -155,7 +185,9 @@ class CheckpointDriver:
         topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
         target = Cluster.connect(self._clusters[1])
         if topic:
-            ensure_checkpoint_topic(target, topic)
+            found = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
+            tell_remade(flow.name, target, topic, self._topic_id, found)
+            self._topic_id = found
         if not self._refresh_ms:
             minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
@@ -169,16 +201,16 @@ class CheckpointDriver:
         shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
         return [
             Shard(
-                number, flow.source, names, known, topic, _sync_after(flow), self._refresh_ms, promoted,
-                tuple(gone) if number == 0 else (),
+                number, flow.source, names, known, topic, _sync_after(flow, at_once=at_once),
+                self._refresh_ms, promoted, tuple(gone) if number == 0 else (), str(self._topic_id or ""),
             ).to_json()
             for number, names in enumerate(shards)
         ]  # fmt: skip
 
     # -- what became of it --------------------------------------------------------------------------
 
-    def _told(self, reports: list[ShardReport]) -> None:
-        """Called by Spark's thread after every round."""
+    def told(self, reports: list[ShardReport]) -> dict[str, Any]:
+        """Called by Spark's thread after every round; returns what it did, in short."""
         self._totals.take(reports)
         told = summary(reports, wall_ms(), self._state.values.get(CHECKPOINTS) or {})
         deleted = [g for r in reports for g in r.deleted]
@@ -191,6 +223,7 @@ class CheckpointDriver:
             self._state.put(CHECKPOINTS, told)
         except DrkitError as error:
             self._tell_trouble(str(error))
+        return told
 
     def _tell_trouble(self, why: str) -> None:
         """Say what goes wrong once, and that it is over."""
@@ -203,13 +236,15 @@ class CheckpointDriver:
             observe.event("checkpoints_work", flow=self._flow.name)
 
 
-def _sync_after(flow: FlowSettings) -> float | None:
+def _sync_after(flow: FlowSettings, *, at_once: bool) -> float | None:
     """From which time since the last sync a round syncs; None: never.
 
     Half a round before the setting: one that begins a moment early would leave it to the next.
     """
     if not flow.sync_group_offsets:
         return None
+    if at_once:
+        return 0.0
     return max(0.0, flow.sync_group_offsets_interval_seconds - flow.checkpoint_interval_seconds / 2)
 
 

@@ -48,6 +48,7 @@ class HeartbeatEmitter:
     One that is not acknowledged holds back the next: a broker that wakes up gets no pile of old ones.
 
     :param may: asked before every heartbeat; while it says no, none is written and none is missed
+    :param now: the flow's settings as they are now, should they change
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class HeartbeatEmitter:
         flow: FlowSettings,
         may: Callable[[], bool] = lambda: True,
         clock: Millis = wall_ms,
+        now: Callable[[], FlowSettings] | None = None,
     ) -> None:
         self._source = source
         self._flow = flow
+        self._now = now or (lambda: flow)
         self._may = may
         self._clock = clock
         self._ended = threading.Event()
@@ -81,8 +84,10 @@ class HeartbeatEmitter:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        interval, next_beat = self._flow.heartbeats_interval_seconds, monotonic()
+        next_beat = monotonic()
         while not self._ended.wait(max(0.0, next_beat - monotonic())):
+            self._flow = self._now()
+            interval = self._flow.heartbeats_interval_seconds
             next_beat = max(next_beat + interval, monotonic())
             if not self._may():
                 self._heard = monotonic()

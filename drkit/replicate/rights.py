@@ -55,12 +55,18 @@ CHECKPOINTS: Final[Wanted] = {
     Operation.WRITE: "write checkpoints",
     Operation.READ: "`drkit translate` when the source is gone",
 }
+SYNCS: Final[Wanted] = {
+    Operation.CREATE: "create it once",
+    Operation.WRITE: "write offset syncs",
+    Operation.READ: "go on with those of the last run",
+}
 BEATS: Final[Wanted] = {Operation.CREATE: "create it once", Operation.WRITE: "write heartbeats"}
 
 NO_ACLS: Final = "sync_topic_acls = false"
 NO_SYNC: Final = "sync_group_offsets = false"
 NO_CHECKPOINTS: Final = "emit_checkpoints = false"
 NO_POSITIONS: Final = f"{NO_SYNC} and {NO_CHECKPOINTS}"
+NO_SYNCS: Final = "emit_offset_syncs = false"
 NO_BEATS: Final = "emit_heartbeats = false"
 NO_CARRYING: Final = "heartbeats_replication = false"
 KEEP_GROUPS: Final = 'on_source_group_deleted = "keep"'
@@ -138,19 +144,35 @@ def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, S
         return found
     if flow.emit_heartbeats:
         found[NO_BEATS] = Sides(source=tuple(_topics([HEARTBEATS], BEATS)))
-    if flow.emit_checkpoints or flow.sync_group_offsets:
-        found[NO_POSITIONS] = Sides(source=tuple(_groups(seen.groups, GROUPS_SOURCE)))
-    if flow.sync_group_offsets:
-        found[NO_SYNC] = Sides(target=tuple(_groups(seen.groups, GROUPS_TARGET)))
-        if flow.on_source_group_deleted == "mirror":
-            found[KEEP_GROUPS] = Sides(target=tuple(_groups(seen.groups, GONE_GROUPS)))
-    if flow.emit_checkpoints:
-        topic = flow.mm2_topics.checkpoints(flow.source)
-        found[NO_CHECKPOINTS] = Sides(target=tuple(_topics([topic], CHECKPOINTS)))
+    if flow.emit_offset_syncs:
+        found[NO_SYNCS] = _syncs(flow)
+    found |= _positions(flow, seen.groups)
     if flow.on_source_deleted == "mirror":
         copies = [flow.naming_policy.downstream(t) for t in seen.topics]
         found[KEEP_TOPICS] = Sides(target=tuple(_topics(copies, GONE_TOPICS)))
     return found
+
+
+def _positions(flow: FlowSettings, groups: Iterable[str]) -> dict[str, Sides]:
+    found: dict[str, Sides] = {}
+    if flow.emit_checkpoints or flow.sync_group_offsets:
+        found[NO_POSITIONS] = Sides(source=tuple(_groups(groups, GROUPS_SOURCE)))
+    if flow.sync_group_offsets:
+        found[NO_SYNC] = Sides(target=tuple(_groups(groups, GROUPS_TARGET)))
+        if flow.on_source_group_deleted == "mirror":
+            found[KEEP_GROUPS] = Sides(target=tuple(_groups(groups, GONE_GROUPS)))
+    if flow.emit_checkpoints:
+        topic = flow.mm2_topics.checkpoints(flow.source)
+        found[NO_CHECKPOINTS] = Sides(target=tuple(_topics([topic], CHECKPOINTS)))
+    return found
+
+
+def _syncs(flow: FlowSettings) -> Sides:
+    """The topic of offset syncs is named after the cluster on which it does not stand."""
+    on_source = flow.offset_syncs_topic_location == "source"
+    topic = flow.mm2_topics.offset_syncs(flow.target if on_source else flow.source)
+    needs = tuple(_topics([topic], SYNCS))
+    return Sides(source=needs) if on_source else Sides(target=needs)
 
 
 def _beats(flow: FlowSettings, seen: Seen, *, once: bool) -> list[str]:
@@ -191,6 +213,7 @@ def documentation() -> tuple[str, str]:
         ("source", "groups", GROUPS_SOURCE, NO_POSITIONS),
         ("target", "groups", GROUPS_TARGET, NO_SYNC),
         ("target", "topic `<source>.checkpoints.internal`", CHECKPOINTS, NO_CHECKPOINTS),
+        ("by `offset_syncs_topic_location`", "topic `mm2-offset-syncs.<alias>.internal`", SYNCS, NO_SYNCS),
         ("source", "topic `heartbeats`", BEATS, NO_BEATS),
         ("source", "topics of heartbeats", SOURCE, NO_CARRYING),
         ("target", "copies of these", TARGET, NO_CARRYING),

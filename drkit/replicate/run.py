@@ -154,7 +154,8 @@ class _FlowRun:
         flow = self._job.flow
         # Only who holds the lease says that it lives; a copy with an end needs no sign of life.
         source = self._job.clusters[0].with_client(flow.source_admin)
-        beats = HeartbeatEmitter(source, flow, lambda: self._job.progress is not None)
+        job = self._job
+        beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)
         if flow.emit_heartbeats and not self._once:
             beats.start()
         try:

@@ -13,11 +13,14 @@ import sys
 from typing import Any
 import uuid
 
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 import pytest
 from structlog.testing import capture_logs
 
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.kafka.admin import Cluster
+from drkit.kafka.group_members import listed_groups
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -155,6 +158,14 @@ def test_live_changes_that_fit_only_with_a_restart_are_refused(world: World):
     assert [e["event"] for e in world.looks()] == ["config_refused"]
 
 
+def test_intervals_of_groups_and_heartbeats_are_taken(world: World):
+    more = ("checkpoint", "sync_group_offsets", "heartbeats")
+    world.path.write_text(TEXT + "".join(f"{name}_interval_seconds = 2\n" for name in more))
+    (event,) = world.looks()
+    assert len(event["changed"]) == 3
+    assert world.job.flow.checkpoint_interval_seconds == 2
+
+
 def test_asked_it_reads_again_even_what_stays(world: World):
     world.file.ask()
     assert [e["event"] for e in world.looks()] == ["config_unchanged"]
@@ -169,6 +180,19 @@ def copied(cluster: Cluster, topic: str) -> int:
         return 0
     at = [TopicPartition(topic, p) for p in found[topic].partitions]
     return sum(list_offsets(cluster, at, "latest").values())
+
+
+def commit(cluster: ClusterSettings, topic: str, *groups: str) -> None:
+    """Groups that have read some records."""
+    for group in groups:
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+        consumer.commit(offsets=[Place(topic, 0, 3)], asynchronous=False)
+        consumer.close()
+
+
+def events(said: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [line for line in said.read_text().splitlines() if line.startswith("{")]
+    return [e for e in map(json.loads, lines) if e["event"] == kind]
 
 
 @contextmanager
@@ -189,7 +213,8 @@ def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalClus
         f'[clusters.a{tag}]\nbootstrap_servers = "{source.bootstrap()}"\n'
         f'[clusters.b{tag}]\nbootstrap_servers = "{target.bootstrap()}"\n'
         f'[[flows]]\nsource = "a{tag}"\ntarget = "b{tag}"\ntopics = ["{tag}-one"]\ntasks = 1\n'
-        "refresh_topics_interval_seconds = 3600\n"
+        "refresh_topics_interval_seconds = 3600\ncheckpoint_interval_seconds = 1\n"
+        f'groups = ["{tag}-first"]\n'
     )
     config.write_text(text)
     theirs = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())
@@ -197,10 +222,7 @@ def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalClus
     create_topics(Cluster.connect(theirs), [TopicPlan(f"{tag}-{n}", 1, 1) for n in ("one", "two", "three")])
     for name in ("one", "two", "three"):
         fill(theirs, f"{tag}-{name}", 100)
-
-    def events(kind: str) -> list[dict[str, Any]]:
-        lines = [line for line in said.read_text().splitlines() if line.startswith("{")]
-        return [e for e in map(json.loads, lines) if e["event"] == kind]
+    commit(theirs, f"{tag}-one", f"{tag}-first", f"{tag}-second")
 
     with running(config, said) as process:
 
@@ -209,23 +231,26 @@ def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalClus
             return copied(ours, f"{tag}-{name}") == 100
 
         eventually(lambda: arrived("one"), 120)
+        eventually(lambda: f"{tag}-first" in listed_groups(ours.settings), 60)
 
         # By watching: the new topic is copied at once, although nobody would look for an hour.
         config.write_text(text.replace(f'"{tag}-one"', f'"{tag}-one", "{tag}-two"'))
         eventually(lambda: arrived("two"), 60)
-        assert events("config_changed")[0]["changed"] == [f"topics: {tag}-one → {tag}-one, {tag}-two"]
+        assert events(said, "config_changed")[0]["changed"] == [f"topics: {tag}-one → {tag}-one, {tag}-two"]
 
         # What cannot be is refused, with the reason, and copying goes on.
         config.write_text(text.replace("topics = [", "topcs = ["))
-        refused = eventually(lambda: events("config_refused"), 30)[0]
+        refused = eventually(lambda: events(said, "config_refused"), 30)[0]
         assert refused["hint"] == "did you mean 'topics'?"
         fill(theirs, f"{tag}-two", 100)
         eventually(lambda: copied(ours, f"{tag}-two") == 200, 60)
 
         # By SIGHUP: at once, too; what waits for a restart is named.
-        config.write_text(text.replace(f"{tag}-one", f"{tag}-.*").replace("tasks = 1", "tasks = 2"))
+        assert f"{tag}-second" not in listed_groups(ours.settings)
+        text = text.replace(f"{tag}-first", f"{tag}-.*").replace(f"{tag}-one", f"{tag}-.*")
+        config.write_text(text.replace("tasks = 1", "tasks = 2"))
         process.send_signal(signal.SIGHUP)
-        eventually(lambda: arrived("three"), 60)
-        waiting = eventually(lambda: events("config_needs_restart"), 30)[0]
+        eventually(lambda: arrived("three") and f"{tag}-second" in listed_groups(ours.settings), 60)
+        waiting = eventually(lambda: events(said, "config_needs_restart"), 30)[0]
         assert waiting["changed"] == [f"flows.a{tag}->b{tag}.tasks: 1 → 2"]
         assert process.poll() is None
