@@ -11,7 +11,7 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.failover.machine import StepName
-from drkit.failover.reach import unreachable
+from drkit.failover.reach import Impatient, unreachable
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.replicate.known import Known, known_of
@@ -149,7 +149,7 @@ class Context:
         self._try_again = self.clock() + TRY_AGAIN_SECONDS
         self.source_error = unreachable(self.source_settings)
         if not self.source_error:
-            candidate = RawCluster(self.loop, self.source_settings, "failover")
+            candidate = Impatient(self.loop, self.source_settings, "failover")
             try:
                 self.loop.run(candidate.connect, REACH_MS)
             except DrkitError as error:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 import re
 import sys
@@ -25,7 +26,7 @@ def diagram() -> str:
 def _lines() -> Iterator[str]:
     names = [row.step.value for row in TABLE]
     yield f"[*] --> {names[0]}"
-    for name, following in zip(names, names[1:], strict=False):
+    for name, following in pairwise(names):
         yield f"{name} --> {following}"
     yield f"{names[-1]} --> [*]: {State.DONE}"
     yield ""
@@ -48,7 +49,8 @@ def steps() -> str:
     """The rows of the table."""
     lines = ["| step | does | may be repeated because | abort |", "| --- | --- | --- | --- |"]
     lines += [
-        f"| `{row.step}` | {row.does} | {row.repeatable} | {'yes' if row.abortable else 'no'} |" for row in TABLE
+        f"| `{row.step}` | {row.does} | {row.repeatable} | {'yes' if row.abortable else 'no'} |"
+        for row in TABLE
     ]
     return "\n".join(lines)
 

@@ -7,16 +7,27 @@ and again. Here every server is asked once, all at the same time, with fresh con
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.security import read_security
 
 SECONDS: Final = 1.0
 """For each step: connecting, the first answer."""
+ANSWER_MS: Final = 10_000
+"""Of a source that was reached."""
 _MOST: Final = 8
 """Servers that are asked; one that answers is enough."""
+
+
+class Impatient(RawCluster):
+    """Connections to a cluster that may be dying: no answer is waited for longer than some seconds."""
+
+    async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
+        """See :class:`RawCluster`."""
+        return await super().send(request, node_id, timeout_ms=min(timeout_ms, ANSWER_MS))
 
 
 def unreachable(settings: ClusterSettings, seconds: float = SECONDS) -> str:

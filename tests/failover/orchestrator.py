@@ -42,7 +42,12 @@ class MortalJournal(Journal):
 
     kill: Kill | None = None
     freeze: Kill | None = None
+    elsewhere = False
+    """Pretend to run on another machine, whose processes nobody here can see."""
     written = 0
+
+    def _holder(self) -> dict[str, Any]:
+        return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
     def _to_file(self, entry: Entry) -> None:
         self._may_die("before")
@@ -89,6 +94,23 @@ class Running:
         return Outcome(**json.loads(self._out.read().splitlines()[-1]))
 
 
+def _children(running: Running) -> list[int]:
+    pid = running.process.pid
+    return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+
+def is_stopped(running: Running) -> bool:
+    """Whether the child that does the work stands still."""
+    stats = [Path(f"/proc/{c}/stat").read_text(encoding="utf-8") for c in _children(running)]
+    return any(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
+def wake(running: Running) -> None:
+    """Let it go on."""
+    for child in _children(running):
+        os.kill(child, signal.SIGCONT)
+
+
 class Orchestrators:
     """A warm parent, in a ``with``."""
 
@@ -121,6 +143,7 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
     settings = Settings.model_validate(command["settings"])
     for name in ("kill", "freeze"):
         setattr(MortalJournal, name, Kill(*command[name]) if command.get(name) else None)
+    MortalJournal.elsewhere = bool(command.get("elsewhere"))
     request = Request(**command.get("request", {}))
     with Desk(settings, settings.flows[0], journal_type=MortalJournal) as desk:
         match command["verb"]:
@@ -162,7 +185,9 @@ def _forked(command: Mapping[str, Any]) -> str:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return json.dumps({"killed": True, "report": None, "error": {"signal": os.WTERMSIG(status)}})
-    return answer or json.dumps({"killed": False, "report": None, "error": {"kind": "crash", "error": "crash"}})
+    return answer or json.dumps(
+        {"killed": False, "report": None, "error": {"kind": "crash", "error": "crash"}}
+    )
 
 
 def main() -> None:

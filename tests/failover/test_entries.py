@@ -1,4 +1,4 @@
-"""The journal's entries: whoever reads them comes to the same answer, in whatever order orchestrators wrote."""
+"""The journal's entries: whoever reads them comes to the same answer, whoever wrote them in what order."""
 
 from __future__ import annotations
 
@@ -14,12 +14,22 @@ from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, TABLE, State, Step
 
 def entry(run: str, number: int, by: str, kind: Kind, step: StepName | None = None, **more: Any) -> Entry:
     body = {"holder": {"token": by}} if kind in {Kind.RUN, Kind.HOLD} else {}
-    return Entry(run, number, by, 1, kind, step, more.get("effect", ""), 1000 + number, {**body, **more.get("body", {})})
+    return Entry(
+        run,
+        number,
+        by,
+        1,
+        kind,
+        step,
+        more.get("effect", ""),
+        1000 + number,
+        {**body, **more.get("body", {})},
+    )
 
 
 def whole_run(run: str = "r", by: str = "a") -> list[Entry]:
     """All entries of a run that nothing disturbs."""
-    told = [(Kind.RUN, None)]
+    told: list[tuple[Kind, StepName | None]] = [(Kind.RUN, None)]
     told += [(kind, step) for step in ORDER for kind in (Kind.INTENT, Kind.RESULT)]
     entries = [entry(run, n, by, kind, step) for n, (kind, step) in enumerate(told)]
     return [*entries, entry(run, len(entries), by, Kind.END, body={"state": "done"})]
@@ -36,7 +46,9 @@ def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
     assert following(None) is StepName.LOCK
     assert following(StepName.DONE) is None
     late = [row.step for row in TABLE if not row.abortable]
-    assert late == list(ORDER[ORDER.index(POINT_OF_NO_RETURN) :]), "once there is no way back there is none later"
+    assert late == list(ORDER[ORDER.index(POINT_OF_NO_RETURN) :]), (
+        "once there is no way back there is none later"
+    )
 
 
 def test_a_whole_run_follows_the_table() -> None:

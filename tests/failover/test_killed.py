@@ -52,7 +52,9 @@ class Stage:
         world.copied(names, {world.name(f"g{i}"): None for i in range(number)})
 
     def _middle(self, topic: str) -> dict[TopicPartition, int]:
-        return {TopicPartition(topic, p): e // 2 for p, e in self.world.offsets(self.world.source, topic).items()}
+        return {
+            TopicPartition(topic, p): e // 2 for p, e in self.world.offsets(self.world.source, topic).items()
+        }
 
     def failed_over(self, kill: Kill | None) -> dict[str, Any]:
         """The end state of one failover; killed once and resumed, unless there is no kill."""
@@ -99,7 +101,9 @@ class Stage:
             "frontiers": role["frontiers"],
             "left": left,
             "steps": sorted(run.results),
-            "effects": {s: sorted(found) for s, found in sorted(run.effects.items()) if s != "COMMIT_OFFSETS"},
+            "effects": {
+                s: sorted(found) for s, found in sorted(run.effects.items()) if s != "COMMIT_OFFSETS"
+            },
             "verdicts": sum(run.results[StepName.COMMIT_OFFSETS]["evidence"]["verdicts"].values()),
         }
 
