@@ -132,11 +132,12 @@ class Shop:
         chance = random.Random(23)  # noqa: S311  sample data
         while not self._closed.wait(_PAYMENT_SECONDS):
             producer.begin_transaction()
-            count = chance.randrange(1, 20)
+            count = chance.randrange(8, 20)
             for _ in range(count):
                 number = chance.randrange(max(1, self._next))
                 self._put(producer, PAYMENTS, f"order-{number}", {"pays": number}, None)
             if not self.declined or chance.random() < _DECLINED:
+                producer.flush(_FLUSH_SECONDS)  # what waited here would never come into the log
                 producer.abort_transaction(_FLUSH_SECONDS)
                 self.declined += count
             else:
