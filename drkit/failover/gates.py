@@ -170,14 +170,24 @@ def _planned(q: Question) -> Iterator[Refused]:
 
 
 GATES: Final = (
-    Gate("failover-wrong-cluster", _wrong_cluster, "another cluster, or the same one twice, is behind the names"),
+    Gate(
+        "failover-wrong-cluster",
+        _wrong_cluster,
+        "another cluster, or the same one twice, is behind the names",
+    ),
     Gate("failover-paused", _paused, "somebody paused failovers"),
     Gate("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
-    Gate("failover-target-not-ready", _unready, "the standby has no leaders, too few replicas in sync, or no copy"),
+    Gate(
+        "failover-target-not-ready",
+        _unready,
+        "the standby has no leaders, too few replicas in sync, or no copy",
+    ),
     Gate("failover-live-members", _members, "a group has members on the standby, live or static"),
     Gate("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
     Gate("failover-data-loss", _loss, "more would be lost than `rpo_seconds`, or nobody knows how much"),
-    Gate("failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"),
+    Gate(
+        "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
+    ),
 )
 """The table: all are asked, in this order."""
 

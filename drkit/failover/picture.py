@@ -66,7 +66,7 @@ _PARTS: Final = {"diagram": diagram, "steps": steps, "gates": gates}
 def filled(page: str) -> str:
     """A page with everything generated put in."""
     for name, make in _PARTS.items():
-        place = re.compile(rf"<!-- generated: {name} -->\n.*?\n<!-- end -->", re.DOTALL)
+        place = re.compile(rf"<!-- generated: {name} -->\n(?:.*?\n)??<!-- end -->", re.DOTALL)
         text = _PLACE.format(name=name, text=make())
         page = place.sub(text.replace("\\", r"\\"), page)
     return page

@@ -26,6 +26,7 @@ from drkit.failover.risk import Risk, Sighting, of_answering_source, of_silent_s
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 from drkit.replicate import mapstore, state_topic
+from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
 from drkit.replicate.lag_target import Copied, Place, TargetSide
@@ -197,7 +198,9 @@ def replicator_of(values: Mapping[str, Any], now: int) -> Replicator | None:
     if lease is None:
         return None
     age = max(0, now - int(lease["renewed_ms"]))
-    return Replicator(lease["host"], int(lease["pid"]), age / 1000, alive=age <= int(lease.get("ttl_ms", 0)))
+    # One of this machine is seen to be dead at once, not only when its lease is over.
+    alive = age <= int(lease.get("ttl_ms", 0)) and lives_here(lease) is not False
+    return Replicator(lease["host"], int(lease["pid"]), age / 1000, alive=alive)
 
 
 # -- the copy ----------------------------------------------------------------------------------------
