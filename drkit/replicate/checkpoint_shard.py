@@ -29,6 +29,8 @@ class Shard:
     """Topics of the target that producers own."""
     gone: tuple[str, ...] = ()
     """Groups that are no longer on the source and are to go here too."""
+    topic_id: str = ""
+    """Id of the topic of checkpoints: another one of the same name has none of them yet."""
 
     def to_json(self) -> str:
         """The shard as JSON."""
@@ -39,12 +41,18 @@ class Shard:
                 "source": self.source,
                 "groups": self.groups,
                 "topics": {n: (t, str(a), str(b)) for n, (t, a, b) in self.known.topics.items()},
-                "producers": (producers.current, sorted(producers.own), sorted(producers.left_out)),
+                "producers": (
+                    producers.current,
+                    sorted(producers.own),
+                    sorted(producers.left_out),
+                    producers.map_id,
+                ),
                 "topic": self.topic,
                 "sync_seconds": self.sync_seconds,
                 "refresh_ms": self.refresh_ms,
                 "promoted": sorted(self.promoted),
                 "gone": self.gone,
+                "topic_id": self.topic_id,
             },
             separators=(",", ":"),
         )
@@ -53,9 +61,9 @@ class Shard:
     def from_json(cls, text: str) -> Shard:
         """Read back what :meth:`to_json` wrote."""
         raw: dict[str, Any] = json.loads(text)
-        current, own, left_out = raw.pop("producers")
+        current, own, left_out, map_id = raw.pop("producers")
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
-        raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out)))
+        raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
         raw["groups"], raw["gone"] = tuple(raw["groups"]), tuple(raw["gone"])
         raw["promoted"] = frozenset(raw["promoted"])
         return cls(**raw)

@@ -7,7 +7,9 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings
 from drkit.kafka.admin import Cluster
-from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic
+from drkit.kafka.topics import describe_topics
+from drkit.offsets.mm2_records import Checkpoint
+from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic
 
 _REPLICAS: Final = 3
 
@@ -18,6 +20,24 @@ def ensure_checkpoint_topic(target: Cluster, name: str, replicas: int = _REPLICA
     :raises DrkitError: it cannot be created
     """
     return ensure_mm2_topic(target, name, replicas)
+
+
+def read_checkpoints(target: Cluster, name: str) -> tuple[list[Checkpoint], list[str]]:
+    """The last readable checkpoint of every group and partition, and a line about each record that is none.
+
+    :raises DrkitError: the topic is there and cannot be read
+    """
+    if name not in describe_topics(target, [name]):
+        return [], []
+    found: dict[bytes, Checkpoint] = {}
+    bad: list[str] = []
+    for offset, key, value in read_mm2_topic(target.settings, name):
+        if key is not None and value is not None:
+            try:
+                found[key] = Checkpoint.decode(key, value)
+            except ValueError as error:
+                bad.append(f"the one at offset {offset}: {error}")
+    return list(found.values()), bad
 
 
 class CheckpointTopic(Mm2Topic):

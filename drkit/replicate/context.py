@@ -18,6 +18,7 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
 from drkit.offsets import MapKey, MapRecord
+from drkit.replicate import mapstore
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.mapstore import MapBucket, encode_batch, new_nonce
 from drkit.replicate.partition import PartitionCopy, State
@@ -62,8 +63,7 @@ class Signal:
 class Links:
     """Connections of one worker process, kept from epoch to epoch.
 
-    Fetch and Produce have their own, because a long poll or a full pipe must not hold up the
-    small requests.
+    Fetch and Produce have their own: a long poll or a full pipe must not hold up small requests.
     """
 
     loop: EventLoop
@@ -276,6 +276,10 @@ class TaskContext:
         if known is None or refresh:
             known = (await metadata(self.links.target, [topic]))[topic]
             if is_map:
+                if not known.error and str(known.topic_id) != (self.lease.map_id or str(known.topic_id)):
+                    # Made anew it is empty: by that all would be copied once more. The task ends.
+                    self.failure = mapstore.made_anew(topic, self.lease.map_id, known.topic_id)
+                    raise self.failure
                 self.map_topic = known
             else:
                 self.state_topic = known

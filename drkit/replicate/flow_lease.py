@@ -187,6 +187,7 @@ class FlowLease:
                 "transaction.timeout.ms": 10_000,
                 "message.timeout.ms": 10_000,
                 "linger.ms": 0,
+                "allow.auto.create.topics": False,
                 "log_level": 0,
             },
             logger=QUIET,

@@ -11,7 +11,7 @@ from drkit.kafka.topics import broker_config
 from drkit.replicate import mapstore
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.producer_ids import ProducerIds
-from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.state_topic import OFFSET_MAP, StateTopic
 
 GRACE_SECONDS: Final = 15.0
 _EXPIRATION: Final = "producer.id.expiration.ms"
@@ -47,4 +47,5 @@ def task_frame(
         live_max_age_ms=expiration_ms // _LEASE_SHARE,
         partitions=(),
         bulk_producer_ids=ids.bulk,
+        map_id=state.values[OFFSET_MAP]["topic_id"],
     )

@@ -22,11 +22,13 @@ class CopiedPartition(NamedTuple):
 
 
 class Producers(NamedTuple):
-    """Producer ids of live mode, and of those whose records the flow leaves out."""
+    """Producer ids of live mode, those whose records the flow leaves out, and who knows what they wrote."""
 
     current: int
     own: frozenset[int]
     left_out: frozenset[int] = frozenset()
+    map_id: str = ""
+    """Id of the topic with the map of what they wrote; empty: any topic of that name."""
 
 
 class Known(NamedTuple):
@@ -56,4 +58,5 @@ def known_of(values: Mapping[str, Any]) -> Known:
     }
     ids = values.get(state_topic.PRODUCER_IDS) or {"current": (-1, -1), "all": ()}
     left_out = frozenset((values.get(state_topic.SKIPS) or {}).get("ids", ()))
-    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out))
+    map_id = (values.get(state_topic.OFFSET_MAP) or {}).get("topic_id", "")
+    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out, map_id))

@@ -73,6 +73,8 @@ class TaskLease:
     lease that has it. None: any, where no flow runs the other way."""
     planned_at_ms: int | None = None
     """When the epoch began, by the driver's wall clock."""
+    map_id: str = ""
+    """Id of the map topic; another one of the same name knows nothing. Empty: any."""
 
     def seconds(self, now_ms: int) -> float:
         """How long a task that starts now copies: all of one epoch end together, whenever each could start.

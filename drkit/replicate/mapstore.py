@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 import secrets
+from typing import NamedTuple
 from uuid import UUID
 
 from drkit.errors import Failed
@@ -42,6 +44,14 @@ def tombstones(keys: Iterable[bytes], now_ms: int) -> bytearray:
     return encode([Record(i, now_ms, key, None, ()) for i, key in enumerate(keys)], 0)
 
 
+class Unreadable(NamedTuple):
+    """A record in the map topic that is none of the map's."""
+
+    offset: int
+    """Where in the bucket's partition; −1: not known."""
+    why: str
+
+
 @dataclass(slots=True)
 class MapBucket:
     """What one partition of the map topic says, read up to `next_offset`."""
@@ -51,7 +61,23 @@ class MapBucket:
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
     keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
     """Keys of the intents and packs that still stand, per partition: what a new pack replaces."""
-    unreadable: int = 0
+    marked: set[MapKey] = field(default_factory=set)
+    """Partitions of which a mark was read."""
+    unreadable: list[Unreadable] = field(default_factory=list)
+    """What somebody else wrote there, or what is damaged; such a record hides no earlier one."""
+    doubtful: dict[MapKey, dict[bytes, Unreadable]] = field(default_factory=dict)
+    """Those of them that have the key of a record of the map, of which nothing else is left to read."""
+
+    def doubt(self, name: str, key: MapKey) -> str:
+        """Why the map of a partition cannot be relied on; empty when it can.
+
+        :param name: of the map topic
+        """
+        found = next(iter(self.doubtful.get(key, {}).values()), None)
+        if found is None:
+            return ""
+        at = f"{name}-{self.bucket} at offset {found.offset}"
+        return f"a record of the offset map is damaged: {at}, {found.why}"
 
     def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
         """The state of one copied partition; empty when nothing was written about it."""
@@ -68,10 +94,13 @@ class MapBucket:
                 cluster, leader, (name, topic.topic_id), self.bucket, self.next_offset, max_wait_ms=20
             )
             if answer.error_code in _MISSING:
-                topic = await find_map(cluster, name)
+                expected, topic = topic.topic_id, await find_map(cluster, name)
+                if topic.topic_id != expected:
+                    raise made_anew(name, str(expected), topic.topic_id)
                 continue
             if answer.error_code == _OFFSET_OUT_OF_RANGE:
                 self.next_offset, self.keys = 0, {}
+                self.marked, self.unreadable, self.doubtful = set(), [], {}
                 for state in self.partitions.values():
                     state.clear()
                 continue
@@ -106,25 +135,41 @@ class MapBucket:
             max_batch_bytes=1 << 30,
         )
         for chunk in out.chunks:
-            for record in decode(read_header(chunk.data), chunk.data):
-                self.apply(record.key, record.value)
+            offsets = chain.from_iterable(range(r.source, r.source + r.count) for r in chunk.runs)
+            for record, offset in zip(decode(read_header(chunk.data), chunk.data), offsets, strict=True):
+                self.apply(record.key, record.value, offset)
         self.next_offset = max(self.next_offset, out.next_source)
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take one record of the topic; what is not ours to read is counted, never guessed at."""
+    def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
+        """Take one record of the topic; what is not ours to read is kept as such, never guessed at."""
         try:
             found = decode_record(key, value)
             where, kind = about(key or b"")
-        except ValueError:
-            self.unreadable += 1
+        except ValueError as error:
+            self._cannot_read(key or b"", Unreadable(offset, str(error)))
             return
+        if where in self.doubtful:
+            self.doubtful[where].pop(key or b"", None)
         standing = self.keys.setdefault(where, {})
         if found is None:
             standing.pop(key or b"", None)
             return
-        if kind is not Kind.MARK:
+        if kind is Kind.MARK:
+            self.marked.add(where)
+        else:
             standing[key or b""] = None
         self.partitions.setdefault(where, PartitionMap()).apply(found[1])
+
+    def _cannot_read(self, key: bytes, found: Unreadable) -> None:
+        """Once compaction has removed what stood under the same key, nobody knows what that said."""
+        self.unreadable.append(found)
+        try:
+            where, kind = about(key)
+        except ValueError:
+            return  # under a key of its own it stands in nobody's way
+        known = where in self.marked if kind is Kind.MARK else key in self.keys.get(where, {})
+        if not known:
+            self.doubtful.setdefault(where, {})[key] = found
 
 
 async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
@@ -141,6 +186,16 @@ async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
             hint="was it deleted? drkit replicate makes it anew and copies from the start",
         )
     return found
+
+
+def made_anew(name: str, expected: str, found: UUID) -> Failed:
+    """The error for a map that is another topic of the same name."""
+    return Failed(
+        "the offset map was deleted and made again",
+        where=name,
+        evidence=f"it had the id {expected}, now {found}",
+        hint="start again: drkit tells what is left to do",
+    )
 
 
 def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:

@@ -17,6 +17,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.admin import Cluster
+from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, metadata
 from drkit.model import TopicPartition
@@ -26,7 +27,7 @@ from drkit.offsets.sync_plan import Held, Sync, plan
 from drkit.offsets.translation import Place
 from drkit.replicate.known import CopiedPartition, Known, known_of
 from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
-from drkit.replicate.places import Places, listed
+from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import within
 
@@ -191,13 +192,21 @@ class OffsetSyncEmitter:
         interval, took = self._flow.checkpoint_interval_seconds, 0.0
         while not self._stop.wait(max(min(interval, 1.0) if not took else interval, took / _BUSY)):
             began = monotonic()
-            try:
-                self._syncs.look()
-                self._tell("", "")
-            except DrkitError as error:
-                self._tell(f"{error.what}: {error.evidence}", error.hint)
+            self._look()
             took = monotonic() - began
         self._syncs.close()
+
+    def look_once(self) -> None:
+        """One look, without a thread."""
+        self._look()
+        self._syncs.close()
+
+    def _look(self) -> None:
+        try:
+            self._syncs.look()
+            self._tell("", "")
+        except DrkitError as error:
+            self._tell(f"{error.what}: {error.evidence}", error.hint)
 
     def _tell(self, why: str, hint: str) -> None:
         """Say what goes wrong once, and that it is over."""

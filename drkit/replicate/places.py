@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, fetch_one, list_offsets, metadata
+from drkit.kafka.partition_offsets import leader_of, listed
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, fetch_one, metadata
 from drkit.model import TopicPartition
-from drkit.offsets import PartitionMap, Unavailable
+from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.resolve import NeedLog, Resolution, resolve
 from drkit.offsets.translation import Place
 from drkit.replicate import mapstore
 from drkit.replicate.known import CopiedPartition, Producers
+from drkit.replicate.mapstore import Unreadable
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
 from drkit.replicate.verify_map import FixedEnd
@@ -33,7 +35,6 @@ _ONE_BATCH: Final = 1
 _HOLE_BYTES: Final = 64 * 1024
 _NO_MERGE: Final = 0
 _ANY_SIZE: Final = 1 << 30
-_NOBODY: Final = -1
 _NO_ID: Final = UUID(int=0)
 """Of a topic that is not there."""
 _MISSING: Final = frozenset({3, 100})
@@ -79,6 +80,8 @@ class Places:
         for w in wanted:
             if why := _gone(topics[w.target.topic], w):
                 out[w.source] = Unavailable(why)
+        if why := self._other_map(producers.map_id):
+            return dict.fromkeys((w.source for w in wanted), Unavailable(why)) | out
         asked = [w for w in wanted if w.source not in out]
         seen = await self._look_at_log(asked, producers.current)
         await self._read_map(topics[self._name], asked)
@@ -131,6 +134,16 @@ class Places:
         sequence = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCE_MODULUS
         return _Seen(seen.start, header.next_offset, sequence if header.producer_id == current else None)
 
+    def _other_map(self, expected: str) -> str:
+        """Why the map that is there is none: made anew, it says that nothing was ever copied."""
+        found = self._topics[self._name]
+        if not expected or not found.leaders or str(found.topic_id) == expected:
+            return ""
+        return (
+            f"the offset map {self._name} on {self._target.alias} was deleted and made again:"
+            f" it had the id {expected}, now {found.topic_id}"
+        )
+
     async def _read_map(self, topic: TopicMetadata, wanted: list[CopiedPartition]) -> None:
         if topic.leaders and topic.topic_id != self._map_id:
             self._map_id, self._buckets = topic.topic_id, {}
@@ -152,6 +165,17 @@ class Places:
             return PartitionMap()
         return self._buckets[bucket_of(*w.source, count)].of(w.source_id, w.target_id, w.source.partition)
 
+    def _doubt(self, w: CopiedPartition) -> str:
+        """Why the map of a partition cannot be relied on."""
+        bucket = self._buckets.get(bucket_of(*w.source, len(self._topics[self._name].leaders) or 1))
+        key = MapKey(w.source_id, w.target_id, w.source.partition)
+        return bucket.doubt(self._name, key) if bucket is not None else ""
+
+    @property
+    def unreadable(self) -> dict[str, tuple[Unreadable, ...]]:
+        """Records of the offset map that could not be read, by partition of its topic."""
+        return {f"{self._name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
+
     def _confirmed(self, w: CopiedPartition) -> int:
         tail = self._state(w).tail
         return tail.downstream if tail else 0
@@ -166,6 +190,8 @@ class Places:
                 seen[w.target] = _Seen(seen[w.target].start, end)
 
     async def _place(self, w: CopiedPartition, seen: _Seen, producers: Producers) -> Place | Unavailable:
+        if doubt := self._doubt(w):
+            return Unavailable(doubt)
         known = self._state(w)
         # What this look finds is written down by the copier alone: the next one starts from the map again.
         state = replace(known, segments=known.segments.copy())
@@ -181,7 +207,7 @@ class Places:
             return Unavailable(
                 f"the target's log from offset {answer.start} on does not settle the offset map"
             )
-        if answer.upstream is None and not self._buckets and seen.end > seen.start:
+        if answer.upstream is None and not self._topics[self._name].leaders and seen.end > seen.start:
             return Unavailable(f"the offset map {self._name} does not exist on {self._target.alias}")
         return Place(answer.segments, answer.upstream, seen.start, seen.end, answer.copied_end)
 
@@ -196,7 +222,7 @@ class Places:
     ) -> dict[TopicPartition, Place | Unavailable]:
         """Add where the source begins and ends, and what at the frontier is a hole there."""
         topics = await metadata(source, sorted({w.source.topic for w in asked}))
-        known = [w.source for w in asked if _leader(topics, w.source) >= 0]
+        known = [w.source for w in asked if leader_of(topics, w.source) >= 0]
         starts = await listed(source, topics, known, EARLIEST)
         ends = await listed(source, topics, known, LATEST)
         out: dict[TopicPartition, Place] = {}
@@ -243,40 +269,6 @@ async def _behind_hole(
         max_batch_bytes=_ANY_SIZE,
     )
     return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
-
-
-async def listed(
-    cluster: RawCluster,
-    topics: Mapping[str, TopicMetadata],
-    partitions: Iterable[TopicPartition],
-    which: int,
-) -> dict[TopicPartition, int]:
-    """Start or last stable offsets, one request per broker; what has no answer is left out."""
-    by_node: dict[int, dict[TopicPartition, int]] = {}
-    for at in partitions:
-        by_node.setdefault(_leader(topics, at), {})[at] = which
-    asked = [
-        cluster.loop.spawn(_list_at, cluster, node, wanted) for node, wanted in by_node.items() if node >= 0
-    ]
-    out: dict[TopicPartition, int] = {}
-    for future in asked:
-        out |= await future
-    return out
-
-
-async def _list_at(
-    cluster: RawCluster, node: int, wanted: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    try:
-        answers = await list_offsets(cluster, node, wanted, committed=True)
-    except RawError:  # this broker alone does not answer
-        return {}
-    return {at: a.offset for at, a in answers.items() if not a.error}
-
-
-def _leader(topics: Mapping[str, TopicMetadata], at: TopicPartition) -> int:
-    leader = topics[at.topic].leaders.get(at.partition)
-    return leader.node if leader is not None else _NOBODY
 
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:

@@ -59,6 +59,7 @@ class Resolver:
 
         wanted = [self._wanted(p) for p in due]
         settled = await settle(task.links.target, task.targets, wanted, read_map)
+        due = [p for p in due if self._is_sure(p)]
         starts = await self._source_starts([p for p in due if _never_copied(settled[p.target])])
         for p in due:
             _start_over(settled[p.target].resolution, starts.get(p.source))
@@ -73,6 +74,15 @@ class Resolver:
         bulk_id = self._task.transactions[p.lease.bucket].identity.id
         own = frozenset(self._task.lease.own_producer_ids)
         return Wanted(p.target, state, own, self._task.lease.producer_id, bulk_id)
+
+    def _is_sure(self, p: PartitionCopy) -> bool:
+        """Stop a partition of whose map something was overwritten: nobody knows where it stands."""
+        doubt = self._task.buckets[p.lease.bucket].doubt(self._task.lease.map_topic, p.key)
+        if doubt:
+            copy = p.target.topic
+            hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
+            self._task.stop(p, "map_unreadable", doubt, hint=hint)
+        return not doubt
 
     async def _known_targets(self, due: list[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop what is no longer the topic we were leased."""

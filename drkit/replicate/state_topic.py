@@ -150,13 +150,21 @@ class StateTopic:
             logger=QUIET,
         )
         self._producer = Producer(
-            {**config, "enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": 30_000},
+            {
+                **config,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": 30_000,
+                "allow.auto.create.topics": False,  # deleted, it must not come back as another one
+            },
             logger=QUIET,
         )
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position = 0
         self.values: dict[str, Value] = {}
+        self.unreadable: dict[str, str] = {}
+        """Keys whose newest record is not drkit's, and what it is; `values` has the one before it."""
 
     def load(self) -> list[Entry]:
         """Read on to the end; returns what is new and keeps the newest value of every key.
@@ -167,6 +175,8 @@ class StateTopic:
             fresh: list[Entry] = []
             deadline = monotonic() + _READ_SECONDS
             end = self._end()
+            if end < self._position:
+                raise self._unreadable(f"it ends at {end}, but was read up to {self._position}")
             # An open transaction holds the end back for moments; what it decides may concern us.
             while self._position < end:
                 message = self._consumer.poll(0.1)
@@ -177,7 +187,7 @@ class StateTopic:
                 error = message.error()
                 if error is None:
                     self._position = (message.offset() or 0) + 1
-                    fresh += self._take(message.key(), message.value())
+                    fresh += self._take(message.key(), message.value(), message.offset() or 0)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Told once per end reached, also behind transaction markers, which are no messages.
                     self._position = message.offset() or 0
@@ -207,18 +217,20 @@ class StateTopic:
             raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
         return int(answer[1])
 
-    def _take(self, key: bytes | None, value: bytes | None) -> list[Entry]:
+    def _take(self, key: bytes | None, value: bytes | None, offset: int) -> list[Entry]:
         if key is None:
             return []
         name = key.decode("utf-8", errors="replace")
+        self.unreadable.pop(name, None)
         if value is None:
             self.values.pop(name, None)
             return [Entry(name, None)]
         try:
             body = json.loads(value)
         except ValueError:
-            return []
+            body = None
         if not isinstance(body, dict):
+            self.unreadable[name] = f"offset {offset}: {len(value)} bytes, no JSON object: {value[:8].hex()}…"
             return []
         self.values[name] = body
         return [Entry(name, body)]

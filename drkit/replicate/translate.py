@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.compacted import newest_values
 from drkit.kafka.groups import Groups, failure
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.mm2_records import Checkpoint, latest
 from drkit.offsets.translation import Exact, Place, Translation
 from drkit.replicate import state_topic
+from drkit.replicate.checkpoint_topic import read_checkpoints
+from drkit.replicate.internal_topics import refuse_unreadable
 from drkit.replicate.known import CopiedPartition, Known, known_of
 from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic
@@ -122,6 +123,7 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
 def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
     with StateTopic(target, flow.source) as state:
         state.load()
+        refuse_unreadable(state, target.alias)
         found = known_of(state.values)
     if not found.topics:
         raise Failed(
@@ -201,16 +203,21 @@ class _Asking:
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""
         topic = self._flow.mm2_topics.checkpoints(self._flow.source)
-        found = newest_values(Cluster.connect(self._settings), [topic]).get(topic, {})
+        found, bad = read_checkpoints(Cluster.connect(self._settings), topic)
         names = self._known.upstream
-        mine = [c for c in latest(found.items(), Checkpoint.decode).values() if c.group == group]
+        mine = [c for c in found if c.group == group]
+        damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
         if not mine:
             raise ClusterUnreachable(
                 "the source does not answer, and no checkpoint tells what the group committed there",
                 where=f"group {group}, {self._flow.source}",
-                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target}, none of this group",
+                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
+                f" none of this group{damaged}",
                 hint="if it has offsets on the target: add --reverse",
             )
+        if damaged:
+            observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
+                          cluster=self._flow.target, records=len(bad), reason=bad[0])  # fmt: skip
         return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
 
     def close(self) -> None:
