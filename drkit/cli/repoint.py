@@ -34,8 +34,8 @@ def show() -> None:
 def apply(alias: str, term: int | None) -> None:
     """Tell all clients to go to a cluster: before the first failover, or a new way of telling.
 
-    Clients that know another cluster follow only a larger --term, and without their positions being moved: that
-    is what drkit failover is for.
+    Clients that know another cluster follow only a larger --term, and without their positions being moved:
+    that is what drkit failover is for.
     """
     settings = configuration().settings.cluster(alias)
     ways = _ways()

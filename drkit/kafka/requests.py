@@ -53,6 +53,8 @@ class ProducerState(NamedTuple):
     last_sequence: int
     open_since: int
     """First offset of its open transaction, −1 if none."""
+    coordinator_epoch: int = -1
+    """Of the coordinator that wrote its last marker, −1 if none did."""
 
 
 async def metadata(cluster: RawCluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
@@ -127,7 +129,9 @@ async def describe_producers(
         TopicPartition(t.name, p.partition_index): (
             p.error_code,
             {
-                s.producer_id: ProducerState(s.producer_epoch, s.last_sequence, s.current_txn_start_offset)
+                s.producer_id: ProducerState(
+                    s.producer_epoch, s.last_sequence, s.current_txn_start_offset, s.coordinator_epoch
+                )
                 for s in p.active_producers
             },
         )

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 import shutil
 import tempfile
 import threading
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ConfigError, DrkitError
+from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import ACLS, AclSync
-from drkit.replicate.checkpoint_driver import rounds
+from drkit.replicate.beside import Beside
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
+from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.once import bounded, ends_now, nothing_to_copy
 from drkit.replicate.opposite import OppositeFlows
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.producer_ids import on_record, own_ids
@@ -35,6 +35,7 @@ from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import is_transient, within
+from drkit.replicate.taken import Taken
 from drkit.replicate.takeover import Takeover
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
@@ -71,6 +72,8 @@ class FlowJob:
         self.found = Round()
         self.ends: dict[TopicPartition, int] | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
+        self.groups: dict[str, Any] = {}
+        """With `once`: what the last checkpoint round did for the groups."""
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionLease]] = list
 
@@ -124,23 +127,23 @@ class Attempt:
         folder: Path,
     ) -> None:
         state.load()
-        state_topic.ensure_offset_map(target, job.flow, state)
+        self._internal = InternalTopics(target, job.flow, state)
         self._job = job
-        self._source = source
-        self._target = target
-        self._state = state
+        self._source, self._target, self._state = source, target, state
         self._lease = lease
         self._opposite = opposite
         self._plan_file = folder / "plan.json"
         self._flow = job.flow
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
+        self._taken = Taken(job.flow.name, state.values, self._ids)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
         self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not job.once)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
+        self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
         self._between_epochs = threading.Event()
         self._told_nothing = self._untold = False
@@ -160,13 +163,16 @@ class Attempt:
         if self._takeover is not None:
             self._takeover.begin(pause)
         self._look()
-        if self._job.once and self._job.all_copied():
-            return
+        if not (self._job.once and self._job.all_copied()):
+            self._copy(stop)
+        if self._job.once and not stop.is_set():
+            self._job.groups = self._beside.finish(stop)
+
+    def _copy(self, stop: threading.Event) -> None:
         job = self._job
         query = start_query(job.workshop.spark, self._plan_file, job.clusters, job.flow, self._epoch_ended)
         try:
-            what = job.flow, job.workshop, (self._source, self._target), self._state
-            with rounds(*what, self._progress.totals.groups, once=job.once, now=lambda: job.flow):
+            with self._beside.running(once=job.once):
                 self._watch(query, stop)
         finally:
             self._end(query)
@@ -207,20 +213,10 @@ class Attempt:
         """With `once`: up to the last stable offsets of the start."""
         job = self._job
         if not placed and not job.found.left_out:
-            raise ConfigError(
-                "there is nothing to copy: no topic of the source matches",
-                where=f"flow {job.flow.name}",
-                evidence=f"topics = {list(job.flow.topics)}",
-                hint="see what there is: drkit replicate --dry-run",
-            )
-        at = [TopicPartition(p.lease.source_topic, p.lease.partition) for p in placed]
+            raise nothing_to_copy(job.flow)
         if job.ends is None:
-            job.ends = list_offsets(self._source, at, "latest", committed=True)
-        return [
-            Placed(replace(p.lease, end=job.ends[a]), p.leader)
-            for p, a in zip(placed, at, strict=True)
-            if a in job.ends
-        ]
+            job.ends = ends_now(self._source, placed)
+        return bounded(placed, job.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by Spark's thread between two epochs."""
@@ -240,6 +236,7 @@ class Attempt:
             if not query.isActive:
                 raise cause_of(query, self._job.flow)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
+            due |= self._taken.changed(self._state.values)
             if due or flow is not self._job.flow:
                 flow = self._job.flow
                 self._survive(self._refresh)
@@ -260,6 +257,7 @@ class Attempt:
         return True
 
     def _refresh(self) -> None:
+        self._internal.check()
         self._follow_events()
         self._opposite.find()
         if not self._job.once:
@@ -282,6 +280,7 @@ class Attempt:
 
     def _follow_events(self) -> None:
         """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
+        self._internal.restore()
         for key, body in self._state.load():
             if key.startswith("event/") and body is not None and body.get("partition", -1) >= 0:
                 told = {k: v for k, v in body.items() if k not in {"kind", "at_ms"}}

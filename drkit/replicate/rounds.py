@@ -13,7 +13,7 @@ from drkit.offsets.group_guard import Verdict
 from drkit.replicate.checkpoint_shard import ShardReport
 from drkit.replicate.known import known_of
 from drkit.replicate.spread import Spread
-from drkit.replicate.topic_rules import is_promoted, role_key
+from drkit.replicate.topic_rules import is_frozen, is_promoted, role_key
 
 CHECKPOINTS: Final = "checkpoints"
 """Key of the last round's summary in the flow's state."""
@@ -27,9 +27,9 @@ def wants_checkpoints(flow: FlowSettings) -> bool:
 
 
 def promoted_topics(values: Mapping[str, Any]) -> list[str]:
-    """Topics of the target that a failover opened, from the flow's state."""
-    topics = known_of(values).topics
-    return [target for name, (target, *_) in topics.items() if is_promoted(values.get(role_key(name)))]
+    """Topics of the target that a failover opened, or is about to, from the flow's state."""
+    roles = {target: values.get(role_key(name)) for name, (target, *_) in known_of(values).topics.items()}
+    return [target for target, role in roles.items() if is_promoted(role) or is_frozen(role)]
 
 
 @dataclass(slots=True)

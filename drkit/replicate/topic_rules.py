@@ -112,8 +112,9 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
         raise Refused(
             f"the target cannot hold {wanted} replicas",
             where=f"topic {source.name}, flow {flow.name}",
-            evidence=f"{target_brokers} brokers on {flow.target}",
-            hint=f"set replication_factor = {target_brokers} in the flow, or add brokers",
+            evidence=f"brokers on {flow.target}: {target_brokers}",
+            hint=f"set replication_factor = {target_brokers} in the flow (in MirrorMaker 2's file:"
+            " replication.factor), or add brokers",
         )
     return wanted
 
@@ -126,6 +127,16 @@ def role_key(topic: str) -> str:
 def is_promoted(role: Mapping[str, Any] | None) -> bool:
     """Whether producers own the copy: then nothing here may change it any more."""
     return role is not None and role.get("role") == "promoted"
+
+
+def is_frozen(role: Mapping[str, Any] | None) -> bool:
+    """Whether a failover is about to open the copy: the flow leaves it alone, and writes nothing there."""
+    return role is not None and role.get("role") == "frozen"
+
+
+def frozen_role(term: int, run_id: str, at_ms: int) -> dict[str, Any]:
+    """The role of a topic that a failover is about to open; an abort takes it back."""
+    return {"role": "frozen", "term": term, "run_id": run_id, "at_ms": at_ms}
 
 
 PROMOTION: Final = "promotion"
@@ -145,6 +156,11 @@ def promoted_role(
         "role": "promoted", "term": term, "run_id": run_id, "at_ms": at_ms,
         "frontiers": dict(frontiers), "ends": dict(ends),
     }  # fmt: skip
+
+
+FENCE_SIZES: Final = "fence-sizes"
+"""Key in the flow's state of ``{"topics": {name: before}}``: of these source topics a failover set
+``max.message.bytes`` to 0; before it was this, or for None not set. Never copied."""
 
 
 def refuse_promoted(flow: FlowSettings, values: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from drkit.replicate.topic_rules import (
     Pair,
     Round,
     decide,
+    is_frozen,
     is_promoted,
     role_key,
 )
@@ -127,6 +128,9 @@ class TopicSync:
         for name, pair in pairs.items():
             if is_promoted(self._state.values.get(role_key(name))):
                 done.left_out[name] = "promoted: producers own the copy"
+                continue
+            if is_frozen(self._state.values.get(role_key(name))):
+                done.left_out[name] = "frozen: a failover is about to open the copy"
                 continue
             decision = decide(self._flow, pair.source, pair.target, self._state.values.get(topic_key(name)))
             if decision.kind:

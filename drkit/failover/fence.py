@@ -1,0 +1,258 @@
+"""FENCE: no client writes on the old primary any more, proven by a canary that every partition refuses.
+
+One that answers is fenced by its own means and its open transactions are resolved; one that does not is
+stopped by the site's hook, where there is one; else the fence is owed, and paid at the first contact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.context import Context, Progress
+from drkit.failover.debt import Debt, owe, settle
+from drkit.failover.evidence import FenceEvidence
+from drkit.failover.fence_means import ACL, SIZE, Means, SizeFence, by_name, choose
+from drkit.failover.fence_proof import Proof, canary_name, prove
+from drkit.failover.fence_stop import has_stop, in_one_line, still_there, stop_site
+from drkit.failover.machine import StepName
+from drkit.failover.step import Effect, StepResult
+from drkit.failover.transactions import Resolved, Resolver
+from drkit.kafka.raw import RawCluster, RawError
+
+_SHOWN: Final = 5
+_STOP: Final = "stop"
+_DEBT: Final = "debt"
+_ELSEWHERE: Final = "elsewhere"
+_LATER: Final = "drkit failover --resume fences it once it answers; else close its listeners"
+
+
+class Fence:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.step.Step`."""
+        return StepName.FENCE
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.step.Step`."""
+        alias, number = context.flow.source, len(context.scope.topics)
+        if context.source() is None:
+            if has_stop(context.settings.failover.fence):
+                return [Effect("have the site stop it", alias, context.source_error)]
+            return [Effect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
+        means = _means(context)
+        if means is None:
+            return [Effect("look whether producers are refused", alias, 'means = "none"')]
+        why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
+        lines = [Effect(f"fence {number} topics by {means.name}", alias, why)]
+        policy = context.settings.failover.fence.open_transactions
+        return [*lines, Effect("wait for open transactions", alias, f"{policy} those that do not end")]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`.
+
+        :raises Refused: it answers and cannot be fenced, or transactions are open and are to be kept
+        :raises Failed: the site's hook failed
+        """
+        context.state.load()
+        source = context.source()
+        if source is not None:
+            try:
+                return self._answering(context, source)
+            except RawError as error:
+                context.lose_source(error)
+        return self._silent(context)
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`.
+
+        :raises Failed: somebody could write there; or what was owed can be paid now
+        """
+        found = context.result(self.name)
+        how, alias = found.get("how"), context.flow.source
+        if how == "stopped":
+            left = still_there(context.source_settings, context.loop, 0.0)
+            if left:
+                raise Failed("the old primary is back", where=alias, evidence=_findings(left), hint=_LATER)
+            return StepResult({"connections": "refused"})
+        if context.source() is None:
+            return StepResult({"asked": False, "why": context.source_error})
+        if how == _DEBT:
+            raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
+        proof = self._proof(context, 0.0)
+        if not proof.is_whole:
+            raise Failed("the old primary takes writes", where=alias, evidence=_places(proof), hint=_LATER)
+        return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`.
+
+        :raises Failed: the old primary does not answer, so its fence cannot be lifted
+        """
+        context.state.load()
+        effects, notes = context.effects(self.name), []
+        for name in (ACL, SIZE):
+            if name in effects:
+                self._lift(context, name, effects[name]["intent"])
+                notes.append(f"the fence by {name} was lifted")
+        if _STOP in effects:
+            notes.append(f"{context.flow.source} was stopped by the site's hook: start it by its own means")
+        settle(context.state, tuple(context.scope.topics))
+        return StepResult({}, tuple(notes))
+
+    # -- a primary that answers ---------------------------------------------------------------------
+
+    def _answering(self, context: Context, source: RawCluster) -> StepResult:
+        means, how, seconds = _means(context), _ELSEWHERE, context.settings.failover.fence.seconds
+        details: dict[str, Any] = {}
+        if means is not None:
+            how, details = means.name, means.details(context.scope.topics)
+            with context.effect(self.name, means.name, **details) as outcome:
+                means.raise_(details)
+                outcome["up"] = True
+        proof = self._proof(context, seconds)
+        if not proof.is_whole:
+            return self._unproven(context, proof)
+        resolved = self._resolve(context, source, means, details)
+        if resolved.seen:
+            proof = self._proof(context, seconds)
+        if not proof.is_whole:
+            return self._unproven(context, proof)
+        settle(context.state, tuple(context.scope.topics))
+        evidence: FenceEvidence = {
+            "proven": True, "how": how, "debt": "",
+            "details": {
+                "canary": self._canary(context), "refused": len(proof.refused),
+                "without_leader": [str(at) for at in proof.without_leader], **resolved.to_json(),
+            },
+        }  # fmt: skip
+        return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
+
+    def _resolve(
+        self, context: Context, source: RawCluster, means: Means | None, details: dict[str, Any]
+    ) -> Resolved:
+        settings = context.settings.failover.fence
+        blinks = isinstance(means, SizeFence)
+
+        def lift() -> None:
+            assert isinstance(means, SizeFence)  # noqa: S101  blinks says so
+            with context.effect(self.name, "markers", **details):
+                means.blink(details)
+
+        def restore() -> None:
+            assert isinstance(means, SizeFence)  # noqa: S101  likewise
+            means.raise_(details)
+            self._proof(context, settings.seconds)
+
+        resolver = Resolver(
+            source,
+            context.scope.topics,
+            wait_seconds=settings.transaction_wait_seconds,
+            aborts=settings.open_transactions == "abort",
+            lift=lift if blinks else None,
+            restore=restore if blinks else None,
+            clock=context.clock,
+        )
+        return resolver.run()
+
+    def _unproven(self, context: Context, proof: Proof) -> StepResult:
+        """It answers and takes writes: go on only if somebody takes that upon himself."""
+        request = context.request
+        if request.planned or not request.accept_data_loss:
+            raise Refused(
+                f"{len(proof.open)} partitions of the old primary still take writes",
+                where=context.flow.source,
+                evidence=_places(proof),
+                hint="see means and canary in [failover.fence] (super users pass every ACL), then: drkit "
+                'failover --resume; or go on unfenced: --accept-data-loss "REASON"',
+            )
+        return self._owed(context, f"{len(proof.open)} partitions still take writes: {_places(proof)}")
+
+    def _proof(self, context: Context, seconds: float) -> Proof:
+        canary = context.settings.failover.fence.canary
+        return prove(context.source_settings, canary, context.scope.topics, seconds, context.clock)
+
+    def _canary(self, context: Context) -> str:
+        return canary_name(context.source_settings, context.settings.failover.fence.canary)
+
+    # -- one that does not --------------------------------------------------------------------------
+
+    def _silent(self, context: Context) -> StepResult:
+        settings, why = context.settings.failover.fence, context.source_error or "it does not answer"
+        if not has_stop(settings):
+            return self._owed(context, why)
+        document = {
+            "cluster": context.flow.source, "run_id": context.run_id, "term": context.term,
+            "bootstrap_servers": context.source_settings.bootstrap_servers, "why": why,
+        }  # fmt: skip
+        try:
+            with context.effect(self.name, _STOP, **document) as outcome:
+                outcome["how"] = stopped = stop_site(settings, document)
+            left = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
+            if left:
+                raise Failed(
+                    "the site's hook ended, and the old primary still takes connections",
+                    where=context.flow.source,
+                    evidence=_findings(left),
+                    hint="stop its brokers by hand, then: drkit failover --resume",
+                )
+        except DrkitError as error:
+            if not context.request.accept_data_loss:
+                raise
+            return self._owed(context, f"{why}; {in_one_line(error)}")
+        settle(context.state, tuple(context.scope.topics))
+        evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": {"by": stopped}}
+        note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
+        return StepResult({**evidence}, (note,))
+
+    def _owed(self, context: Context, why: str) -> StepResult:
+        with context.effect(self.name, _DEBT, why=why):
+            debt = Debt(
+                context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
+            )
+            owe(context.state, debt)
+        context.tell(Progress(self.name, f"the fence is owed: {why}"))
+        evidence: FenceEvidence = {"proven": False, "how": _DEBT, "debt": why}
+        note = (
+            f"{context.flow.source} is not fenced: {why}. What it takes from now on stays there, as"
+            f" divergence; {_LATER}"
+        )
+        return StepResult({**evidence}, (note,))
+
+    def _lift(self, context: Context, name: str, details: dict[str, Any]) -> None:
+        means = by_name(name, context.source_settings, context.state, spare_own=False)
+        if means is None or context.source() is None:
+            raise Failed(
+                "the fence cannot be lifted: the old primary does not answer",
+                where=context.flow.source,
+                evidence=context.source_error,
+                hint="bring it back, then: drkit failover --abort",
+            )
+        means.lift(details)
+
+
+def _means(context: Context) -> Means | None:
+    settings = context.settings.failover.fence
+    return choose(settings.means, context.source_settings, context.state, spare_own=bool(settings.canary))
+
+
+def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:
+    notes = [f"{context.flow.source} is fenced by {how}: {len(proof.refused)} partitions refuse the canary"]
+    if proof.without_leader:
+        notes.append(f"{len(proof.without_leader)} partitions have no leader: nobody can write there")
+    if resolved.aborted:
+        notes.append(f"{resolved.aborted} open transactions were aborted")
+    if resolved.left:
+        notes.append(f"transactions are still open on {', '.join(resolved.left[:_SHOWN])}")
+    return notes
+
+
+def _places(proof: Proof) -> str:
+    some = [f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN]]
+    return ", ".join(some) + (f" and {len(proof.open) - _SHOWN} more" if len(proof.open) > _SHOWN else "")
+
+
+def _findings(found: list[Any]) -> str:
+    return "; ".join(f"{f.server}: {f.kind.value}" for f in found)

@@ -1,0 +1,57 @@
+"""Which ACLs keep everybody from writing to topics, and take nothing else away. Pure.
+
+By the rules of Kafka's StandardAuthorizer: a DENY wins, then an ALLOW; a topic on which no ACL stands is
+closed, or on an open cluster open to everybody. Super users pass every ACL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
+
+_WRITES: Final = frozenset({Operation.WRITE, Operation.ALL})
+_STILL_ALLOWED: Final = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+
+
+def fence_acls(
+    topics: Iterable[str],
+    existing: Collection[Acl],
+    *,
+    is_open: bool | None,
+    own: Collection[str] = (),
+    spare_own: bool = False,
+) -> frozenset[Acl]:
+    """The ACLs to create.
+
+    :param existing: those of the cluster, without the fence's own
+    :param is_open: whether a topic without ACLs is open to everybody; None, not known, counts as open
+    :param own: drkit's principals
+    :param spare_own: let drkit write on; otherwise it is fenced like everybody
+    """
+    return frozenset(
+        acl
+        for topic in topics
+        for acl in _of_topic(topic, existing, is_open=is_open, own=own, spare=spare_own)
+    )
+
+
+def _of_topic(
+    topic: str, existing: Collection[Acl], *, is_open: bool | None, own: Collection[str], spare: bool
+) -> Iterator[Acl]:
+    there = [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
+    if not there:
+        if is_open is not False:
+            # Any ACL closes the topic: reading is given back to everybody.
+            yield from (_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
+            if spare:
+                yield from (_acl(topic, p, Operation.ALL, Permission.ALLOW) for p in own)
+        return
+    writers = {a.principal for a in there if not a.denies and a.operation in _WRITES}
+    fenced = writers - set(own) if spare else writers | set(own)
+    yield from (_acl(topic, p, Operation.WRITE, Permission.DENY) for p in sorted(fenced))
+
+
+def _acl(topic: str, principal: str, operation: Operation, permission: Permission) -> Acl:
+    return Acl(ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, permission)

@@ -1,0 +1,179 @@
+"""The two ways to keep producers off topics of a cluster that answers: put up, looked at, taken away.
+
+What is put up stands on the target's record of the flow first: neither ACLs nor settings of a fence are ever
+copied, and whoever finds them later knows whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from drkit.config import ClusterSettings
+from drkit.errors import DrkitError, Failed
+from drkit.failover.fence_acls import fence_acls
+from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.replicate.acl_sync import FENCE_ACLS
+from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.topic_rules import FENCE_SIZES
+from drkit.topology.acls import Acl, from_json, to_json
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+
+ACL: Final = "acl"
+SIZE: Final = MAX_MESSAGE_BYTES
+NOTHING_PASSES: Final = "0"
+_SHOWN: Final = 5
+Details = Mapping[str, Any]
+
+
+class Means(Protocol):
+    """One way."""
+
+    name: str
+    holds_markers: bool
+    """Whether also the markers wait that end transactions."""
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """What would be put up now, as plain data, enough to take it away."""
+
+    def raise_(self, details: Details) -> None:
+        """Put it up. Raises DrkitError."""
+
+    def lift(self, details: Details) -> None:
+        """Take it away; what is gone already is fine. Raises DrkitError."""
+
+
+class AclFence:
+    """The cluster's authorizer refuses producers.
+
+    :param spare_own: drkit may write on, since another principal proves the fence
+    """
+
+    name = ACL
+    holds_markers = False
+
+    def __init__(self, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> None:
+        self._settings, self._state, self._spare = settings, state, spare_own
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """See :class:`Means`. Raises NoAuthorizer."""
+        ours = self._recorded()
+        wanted = fence_acls(
+            topics,
+            list_acls(self._settings).acls - ours,
+            is_open=is_open(Cluster.connect(self._settings)),
+            own=own_principals(self._settings),
+            spare_own=self._spare,
+        )
+        return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
+
+    def raise_(self, details: Details) -> None:
+        """See :class:`Means`."""
+        wanted = from_json(details["acls"])
+        self._record(self._recorded() | wanted)
+        _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
+
+    def lift(self, details: Details) -> None:
+        """See :class:`Means`."""
+        gone = from_json(details["acls"])
+        with suppress(NoAuthorizer):  # without one there is nothing that could stand
+            _judge(self._settings, delete_acls(self._settings, sorted(gone)), "taken away")
+        self._record(self._recorded() - gone)
+
+    def _recorded(self) -> frozenset[Acl]:
+        return from_json(self._state.values.get(FENCE_ACLS, {}).get("acls", ()))
+
+    def _record(self, acls: frozenset[Acl]) -> None:
+        if acls != self._recorded():
+            self._state.put(FENCE_ACLS, {"acls": to_json(acls)} if acls else None)
+
+
+class SizeFence:
+    """Topics that take no record (``max.message.bytes`` = 0): none of drkit's either, and no markers."""
+
+    name = SIZE
+    holds_markers = True
+
+    def __init__(self, settings: ClusterSettings, state: StateTopic) -> None:
+        self._settings, self._state = settings, state
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """See :class:`Means`."""
+        known = self._recorded()
+        there = topic_configs(Cluster.connect(self._settings), topics)
+        sizes = {}
+        for topic, configs in sorted(there.items()):
+            found = configs[MAX_MESSAGE_BYTES]
+            sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
+        return {"sizes": sizes}
+
+    def raise_(self, details: Details) -> None:
+        """See :class:`Means`."""
+        self._record({**self._recorded(), **details["sizes"]})
+        self._alter(dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
+
+    def lift(self, details: Details) -> None:
+        """See :class:`Means`."""
+        self.blink(details)
+        self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
+
+    def blink(self, details: Details) -> None:
+        """Let everything through, for a moment: the record of the fence stays."""
+        self._alter(dict(details["sizes"]), "taken away")
+
+    def _alter(self, sizes: Mapping[str, str | None], done: str) -> None:
+        cluster = Cluster.connect(self._settings)
+        there = topic_configs(cluster, sizes)
+        changes = {
+            topic: {MAX_MESSAGE_BYTES: value}
+            for topic, value in sizes.items()
+            if topic in there and not _is(there[topic][MAX_MESSAGE_BYTES], value)
+        }
+        _judge(self._settings, alter_topic_configs(cluster, changes), done)
+
+    def _recorded(self) -> dict[str, str | None]:
+        return dict(self._state.values.get(FENCE_SIZES, {}).get("topics", {}))
+
+    def _record(self, sizes: Mapping[str, str | None]) -> None:
+        if sizes != self._recorded():
+            self._state.put(FENCE_SIZES, {"topics": dict(sizes)} if sizes else None)
+
+
+def _is(found: Any, value: str | None) -> bool:
+    return not found.is_set_on_topic if value is None else found.is_set_on_topic and found.value == value
+
+
+def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:
+    if refused:
+        some = "; ".join(f"{what}: {e.evidence}" for what, e in list(refused.items())[:_SHOWN])
+        raise Failed(
+            f"the fence could not be {done}",
+            where=settings.alias,
+            evidence=some,
+            hint="grant drkit's principal ALTER on the cluster and ALTER_CONFIGS on the topics",
+        )
+
+
+def choose(wanted: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> Means | None:
+    """The means that the settings name; None for "none".
+
+    :raises DrkitError: the cluster does not answer
+    """
+    if wanted == "auto":
+        try:
+            list_acls(settings)
+        except NoAuthorizer:
+            wanted = SIZE
+        else:
+            wanted = ACL
+    return by_name(wanted, settings, state, spare_own=spare_own)
+
+
+def by_name(name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> Means | None:
+    """The means of this name, None for any other name."""
+    if name == ACL:
+        return AclFence(settings, state, spare_own=spare_own)
+    return SizeFence(settings, state) if name == SIZE else None

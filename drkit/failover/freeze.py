@@ -1,0 +1,211 @@
+"""FREEZE: the flow leaves these topics alone, and drkit's writers are fenced on every partition there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.errors import Failed
+from drkit.failover.context import Context, Progress
+from drkit.failover.evidence import FreezeEvidence
+from drkit.failover.freeze_writers import Standing, Writer, Writers, fence
+from drkit.failover.machine import StepName
+from drkit.failover.standing import pairs_of
+from drkit.failover.step import Effect, StepResult
+from drkit.failover.survey import replicator_of
+from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
+from drkit.model import TopicPartition
+from drkit.replicate.planner import bucket_of
+from drkit.replicate.producer_ids import bulk_record, transactional_id
+from drkit.replicate.state_topic import CONTROL, PRODUCER_IDS
+from drkit.replicate.topic_rules import frozen_role, is_frozen, is_promoted, role_key
+
+_NOTICE_SECONDS: Final = 1.0
+"""How long a running replicator has to let go of the topics by itself."""
+_PROOF_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.1
+_SHOWN: Final = 5
+_STOP: Final = "stop"
+_WRITERS: Final = "writers"
+
+
+class Freeze:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.step.Step`."""
+        return StepName.FREEZE
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.step.Step`."""
+        partitions, target = pairs_of(context), context.flow.target
+        what = f"fence drkit's writers on {len(partitions)} partitions, proven on each"
+        return [
+            Effect(f"stop copying {len(context.scope.topics)} topics", context.flow.name),
+            Effect(what, target, "a copy task that wakes up later is refused there"),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`.
+
+        :raises Failed: some partition does not refuse our older writers
+        :raises NotAuthorized: drkit may not write markers on the target
+        """
+        context.state.load()
+        with context.effect(self.name, _STOP, topics=sorted(context.scope.topics)) as outcome:
+            _leave(context)
+            outcome["let_go"] = self._let_go(context)
+        live, bulk = _live(context), self._bulk(context)
+        writers = _writers(context, live, bulk)
+        told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
+        with context.effect(self.name, _WRITERS, **told) as outcome:
+            standing = self._fence(context, writers)
+            outcome["fenced"] = len(standing.proven)
+        _refuse(context, standing)
+        evidence: FreezeEvidence = {"proven": True, "details": told}
+        notes = (f"drkit's writers are fenced on {len(standing.proven)} partitions, each proven by a canary",)
+        return StepResult({**evidence}, notes)
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`: each leader's word, and a canary of the old epoch.
+
+        :raises Failed: some partition lets an older writer in
+        """
+        context.state.load()
+        told = context.result(self.name).get("details", {})
+        live = [ProducerIdentity(*i) for i in told.get("live", ())]
+        bulk = {int(b): ProducerIdentity(*i) for b, i in told.get("bulk", {}).items()}
+        values = context.state.values
+        free = [t for t in context.scope.topics if not _is_left(values.get(role_key(t)))]
+        if free:
+            raise Failed(
+                "the flow would copy again", where=context.flow.name, evidence=", ".join(free[:_SHOWN])
+            )
+        standing = self._fence(context, _writers(context, live, bulk), effects=False)
+        _refuse(context, standing)
+        return StepResult({"partitions_fenced": len(standing.proven)})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.step.Step`: the flow copies again, with a producer id of its own."""
+        effects = context.effects(self.name)
+        context.state.load()
+        notes = []
+        if _WRITERS in effects:
+            renewed = self._renew(context, effects[_WRITERS]["intent"])
+            notes.append(f"the flow writes with the new producer id {renewed}")
+        for topic in context.scope.topics:
+            if is_frozen(context.state.values.get(role_key(topic))):
+                context.state.put(role_key(topic), None)
+        return StepResult({}, tuple(notes))
+
+    # -- the flow -----------------------------------------------------------------------------------
+
+    def _let_go(self, context: Context) -> bool:
+        """Wait for a running replicator to make a plan without these topics; fenced it is in any case."""
+        state = context.state
+        plan = state.values.get(CONTROL, {}).get("plan")
+        deadline = context.clock() + _NOTICE_SECONDS
+        while context.clock() < deadline:
+            runner = replicator_of(state.values, context.wall())
+            if runner is None or not runner.alive or state.values.get(CONTROL, {}).get("plan") != plan:
+                return True
+            context.run(context.loop.sleep, _PAUSE_SECONDS)
+            state.load()
+        context.tell(Progress(self.name, "the replicator has not let go by itself: it is fenced"))
+        return False
+
+    def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
+        """Take every bucket that these topics are in: its open transaction is aborted, its writer fenced."""
+        flow = context.flow
+        buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
+
+        async def take() -> dict[int, ProducerIdentity]:
+            begun = {
+                b: context.loop.spawn(Transactions(context.target, transactional_id(flow, b)).begin_epoch)
+                for b in sorted(buckets)
+            }
+            return {b: await future for b, future in begun.items()}
+
+        found: dict[int, ProducerIdentity] = context.run(take)
+        for bucket, identity in found.items():
+            key, value = bulk_record(identity.id, bucket)
+            if context.state.values.get(key) != value:
+                context.state.put(key, value)
+        return found
+
+    def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> Standing:
+        told: set[str] = set()
+
+        def on_round(standing: Standing) -> None:
+            reasons = {f"{at}: {why}" for at, why in standing.waiting.items()} - told
+            if effects and reasons:
+                told.update(reasons)
+                context.tell(Progress(self.name, f"waiting for {len(standing.waiting)} partitions",
+                                      {"first": min(reasons)}))  # fmt: skip
+
+        seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
+        deadline = context.clock() + seconds
+
+        async def go() -> Standing:
+            return await fence(
+                context.target, writers, deadline, effects=effects, clock=context.clock, on_round=on_round
+            )
+
+        found: Standing = context.run(go)
+        return found
+
+    def _renew(self, context: Context, intent: dict[str, Any]) -> int:
+        """A new live id for the flow: the fenced one stays fenced. Once, also when repeated."""
+        known = context.state.values[PRODUCER_IDS]
+        fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
+        if known["current"][0] not in fenced:
+            return int(known["current"][0])
+        fresh: ProducerIdentity = context.run(new_producer_id, context.target)
+        # On record before it is used: a flow in the other direction leaves out what it writes.
+        context.state.put(PRODUCER_IDS, {"current": list(fresh), "all": [*known["all"], fresh.id]})
+        return fresh.id
+
+
+def _leave(context: Context) -> None:
+    role = frozen_role(context.term, context.run_id, context.wall())
+    for topic in context.scope.topics:
+        known = context.state.values.get(role_key(topic))
+        if not is_promoted(known) and (known or {}).get("run_id") != context.run_id:
+            context.state.put(role_key(topic), role)
+
+
+def _is_left(role: dict[str, Any] | None) -> bool:
+    return is_frozen(role) or is_promoted(role)
+
+
+def _live(context: Context) -> list[ProducerIdentity]:
+    """The epochs that live ids are fenced with: one more than they write with."""
+    known = context.state.values.get(PRODUCER_IDS)
+    if known is None:
+        return []
+    epochs = dict.fromkeys(known["all"], 0)
+    current = ProducerIdentity(*known["current"])
+    return [ProducerIdentity(i, e + 1) for i, e in {**epochs, current.id: current.epoch}.items()]
+
+
+def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:
+    everywhere = tuple(Writer(*i) for i in live)
+    found: dict[TopicPartition, tuple[Writer, ...]] = {}
+    for pair in pairs_of(context):
+        taken = bulk.get(bucket_of(*pair.source, context.flow.buckets))
+        found[pair.target] = (*everywhere, *((Writer(*taken),) if taken is not None else ()))
+    return found
+
+
+def _refuse(context: Context, standing: Standing) -> None:
+    if not standing.waiting:
+        return
+    some = [f"{at}: {why}" for at, why in sorted(standing.waiting.items())[:_SHOWN]]
+    more = len(standing.waiting) - len(some)
+    raise Failed(
+        f"{len(standing.waiting)} of {len(standing.waiting) + len(standing.proven)} partitions do not refuse"
+        " drkit's older writers yet",
+        where=context.flow.target,
+        evidence="; ".join(some) + (f" and {more} more" if more else ""),
+        hint="start the brokers that lead them, then: drkit failover --resume; or take it back: --abort",
+    )

@@ -1,0 +1,102 @@
+"""Open transactions, as coordinators and partition leaders know them (KIP-664); aborting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kafka.protocol.admin.transactions import ListTransactionsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer.transaction import InitProducerIdRequest
+
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import ProducerState, describe_producers, metadata
+from drkit.model import TopicPartition
+
+_TRANSACTION: Final = 1
+_TIMEOUT_MS: Final = 10_000
+_TRIES: Final = 20
+_PAUSE_SECONDS: Final = 0.1
+# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_MOVES: Final = frozenset({14, 15, 16})
+_CONCURRENT: Final = 51
+"""CONCURRENT_TRANSACTIONS: the abort is decided, its markers are on their way."""
+_KEEPS: Final = 60_000
+"""Milliseconds. The time limit of later transactions under this id is the next producer's to choose."""
+
+
+class Open(NamedTuple):
+    """A producer that holds back a partition's last stable offset."""
+
+    node: int
+    """The partition's leader."""
+    producer_id: int
+    state: ProducerState
+
+
+async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[Open]]:
+    """Open transactions by partition, as the leaders that answer see them.
+
+    :raises RawError: no answer
+    """
+    by_node: dict[int, list[TopicPartition]] = {}
+    for name, topic in (await metadata(cluster, sorted(topics))).items():
+        for number, leader in topic.leaders.items():
+            if leader.node >= 0:
+                by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
+    found: dict[TopicPartition, list[Open]] = {}
+    for node, partitions in by_node.items():
+        for at, (error, producers) in (await describe_producers(cluster, node, partitions)).items():
+            opened = [Open(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
+            if opened and not error:
+                found[at] = opened
+    return found
+
+
+async def transactional_ids(cluster: RawCluster, producers: Iterable[int]) -> dict[int, str]:
+    """The transactional ids of producers, asked of every broker; an id nobody coordinates is left out."""
+    wanted = sorted(set(producers))
+    found: dict[int, str] = {}
+    for node in cluster.nodes():
+        try:
+            answer = await cluster.send(
+                ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=1),
+                node,
+                timeout_ms=_TIMEOUT_MS,
+            )
+        except RawError:
+            continue  # a broker that is down coordinates nothing now
+        found |= {t.producer_id: t.transactional_id for t in answer.transaction_states}
+    return found
+
+
+async def abort(cluster: RawCluster, transactional_id: str) -> int:
+    """Have the coordinator abort what is open under an id, and refuse its producer from then on.
+
+    Returns when that is decided, not when the markers are written. Kafka's error code, 0 for done.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=_KEEPS,
+        producer_id=-1,
+        producer_epoch=-1,
+        max_version=4,
+    )
+    code = -1
+    for _ in range(_TRIES):
+        try:
+            node = await _coordinator(cluster, transactional_id)
+            if node >= 0:
+                code = int((await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)).error_code)
+        except RawError:
+            code = -1
+        if code not in {*_MOVES, -1}:
+            break
+        await cluster.loop.sleep(_PAUSE_SECONDS)
+    return 0 if code == _CONCURRENT else code
+
+
+async def _coordinator(cluster: RawCluster, transactional_id: str) -> int:
+    request = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
+    found = (await cluster.send(request, timeout_ms=_TIMEOUT_MS)).coordinators[0]
+    return int(found.node_id) if not found.error_code else -1

@@ -1,0 +1,217 @@
+"""From the repoint to the first good record: clients that follow the endpoint file, and others.
+
+``python -m tests.bench.repointing`` starts clusters, moves ten clients at a time, and prints a table.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+import json
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Final
+
+from confluent_kafka import Consumer
+
+from drkit.client import FailoverConsumer
+from drkit.local import jars
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.java import find_java
+from drkit.local.spec import ClusterSpec
+from tests.bench.relay import Relay
+from tests.client.world import World
+
+READ: Final = 50
+"""Records that are read and committed on the primary; the standby holds as many more."""
+_TUNED: Final = {
+    "socket.timeout.ms": 5000,
+    "topic.metadata.refresh.interval.ms": 2000,
+    "metadata.recovery.rebootstrap.trigger.ms": 5000,
+}
+_JAVA_TUNED: Final = {
+    "request.timeout.ms": 5000,
+    "default.api.timeout.ms": 10000,
+    "metadata.max.age.ms": 2000,
+    "metadata.recovery.rebootstrap.trigger.ms": 5000,
+}
+STATES: Final = ("killed", "frozen", "alive, listener closed", "alive, fenced")
+
+
+@dataclass
+class Client:
+    """A consumer in a process of its own, and when it got what."""
+
+    kind: str
+    group: str
+    got: list[tuple[float, str]] = field(default_factory=list)
+    stop: Callable[[], object] = lambda: None
+
+    def verdict(self, moved: float) -> str:
+        """Seconds until the first record that it had not read, or why there is none."""
+        later = [(at - moved, value) for at, value in self.got if at > moved]
+        fresh = next((at for at, value in later if int(value[1:]) >= READ), None)
+        repeats = sum(int(value[1:]) < READ for _, value in later)
+        if fresh is None:
+            return "never" + (f", {repeats} repeated" if repeats else "")
+        wrong = next(v for a, v in later if int(v[1:]) >= READ) != f"v{READ}"
+        return f"{fresh:.1f} s" + (f", {repeats} repeated" if repeats else "") + (", gap" if wrong else "")
+
+
+def _follow(path: str, topic: str, config: dict[str, Any], out: Connection) -> None:
+    _read(FailoverConsumer(config, endpoint=path), topic, out)
+
+
+def _plain(address: str, topic: str, config: dict[str, Any], out: Connection) -> None:
+    _read(Consumer({**config, "bootstrap.servers": address}), topic, out)
+
+
+def _read(consumer: Any, topic: str, out: Connection) -> None:
+    consumer.subscribe([topic])
+    while True:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            out.send((time.monotonic(), message.value().decode()))
+            consumer.commit(asynchronous=True)
+
+
+def _start(target: Any, kind: str, where: str, topic: str, group: str, config: dict[str, Any]) -> Client:
+    spawn = get_context("spawn")
+    theirs, ours = spawn.Pipe(duplex=False)
+    common = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+    process = spawn.Process(target=target, args=(where, topic, {**common, **config}, ours), daemon=True)
+    process.start()
+    client = Client(kind, group, stop=process.kill)
+
+    def collect() -> None:
+        while True:
+            try:
+                client.got.append(theirs.recv())
+            except (EOFError, OSError):
+                return
+
+    threading.Thread(target=collect, daemon=True).start()
+    return client
+
+
+def _java(address: str, topic: str, group: str, kind: str, config: dict[str, Any]) -> Client:
+    given = {"group.id": group, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 200, **config}
+    properties = [part for k, v in given.items() for part in ("--consumer-property", f"{k}={v}")]
+    process = subprocess.Popen(
+        [str(find_java()), "-Xmx128m", "-cp", jars.classpath(progress=lambda _: None),
+         "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", address,
+         "--topic", topic, *properties],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    client = Client(kind, group, stop=process.kill)
+
+    def collect() -> None:
+        for line in process.stdout or ():
+            if line.startswith("v"):
+                client.got.append((time.monotonic(), line.strip()))
+
+    threading.Thread(target=collect, daemon=True).start()
+    return client
+
+
+def _clients(world: World, relay: Relay, state: str, each: int) -> list[Client]:
+    where, topic = str(world.path), world.topic
+    found: list[Client] = []
+    for n in range(each):
+        tag = f"{state[:8].replace(' ', '')}-{n}"
+        for protocol in ("classic", "consumer"):
+            name = {"group.protocol": protocol}
+            group = f"{protocol}-{tag}"
+            found += [
+                _start(_follow, f"FailoverConsumer, {protocol}", where, topic, f"f-{group}", name),
+                _start(_plain, f"confluent-kafka, {protocol}", relay.address, topic, f"p-{group}", name),
+                _start(_plain, f"confluent-kafka, {protocol}, tuned", relay.address, topic, f"t-{group}",
+                       {**name, **_TUNED}),
+            ]  # fmt: skip
+        found += [
+            _java(relay.address, topic, f"j-{tag}", "Java", {}),
+            _java(relay.address, topic, f"jt-{tag}", "Java, tuned", _JAVA_TUNED),
+        ]
+    return found
+
+
+def _measure(standby: LocalCluster, state: str, each: int, patience: float) -> dict[str, list[str]]:
+    primary = LocalCluster(ClusterSpec("primary", linked=("CLIENT",))).start()
+    folder = Path(tempfile.mkdtemp(prefix="drkit-repoint-"))
+    world = World(primary, standby, f"orders-{int(time.time())}", folder)
+    clients: list[Client] = []
+    try:
+        world.create()
+        world.send(primary, [f"v{i}" for i in range(READ)])
+        world.send(standby, [f"v{i}" for i in range(2 * READ)])
+        relay = Relay(primary.bootstrap())
+        clients = _clients(world, relay, state, each)
+        _until(lambda: all(len(c.got) >= READ for c in clients), 90, "all have read on the primary")
+        for client in clients:
+            world.group = client.group
+            world.place_group(READ)
+        time.sleep(1.0)
+        {"killed": primary.kill, "frozen": primary.freeze, STATES[2]: primary.link("CLIENT").cut}.get(
+            state, lambda: None
+        )()
+        time.sleep(5.0)  # as long as a failover takes
+        moved = time.monotonic()
+        relay.lead_to(standby.bootstrap())
+        world.lead_to(standby)
+        deadline = moved + patience
+        while time.monotonic() < deadline and any("never" in c.verdict(moved) for c in clients):
+            time.sleep(0.1)
+        found: dict[str, list[str]] = {}
+        for client in clients:
+            found.setdefault(client.kind, []).append(client.verdict(moved))
+        return found
+    finally:
+        for client in clients:
+            client.stop()
+        primary.stop()
+
+
+def _until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.05)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print."""
+    parser = ArgumentParser(prog="python -m tests.bench.repointing", description=__doc__)
+    parser.add_argument("--each", type=int, default=2, help="clients of each kind")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds after which it is never")
+    parser.add_argument("--only", default=",".join(STATES), help="some of the states, with commas")
+    parser.add_argument("--json", help="also write the figures into this file")
+    options = parser.parse_args(arguments)
+    states = [s for s in STATES if any(s.startswith(o) for o in options.only.split(","))]
+    standby = LocalCluster(ClusterSpec("standby"))
+    start_together(standby)
+    found = {}
+    try:
+        for state in states:
+            found[state] = _measure(standby, state, options.each, options.patience)
+            sys.stderr.write(f"{state}: {found[state]}\n")
+    finally:
+        standby.stop()
+    kinds = list(next(iter(found.values())))
+    lines = [["client", *states], ["---"] * (len(states) + 1)]
+    lines += [[kind, *("; ".join(found[s][kind]) for s in states)] for kind in kinds]
+    sys.stdout.write("".join("| " + " | ".join(line) + " |\n" for line in lines))
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
