@@ -100,6 +100,7 @@ class Probes:
             for listener, server, broker in known.get("brokers", ()):
                 if listener in self._listeners and int(broker) not in told:
                     self._add(Address(str(listener), str(server), int(broker)))
+            self._forget_doubles()
 
     def expect(self, cluster_id: str) -> None:
         """Who the cluster must be, from a source that knows."""
@@ -121,10 +122,16 @@ class Probes:
         for broker, server in met.brokers:
             address = Address(listener, server, broker)
             for old in [a for a in self._tracks if a.listener == listener and a != address]:
-                # The broker moved, or it is what a bootstrap server leads to, literally.
-                if old.broker == broker or (old.broker < 0 and old.server == server):
+                if old.broker == broker:  # it moved
                     self._remove(old)
             self._add(address)
+        self._forget_doubles()
+
+    def _forget_doubles(self) -> None:
+        """A bootstrap server that is a broker's own address is no address more."""
+        brokers = {(a.listener, a.server) for a in self._tracks if a.broker >= 0}
+        for double in [a for a in self._tracks if a.broker < 0 and (a.listener, a.server) in brokers]:
+            self._remove(double)
 
     def _add(self, address: Address) -> None:
         if address in self._tracks:

@@ -110,6 +110,8 @@ class Link:
             self._connections.add(connection)
             try:
                 await connection.run(*target)
+            except asyncio.CancelledError:
+                pass  # it was reset: asyncio's server would print that
             finally:
                 self._connections.discard(connection)
 

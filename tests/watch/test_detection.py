@@ -132,7 +132,7 @@ def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched:
 
 
 def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
-    """P30: no observer of several decides alone, and two of three do."""
+    """No observer of several decides alone, and two of three do."""
     watch = {"observers": 3, "vote_interval_seconds": 0.5}
     watched.observer.stop()
     first = calm.lookout("b1", watch=watch)
@@ -144,8 +144,11 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     lost = first.sees(Reason.CONFIRMED, 40)
     assert lost.verdict.kind is Kind.LOST
     assert lost.picture.tally.gone == ("b1", "b2")
-    # The second never saw it alive and does not know what would be lost: it holds for a person.
-    second.sees(Reason.LAG_UNKNOWN, 40)
+    # The second never saw it alive: what would be lost it knows by the replicator's last note alone.
+    moment = second.sees(Reason.CONFIRMED, 40)
+    assert moment.vote.alive_ms is None
+    assert moment.picture.risk.seconds is not None
+    assert {a.broker for a in second.observer.senses.probes.newest()} == {0, 1, 2}
 
 
 def test_killed_is_lost_and_a_pause_holds_it(calm: World):

@@ -20,6 +20,7 @@ from drkit.config import Settings
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.verdict import Kind, Reason, Verdict
 from drkit.local.cluster import LocalCluster
+from drkit.watch.automatic import Automat
 from drkit.watch.observer import Identity, Moment, Observer
 from tests.replicate.process import eventually
 
@@ -45,6 +46,7 @@ class Lookout:
         self.clock = AwakeClock()
         self._ticker = Ticker(self.clock)
         self.observer = Observer(settings, settings.flows[0], Identity(name, uuid.uuid4().hex), self.clock)
+        self.automat: Automat | None = None
         self.changes: list[Seen] = []
         self.moment: Moment | None = None
         self._ended = threading.Event()
@@ -59,8 +61,10 @@ class Lookout:
         while not self._ended.wait(0.1):
             if not self.observer.is_ready:
                 continue
-            self.moment = self.observer.look()
-            verdict = self.moment.verdict
+            moment = self.moment = self.observer.look()
+            verdict = moment.verdict
+            if self.automat is not None:
+                self.automat.see(moment, time.monotonic())
             last = self.changes[-1].verdict if self.changes else None
             if last is None or (last.kind, last.reason) != (verdict.kind, verdict.reason):
                 self.changes.append(Seen(time.monotonic(), verdict))

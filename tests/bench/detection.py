@@ -1,0 +1,166 @@
+"""How long until a lost primary is called lost: ``python -m tests.bench.detection``.
+
+Real clusters, a real ``drkit replicate`` on Spark, three ``drkit watch`` processes with the default
+settings, of which two must agree. Each round kills (SIGKILL) or freezes (SIGSTOP) all brokers of the primary
+at a random moment, and takes the time until the first and until the last observer says LOST.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+import json
+from pathlib import Path
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Final, NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.spec import ClusterSpec
+
+OBSERVERS: Final = 3
+GOAL_SECONDS: Final = 12.0
+_MAIN: Final = "from drkit.cli.main import main; main()"
+_PATIENCE: Final = 180.0
+
+
+class Line(NamedTuple):
+    """A verdict, and when it was printed."""
+
+    at: float
+    verdict: str
+    reason: str
+
+
+class Watcher:
+    """One ``drkit watch --json``."""
+
+    def __init__(self, config: Path, name: str) -> None:
+        self.lines: list[Line] = []
+        log = config.with_name(f"{name}.log").open("wb")
+        command = [
+            sys.executable,
+            "-c",
+            _MAIN,
+            "watch",
+            "--json",
+            "--observer",
+            name,
+            "--config",
+            str(config),
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        if self.process.stdout is not None:
+            for line in self.process.stdout:
+                told = json.loads(line)
+                self.lines.append(Line(time.monotonic(), told["verdict"], told["reason"]))
+
+    def first(self, verdict: str, since: float) -> float | None:
+        """Seconds from a moment until this verdict; None: not yet."""
+        return next((x.at - since for x in self.lines if x.at > since and x.verdict == verdict), None)
+
+    @property
+    def newest(self) -> str:
+        """The verdict that stands."""
+        return self.lines[-1].verdict if self.lines else ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure; 1 when a round took longer than the goal."""
+    parser = ArgumentParser(prog="python -m tests.bench.detection", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="of each kind")
+    rounds = parser.parse_args(arguments).rounds
+    worst = 0.0
+    with _scene() as (primary, watchers):
+        for kind in ("killed", "frozen"):
+            found = [_round(primary, watchers, kind) for _ in range(rounds)]
+            firsts, lasts = zip(*found, strict=True)
+            worst = max(worst, *lasts)
+            _tell(f"{kind}: first {_spread(firsts)}, last of {OBSERVERS} {_spread(lasts)}")
+    return int(worst >= GOAL_SECONDS)
+
+
+def _round(primary: LocalCluster, watchers: Sequence[Watcher], kind: str) -> tuple[float, float]:
+    _until(lambda: all(w.newest == "UP" for w in watchers), "UP")
+    time.sleep(random.uniform(8.0, 10.0))
+    began = time.monotonic()
+    (primary.kill if kind == "killed" else primary.freeze)()
+    _until(lambda: all(w.first("LOST", began) is not None for w in watchers), "LOST")
+    times = sorted(w.first("LOST", began) or 0.0 for w in watchers)
+    way = [(round(x.at - began, 1), x.verdict, x.reason) for x in watchers[0].lines if x.at > began]
+    _tell(f"  {kind}: LOST after {', '.join(f'{t:.1f}' for t in times)} s; the way: {way}")
+    (primary.restart if kind == "killed" else primary.resume)()
+    return times[0], times[-1]
+
+
+@contextmanager
+def _scene() -> Iterator[tuple[LocalCluster, list[Watcher]]]:
+    with ExitStack() as stack:
+        primary, standby = (
+            LocalCluster(ClusterSpec("primary", brokers=3)),
+            LocalCluster(ClusterSpec("standby")),
+        )
+        for cluster in (primary, standby):
+            stack.callback(cluster.stop)
+        _tell("starting two clusters, a replicator and three observers")
+        start_together(primary, standby)
+        admin = AdminClient({"bootstrap.servers": primary.bootstrap(), "log_level": 0})
+        admin.create_topics([NewTopic("orders", 3, 3)])["orders"].result(30)
+        folder = Path(tempfile.mkdtemp(prefix="drkit-detection-"))
+        config = folder / "drkit.toml"
+        config.write_text(
+            f'[clusters.primary]\nbootstrap_servers = "{primary.bootstrap()}"\n'
+            f'[clusters.standby]\nbootstrap_servers = "{standby.bootstrap()}"\n'
+            '[[flows]]\nsource = "primary"\ntarget = "standby"\ntopics = ["orders"]\n'
+            "replication_factor = 1\ntasks = 1\nbuckets = 2\n"
+            f"[watch]\nobservers = {OBSERVERS}\n"
+        )
+        replicate = [sys.executable, "-c", _MAIN, "replicate", "--config", str(config)]
+        with (folder / "replicate.log").open("wb") as log:
+            stack.callback(_end, subprocess.Popen(replicate, stdout=log, stderr=log))
+        watchers = [Watcher(config, f"o{n}") for n in range(1, OBSERVERS + 1)]
+        for watcher in watchers:
+            stack.callback(_end, watcher.process)
+        _tell(f"logs are in {folder}")
+        yield primary, watchers
+
+
+def _end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(20.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come in {_PATIENCE:.0f} s")
+        time.sleep(0.05)
+
+
+def _spread(values: Sequence[float]) -> str:
+    ordered = sorted(values)
+    return f"{ordered[len(ordered) // 2]:.1f} s (median; {ordered[0]:.1f} to {ordered[-1]:.1f})"
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
