@@ -66,6 +66,8 @@ class Resolution:
     """Target offset behind the last record of this flow."""
     sequence: int
     leader_epoch: int
+    """Of the source at the last record copied, or a later one. With an older one the source would say that
+    its history ended there, and all behind it would be copied again (KIP-320)."""
     repairs: list[Piece] = field(default_factory=list)
     """Confirmed only by this look at the log: to be written down before the next append."""
     foreign: list[Foreign] = field(default_factory=list)
@@ -101,13 +103,14 @@ def resolve(
     claims = sorted((p for p in state.pending if p.downstream < end), key=lambda p: p.downstream)
     if log is None and _consistent(tail, claims, end, next_sequence):
         pieces = _claimed_pieces(tail, claims, end)
-        return _resolution(state, pieces, end, next_sequence, claims)
+        epoch = claims[-1].leader_epoch if claims else _epoch_of(tail)
+        return _resolution(state, pieces, end, next_sequence, claims, epoch)
     if log is None:
         starts = [tail.downstream] if tail else [p.downstream for p in claims] or [end]
         return NeedLog(min(starts))
-    pieces, foreign, sequence = _walk(tail, claims, log, own_ids)
+    pieces, foreign, sequence, epoch = _walk(tail, claims, log, own_ids)
     # The log and the leader's memory were seen one after the other: what the log shows fits its end.
-    out = _resolution(state, pieces, end, next_sequence if sequence is None else sequence, claims)
+    out = _resolution(state, pieces, end, next_sequence if sequence is None else sequence, claims, epoch)
     out.foreign = foreign
     if foreign and not out.repairs:
         out.repairs = pieces
@@ -161,12 +164,17 @@ def _pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[P
 
 def _walk(
     tail: Tail | None, claims: list[Intent], log: Sequence[LogBatch], own_ids: frozenset[int]
-) -> tuple[list[Piece], list[Foreign], int | None]:
-    """What the log confirms, what is not ours, and the sequence number behind our last batch in it."""
+) -> tuple[list[Piece], list[Foreign], int | None, int]:
+    """What the log confirms, what is not ours, and of our last batch the sequence behind it and its epoch.
+
+    The epoch is that of the claim which tells what stands there: of a task that died others may lie further
+    on, with the epoch of records that were never appended.
+    """
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
     sequence = tail.sequence if tail is not None and tail.live else None
     start = tail.downstream if tail else 0
+    epoch = _epoch_of(tail)
     nonce: int | None = None
     for batch in log:
         if batch.base + batch.records <= start or batch.control or batch.aborted:
@@ -177,15 +185,21 @@ def _walk(
         sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
         claim = _governing(batch, claims, nonce, tail)
         if claim is not None:
-            nonce = claim.nonce
+            nonce, epoch = claim.nonce, claim.leader_epoch
             index = sequence_distance(batch.sequence, claim.base_sequence)
             pieces += _pieces_of(claim, index, batch.records, batch.base)
         elif tail is not None and tail.live:
+            epoch = tail.leader_epoch
             index = sequence_distance(batch.sequence, tail.sequence)
             pieces.append(Piece(tail.upstream + index, batch.base, batch.records))
         else:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
-    return pieces, foreign, sequence
+    return pieces, foreign, sequence, epoch
+
+
+def _epoch_of(tail: Tail | None) -> int:
+    """The leader epoch of the last confirmed record; −1 when it is unknown."""
+    return tail.leader_epoch if tail is not None else -1
 
 
 def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:
@@ -224,7 +238,12 @@ def _fingerprint(claim: Intent, index: int) -> tuple[int, int] | None:
 
 
 def _resolution(
-    state: PartitionMap, pieces: list[Piece], end: int, next_sequence: int | None, claims: list[Intent]
+    state: PartitionMap,
+    pieces: list[Piece],
+    end: int,
+    next_sequence: int | None,
+    claims: list[Intent],
+    epoch: int,
 ) -> Resolution:
     tail = state.tail
     previous = tail.copied_end if tail else 0
@@ -241,7 +260,6 @@ def _resolution(
     sequence = next_sequence
     if sequence is None:
         sequence = ((tail.sequence if tail else 0) + sum(p.records for p in pieces)) % SEQUENCE_MODULUS
-    epoch = claims[-1].leader_epoch if claims else (tail.leader_epoch if tail else -1)
     repairs = pieces if claims else []
     before = tail.copied_end if tail else 0
     return Resolution(state.segments, upstream, end, copied_end, sequence, epoch, repairs, repair_from=before)

@@ -87,6 +87,9 @@ class PartitionCopy:
     acked_own_end: int = 0
     acked_sequence: int = 0
     acked_epoch: int = -1
+    """The source's leader epoch of what stands before `acked_upstream`."""
+    staged_epoch: int = -1
+    """Of the last batch staged; where another begins is an intent: the map must know it (KIP-320)."""
     rewind_to: tuple[int, int] | None = None
     """Where the source's history ends now, with its leader epoch (−1: unknown): go on from there."""
     marked: tuple[int, int] = (-1, -1)
@@ -143,7 +146,7 @@ class PartitionCopy:
         if leader_epoch >= 0:
             self.fetched_epoch = leader_epoch
         if self.settled:  # only dropped batches: the frontier moves without an append
-            self.acked_upstream = max(self.acked_upstream, next_source)
+            self._pass(next_source)
 
     def let_go(self) -> None:
         """Drop what was fetched and not staged: the frontier must not pass it."""
@@ -190,7 +193,7 @@ class PartitionCopy:
         self.downstream = self.acked_downstream = downstream
         self.own_end = self.acked_own_end = copied_end
         self.sequence = self.acked_sequence = sequence
-        self.acked_epoch = leader_epoch
+        self.acked_epoch = self.staged_epoch = leader_epoch
         self.delta = delta
         self.attempts = 0
         self.state = State.LIVE
@@ -218,37 +221,32 @@ class PartitionCopy:
         runs: list[tuple[int, int]] = []
         chunks: list[tuple[int, int]] = []
         first: tuple[int, int, int] | None = None
-        epoch = self.acked_epoch
         while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
             chunk = self.waiting.popleft()
             stamp(chunk.data, producer[0], producer[1], self.sequence, transactional=False)
-            if first is None and (
-                len(chunk.runs) > 1 or chunk.runs[0].source - self.downstream != self.delta
-            ):
+            if first is None and self._needs_intent(chunk):
                 first = (self.downstream, self.sequence, self.own_end)
             if first is not None:
                 if self.lease.compacted:
                     chunks.append((chunk.count, batch_crc(chunk.data)))
                 extend_runs(runs, chunk)
-            epoch = chunk.leader_epoch
             self._stage_chunk(chunk, barrier if first is not None else None)
         if first is None:
             return None
         self.unmarked_intents = True
         return Intent(
-            Mode.LIVE,
-            self.nonce(nonce),
-            *producer,
-            first[1],
-            first[0],
-            first[2],
-            epoch,
-            tuple(chunks),
-            tuple(runs),
-        )
+            Mode.LIVE, self.nonce(nonce), *producer, first[1], first[0], first[2], self.staged_epoch,
+            tuple(chunks), tuple(runs),
+        )  # fmt: skip
+
+    def _needs_intent(self, chunk: Chunk) -> bool:
+        """Whether the next chunk is more than the continuation of what the map says."""
+        continues = len(chunk.runs) == 1 and chunk.runs[0].source - self.downstream == self.delta
+        return not continues or chunk.leader_epoch != self.staged_epoch
 
     def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
         last = chunk.runs[-1]
+        self.staged_epoch = chunk.leader_epoch
         end = last.source + last.count
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
         self.ready.append(
@@ -284,7 +282,12 @@ class PartitionCopy:
         self.queued_bytes -= size
         self.attempts = 0
         if self.settled:
-            self.acked_upstream = max(next_source, self.fetch_position)
+            self._pass(self.fetch_position)
+
+    def _pass(self, upstream: int) -> None:
+        """Nothing up to here is on its way: markers and aborted records behind the last copy are passed."""
+        if upstream > self.acked_upstream:
+            self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
 
     def mark(self, nonce: int) -> Mark | None:
         """The mark to write, or None when nothing changed since the last one."""

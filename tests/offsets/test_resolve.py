@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 import random
+from typing import NamedTuple
 from uuid import UUID
 import zlib
 
@@ -36,6 +37,11 @@ def record_batch(base: int, records: int, producer_id: int, sequence: int, crc: 
     return LogBatch(base, records, producer_id, sequence, crc, **kind)
 
 
+def epoch_of(upstream: int) -> int:
+    """The source has another leader every nine offsets."""
+    return upstream // 9
+
+
 def runs_of(offsets: list[int]) -> list[tuple[int, int]]:
     """Consecutive offsets as (first, how many)."""
     runs: list[tuple[int, int]] = []
@@ -45,6 +51,16 @@ def runs_of(offsets: list[int]) -> list[tuple[int, int]]:
         else:
             runs.append((u, 1))
     return runs
+
+
+class Staged(NamedTuple):
+    """A batch on its way."""
+
+    taken: list[int]
+    down: int
+    sequence: int
+    crc: int
+    epoch: int
 
 
 @dataclass
@@ -84,52 +100,82 @@ class World:
         self.foreign += 2
 
     def run(self, *, crash: bool) -> None:
-        """One replicator: resolve, repair, then batches with intents, perhaps dying in between."""
+        """One replicator: resolve, repair, then batches with intents, perhaps dying in between.
+
+        Intents are durable before their batches, of which several are on their way at once.
+        """
         rng, nonce = self.rng, self.rng.getrandbits(60)
         found = self.resolved()
         if found.repairs:
             self._repair(found, nonce)
-        position, delta = found.upstream or 0, found.segments.delta()
-        if found.copied_end != found.downstream or not found.segments:
-            delta = None
-        sequence = found.sequence if self.sequence is not None else SEQUENCE_START
-        down, previous, acked = self.end, found.copied_end, None
-        for _ in range(rng.randint(1, 5)):
-            take = [u for u in self.source if u >= position][: rng.randint(1, 6)]
-            if not take:
-                break
-            runs = runs_of(take)
-            crc = zlib.crc32(repr((take, sequence, nonce)).encode())
-            if len(runs) > 1 or take[0] - down != delta:
-                intent = Intent(
-                    Mode.LIVE, nonce, OURS, 0, sequence, down, previous, 1, ((len(take), crc),), tuple(runs)
-                )
+        staged = self._staged(found, nonce)
+        appends = sum(len(batches) for _, batches in staged)
+        left, ahead = (rng.randint(0, appends) if crash else appends), rng.randint(0, 2)
+        last: Staged | None = None
+        for intent, batches in staged:
+            if not left:
+                ahead -= 1
+            if intent is not None and ahead >= 0:
                 self.topic.append(encode_intent(KEY, intent))
-            if crash and rng.random() < 0.3:
-                return
-            self.log.append(record_batch(down, len(take), OURS, sequence, crc))
-            self.truth += [(u, down + i) for i, u in enumerate(take)]
-            down = previous = down + len(take)
-            sequence = (sequence + len(take)) % SEQUENCE_MODULUS
-            self.end, self.sequence = down, sequence
-            position, delta = take[-1] + 1, take[-1] + 1 - down
-            acked = (position, down, sequence)
-            if crash and rng.random() < 0.2:
-                return
-        if acked is not None:
-            self.topic.append(encode_mark(KEY, Mark(nonce, acked[0], acked[1], acked[1], acked[2], 1)))
+            for batch in batches[:left]:
+                left, last = left - 1, batch
+                self._append(batch)
+        if last is not None and not (crash and rng.random() < 0.7):
+            mark = Mark(nonce, last.taken[-1] + 1, self.end, self.end, self.sequence or 0, last.epoch)
+            self.topic.append(encode_mark(KEY, mark))
+
+    def _staged(self, found: Resolution, nonce: int) -> list[tuple[Intent | None, list[Staged]]]:
+        """What a replicator would append, some batches at a time, each time with an intent if need be."""
+        rng, position, epoch = self.rng, found.upstream or 0, found.leader_epoch
+        whole = found.copied_end == found.downstream and bool(found.segments)
+        delta = found.segments.delta() if whole else None
+        sequence = found.sequence if self.sequence is not None else SEQUENCE_START
+        down, previous = self.end, found.copied_end
+        out: list[tuple[Intent | None, list[Staged]]] = []
+        for _ in range(rng.randint(1, 3)):
+            batches: list[Staged] = []
+            first: tuple[int, int, int, int] | None = None
+            for _ in range(rng.randint(1, 3)):
+                taken = [u for u in self.source if u >= position][: rng.randint(1, 6)]
+                if not taken:
+                    break
+                other = epoch != epoch_of(taken[-1]) or taken[0] - down != delta
+                if first is None and (other or len(runs_of(taken)) > 1):
+                    first = len(batches), sequence, down, previous
+                crc, epoch = zlib.crc32(repr((taken, sequence, nonce)).encode()), epoch_of(taken[-1])
+                batches.append(Staged(taken, down, sequence, crc, epoch))
+                down = previous = down + len(taken)
+                sequence = (sequence + len(taken)) % SEQUENCE_MODULUS
+                position, delta = taken[-1] + 1, taken[-1] + 1 - down
+            out.append((self._intent(first, batches, nonce) if first else None, batches))
+        return out
+
+    @staticmethod
+    def _intent(first: tuple[int, int, int, int], batches: list[Staged], nonce: int) -> Intent:
+        listed = batches[first[0] :]
+        chunks = tuple((len(b.taken), b.crc) for b in listed)
+        runs = tuple(runs_of([u for b in listed for u in b.taken]))
+        return Intent(Mode.LIVE, nonce, OURS, 0, *first[1:], listed[-1].epoch, chunks, runs)
+
+    def _append(self, batch: Staged) -> None:
+        count = len(batch.taken)
+        self.log.append(record_batch(batch.down, count, OURS, batch.sequence, batch.crc))
+        self.truth += [(u, batch.down + i) for i, u in enumerate(batch.taken)]
+        self.end, self.sequence = batch.down + count, (batch.sequence + count) % SEQUENCE_MODULUS
 
     def _repair(self, found: Resolution, nonce: int) -> None:
         total = sum(p.records for p in found.repairs)
         sequence = (found.sequence - total) % SEQUENCE_MODULUS
         previous = found.repair_from
         for up, down, count in found.repairs:
-            intent = Intent(Mode.REPAIR, nonce, OURS, 0, sequence, down, previous, 1, (), ((up, count),))
+            epoch = found.leader_epoch
+            intent = Intent(Mode.REPAIR, nonce, OURS, 0, sequence, down, previous, epoch, (), ((up, count),))
             self.topic.append(encode_intent(KEY, intent))
             sequence = (sequence + count) % SEQUENCE_MODULUS
             previous = down + count
         if found.foreign:
-            mark = Mark(nonce, found.upstream or 0, found.downstream, found.copied_end, found.sequence, 1)
+            place = found.upstream or 0, found.downstream, found.copied_end
+            mark = Mark(nonce, *place, found.sequence, found.leader_epoch)
             self.topic.append(encode_mark(KEY, mark))
 
     def check(self) -> None:
@@ -148,6 +194,9 @@ class World:
             if self.truth:
                 assert found.upstream is not None
                 assert [u for u in self.source if u < found.upstream] == [u for u, _ in self.truth]
+                # A source that is asked with an older epoch than that of the last record copied says that
+                # its history ended there, and everything behind it would be copied again.
+                assert found.leader_epoch >= epoch_of(self.truth[-1][0])
 
 
 @settings(max_examples=300, deadline=None)
@@ -231,7 +280,8 @@ def test_a_pack_says_what_the_intents_said_and_they_can_go(seed: int, runs: int,
         encode_map_record(KEY, Pack(nonce, i, len(pieces), found.downstream, piece))
         for i, piece in enumerate(pieces)
     ]
-    mark = Mark(nonce, found.upstream, found.downstream, found.copied_end, found.sequence, 1)
+    place = found.upstream, found.downstream, found.copied_end
+    mark = Mark(nonce, *place, found.sequence, found.leader_epoch)
     before = world.topic
     world.topic = [*before, *packs[:-1]]  # a crash in the middle of packing
     world.check()

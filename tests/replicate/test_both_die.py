@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from drkit.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.replicate.both_die import die_together_again_and_again
 from tests.replicate.conftest import FlowFactory
+from tests.replicate.kills import until_equal
+from tests.replicate.process import eventually
+from tests.replicate.produce import fill
 
 
 @pytest.mark.parametrize("mode", ["live", "both"])
@@ -24,3 +29,25 @@ def test_the_target_alone_knows_every_position(
     assert counted.pop("exact") > 1000
     counted.pop("not copied", None)
     assert not counted, "something confirms each of them"
+
+
+def test_a_source_with_another_leader_epoch_is_not_taken_for_one_that_lost_its_end(
+    cluster_factory: ClusterFactory, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
+) -> None:
+    """It comes back and is copied further by tasks that die before they write a mark: nothing stands twice."""
+    source = cluster_factory("restarted")
+    flow = flow_factory(source, target)
+    flow.create_both(topic_name)
+
+    def copied(count: int) -> bool:
+        return flow.offsets(flow.target, topic_name)[0] >= count
+
+    for life in range(3):
+        fill(flow.source, topic_name, 500, first=500 * life)
+        task = flow.start(topic_name, once=False)
+        eventually(partial(copied, 500 * life + 500), what=f"the records of life {life}")
+        task.kill()  # before it has written a mark
+        source.kill()
+        source.restart()
+    until_equal(flow, topic_name)
+    assert not flow.events("source_diverged")

@@ -1,0 +1,65 @@
+"""What a partition's cursor tells the map of the source's leader epochs: never one that is too old."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from drkit.replicate.lease import PartitionLease
+from drkit.replicate.partition import PartitionCopy
+from drkit.wire import Chunk, How, Record, Run, encode
+
+PRODUCER, NOW_MS, NONCE = (7, 0), 1000, 5
+
+
+def chunk(first: int, count: int, epoch: int) -> Chunk:
+    data = encode([Record(i, NOW_MS, None, b"x", ()) for i in range(count)], 0)
+    return Chunk(data, (Run(first, count),), count, NOW_MS, first + count, epoch, How.FORWARDED)
+
+
+@pytest.fixture
+def partition() -> PartitionCopy:
+    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+    made.begin(upstream=10, downstream=10, copied_end=10, sequence=0, delta=0, leader_epoch=3)
+    return made
+
+
+def stage(partition: PartitionCopy, *chunks: Chunk) -> tuple[int, int] | None:
+    """Target offset and leader epoch of the intent, if there is one."""
+    partition.take(list(chunks), chunks[-1].next_source, chunks[-1].leader_epoch)
+    intent = partition.stage(PRODUCER, 0, NONCE, None)
+    return (intent.downstream, intent.leader_epoch) if intent is not None else None
+
+
+def test_another_leader_epoch_begins_with_an_intent(partition: PartitionCopy) -> None:
+    assert stage(partition, chunk(10, 5, 3)) is None  # goes on as the map says
+    assert stage(partition, chunk(15, 5, 4)) == (15, 4)
+    assert stage(partition, chunk(20, 5, 4)) is None
+    assert stage(partition, chunk(25, 5, 4), chunk(30, 5, 6)) == (30, 6)
+    assert stage(partition, chunk(36, 5, 6)) == (35, 6)  # a hole, as ever
+
+
+def test_a_mark_holds_the_epoch_of_all_that_it_passes(partition: PartitionCopy) -> None:
+    stage(partition, chunk(10, 5, 3))
+    partition.acknowledge(partition.ready.popleft())
+    mark = partition.mark(NONCE)
+    assert mark is not None
+    assert (mark.upstream, mark.leader_epoch) == (15, 3)
+    partition.take([], 17, 5)  # a marker that the next leader wrote
+    mark = partition.mark(NONCE)
+    assert mark is not None
+    assert (mark.upstream, mark.downstream, mark.leader_epoch) == (17, 15, 5)
+
+
+def test_what_is_not_acknowledged_yet_is_passed_by_no_mark(partition: PartitionCopy) -> None:
+    stage(partition, chunk(10, 5, 3), chunk(15, 5, 4))
+    partition.take([], 22, 4)
+    partition.acknowledge(partition.ready.popleft())
+    mark = partition.mark(NONCE)
+    assert mark is not None
+    assert (mark.upstream, mark.leader_epoch) == (15, 3)
+    partition.acknowledge(partition.ready.popleft())
+    mark = partition.mark(NONCE)
+    assert mark is not None
+    assert (mark.upstream, mark.leader_epoch) == (22, 4)
