@@ -97,7 +97,12 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
         for number, child in enumerate(value):
             yield from _leaves(child, place(at, number))
     elif value is not None and value != {}:
-        yield at, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield at, ", ".join(map(str, value)) if isinstance(value, list) else _written(value)
+
+
+def _written(value: Any) -> str:
+    """As the file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _origin(loaded: Loaded, at: str) -> str:

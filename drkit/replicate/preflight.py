@@ -76,7 +76,7 @@ def refuse_missing(
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:
     """Name what settings need and drkit is not allowed: an event for each, and the copy goes on.
 
-    :param once: only what a copy with an end does
+    :param once: a copy with an end writes no heartbeats
     """
     for flow in flows:
         for setting, lacking in _beside(clusters, flow, once=once).items():
@@ -91,7 +91,7 @@ def _sides(clusters: Mapping[str, Cluster], flow: FlowSettings) -> _Both:
 def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) -> dict[str, list[Lack]]:
     """What is missing for settings, by those with which drkit does without."""
     source = clusters[flow.source]
-    seen = Seen(_topics(source, flow), () if once else _groups(source, flow))
+    seen = Seen(_topics(source, flow), _groups(source, flow))
     wanted = rights.beside(flow, seen, once=once)
     needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
     all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))

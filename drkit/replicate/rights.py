@@ -129,7 +129,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
 def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, Sides]:
     """What settings need beside the copy, by the settings with which drkit does without.
 
-    :param once: only what a copy with an end does
+    :param once: a copy with an end writes no heartbeats
     """
     found: dict[str, Sides] = {}
     if flow.sync_topic_acls:
@@ -140,9 +140,7 @@ def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, S
     if flow.heartbeats_replication and (beats := _beats(flow, seen, once=once)):
         copies = [flow.naming_policy.downstream(t) for t in beats]
         found[NO_CARRYING] = Sides(tuple(_topics(beats, SOURCE)), tuple(_topics(copies, TARGET)))
-    if once:
-        return found
-    if flow.emit_heartbeats:
+    if flow.emit_heartbeats and not once:
         found[NO_BEATS] = Sides(source=tuple(_topics([HEARTBEATS], BEATS)))
     if flow.emit_offset_syncs:
         found[NO_SYNCS] = _syncs(flow)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+import logging
 import os
 from pathlib import Path
 import re
@@ -113,6 +114,8 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
     builder = SparkSession.Builder().master(master).appName(name)
     for key, value in _settings(folder, log4j, memory).items():
         builder = builder.config(key, value)
+    # A callback that fails when its query is stopped is told as a traceback; the query's end is told by us.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         with _own_stderr(folder / "spark.log"):

@@ -104,11 +104,11 @@ def test_tls(tmp_path: Path):
     found = loaded(
         tmp_path,
         WEST_EAST + "east.security.protocol=SSL\neast.ssl.truststore.location=/t.jks\n"
-        "east.ssl.truststore.password=secret\neast.ssl.keystore.location=/k.jks\n"
-        "east.ssl.keystore.password=secret\neast.ssl.key.password=secret\n",
+        "east.ssl.truststore.password=hush-7f3a\neast.ssl.keystore.location=/k.jks\n"
+        "east.ssl.keystore.password=hush-7f3a\neast.ssl.key.password=hush-7f3a\n",
     )
     assert found.settings.cluster("east").client["ssl.keystore.location"] == "/k.jks"
-    assert "secret" not in repr(found.settings)
+    assert "hush-7f3a" not in repr(found.settings)
     assert not found.notes
 
 

@@ -192,9 +192,9 @@ def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World)
     """P10: more replicas than the target has brokers are refused with both numbers and the setting."""
     full = world.create(world.source, "orders")
     found = world.sync(replication_factor=3).look()
-    assert (
-        found.left_out[full] == f"the target cannot hold 3 replicas (1 brokers on {world.target.alias}):"
-        " set replication_factor = 1 in the flow, or add brokers"
+    assert found.left_out[full] == (
+        f"the target cannot hold 3 replicas (brokers on {world.target.alias}: 1): set replication_factor = 1"
+        " in the flow (in MirrorMaker 2's file: replication.factor), or add brokers"
     )
     assert "replication_factor = 1" in world.event("topic_left_out", full)["hint"]
 
