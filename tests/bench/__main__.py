@@ -11,18 +11,20 @@ from typing import Final
 
 from drkit.local import jars
 from drkit.local.java import find_java
+from tests.bench.groups_session import PARTS, GroupSession
 from tests.bench.machine import facts
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Peer
 from tests.bench.report import splice, to_markdown
+from tests.bench.results import Results, joined
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.session import Plan, Session, clusters
-from tests.bench.store import joined, load, save
+from tests.bench.store import load, save
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
-ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency")
+ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,10 +33,15 @@ def main(arguments: Sequence[str]) -> int:
     java, classpath = str(find_java()), jars.classpath(progress=_tell, modules=jars.MIRROR_MAKER)
     plan = _plan(options, {"mm2": MirrorMaker(java, classpath), "drkit": Drkit()})
     folder = Path(options.keep or tempfile.mkdtemp(prefix="drkit-bench-"))
+    folder.mkdir(parents=True, exist_ok=True)
     page = _Page(options, plan, facts(java, classpath), folder)
     with clusters(_tell) as (source, target):
         session = Session(plan, source, target, folder.resolve(), _tell)
         session.measure(lambda: page.keep(session))
+        for part in options.only.split(","):
+            if part in PARTS:
+                PARTS[part](GroupSession(session))
+                page.keep(session)
     sys.stdout.write(page.tables)
     _tell(f"figures and logs are in {folder}")
     return int(page.failed)
@@ -50,21 +57,21 @@ class _Page:
             "drkit's epochs in latency runs": f"{plan.epoch_seconds:.0f} s",
         }
         self._docs = DOCS if options.write else None
-        self._old = load(DOCS / RESULTS) if options.write and not plan.quick else ([], [])
+        self._old = load(DOCS / RESULTS) if options.write and not plan.quick else Results()
         self._folder = folder
         self.tables = ""
         self.failed = False
 
     def keep(self, session: Session) -> None:
         """Write what was measured so far; scenarios not measured now stay as an earlier run left them."""
-        runs, paced = joined(self._old, (session.runs, session.paced))
-        self.tables = to_markdown(self._machine, runs, paced)
-        self.failed = any(run.failure for run in session.runs) or any(run.failure for run in session.paced)
-        save(self._folder / RESULTS, self._machine, runs, paced)
+        results = joined(self._old, session.results)
+        self.tables = to_markdown(self._machine, results)
+        self.failed = session.results.failed
+        save(self._folder / RESULTS, self._machine, results)
         if self._docs:
             page = self._docs / "benchmarks.md"
             page.write_text(splice(page.read_text(), self.tables))
-            save(self._docs / RESULTS, self._machine, runs, paced)
+            save(self._docs / RESULTS, self._machine, results)
 
 
 def _options(arguments: Sequence[str]) -> Namespace:
@@ -100,6 +107,7 @@ def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
         # The first epoch's end belongs to the warm-up: what runs for the first time is compiled there.
         warm_up_seconds=epoch + 10,
         epoch_seconds=epoch,
+        delay_seconds=20.0 if quick else 60.0,
     )
 
 

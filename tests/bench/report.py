@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
-from tests.bench.latency import Latency
-from tests.bench.scenarios import PARTS, TOGETHER, Pace, Scenario
+from tests.bench.report_groups import group_tables
+from tests.bench.results import CostRun, PacedRun, Results, Run
+from tests.bench.scenarios import PARTS, TOGETHER, Scenario
+from tests.bench.tables import Spread, cell, count, ms, seconds, spread, table, times, whole
 from tests.bench.throughput import Throughput
 
 BEGIN: Final = "<!-- benchmark: begin, written by make bench -->"
@@ -18,51 +18,9 @@ NOISE: Final = 0.05
 """A run in which strangers used more than this share of the machine is named below the tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One throughput run of one replicator, or why there is no figure."""
-
-    scenario: Scenario
-    peer: str
-    round: int
-    result: Throughput | None
-    copied: int | None = None
-    """Records counted on the target by a consumer (first round only)."""
-    expected: int = 0
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PacedRun:
-    """One latency run of one replicator, or why there is no figure."""
-
-    pace: Pace
-    peer: str
-    result: Latency | None
-    failure: str = ""
-
-
-class Spread(NamedTuple):
-    """Median and range of a few rounds."""
-
-    middle: float
-    low: float
-    high: float
-
-    def show(self, form: Callable[[float], str]) -> str:
-        if self.low == self.high:
-            return form(self.middle)
-        return f"{form(self.middle)} ({form(self.low)}–{form(self.high)})"
-
-
-def spread(values: Iterable[float]) -> Spread | None:
-    """None when no round gave a figure."""
-    found = list(values)
-    return Spread(median(found), min(found), max(found)) if found else None
-
-
-def to_markdown(facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[PacedRun]) -> str:
+def to_markdown(facts: Mapping[str, str], results: Results) -> str:
     """All tables; those without a single run are left out."""
+    runs, paced = results.runs, results.paced
     parts = [
         "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in facts.items())])
     ]
@@ -72,7 +30,8 @@ def to_markdown(facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[P
         parts += ["### Peak memory (resident, MiB)", _memory(runs)]
     if paced:
         parts += ["### End-to-end latency (ms)", _latency(paced)]
-    remarks = list(_remarks([*runs, *paced]))
+    parts += group_tables(results)
+    remarks = [*_remarks([*runs, *paced, *results.costs]), *results.failures]
     return "\n\n".join(parts + ["\n".join(f"- {line}" for line in remarks)] * bool(remarks)) + "\n"
 
 
@@ -114,12 +73,12 @@ def _throughput(runs: Sequence[Run]) -> str:
     rows = [
         [
             _title(scenario),
-            _cell(_values(runs, scenario, "mm2", lambda r: r.per_second), _count),
-            _cell(_values(runs, scenario, "drkit", lambda r: r.per_second), _count),
-            _cell(ratios(runs, scenario, "drkit", "mm2", lambda r: r.per_second), _times),
+            cell(_values(runs, scenario, "mm2", lambda r: r.per_second), count),
+            cell(_values(runs, scenario, "drkit", lambda r: r.per_second), count),
+            cell(ratios(runs, scenario, "drkit", "mm2", lambda r: r.per_second), times),
             f"≥ {scenario.goal.throughput:.0f}×" if scenario.goal else "",
-            _cell(_values(runs, scenario, "mm2", lambda r: r.startup_seconds), _seconds),
-            _cell(_values(runs, scenario, "drkit", lambda r: r.startup_seconds), _seconds),
+            cell(_values(runs, scenario, "mm2", lambda r: r.startup_seconds), seconds),
+            cell(_values(runs, scenario, "drkit", lambda r: r.startup_seconds), seconds),
         ]
         for scenario in _scenarios(runs)
     ]
@@ -132,39 +91,39 @@ def _throughput(runs: Sequence[Run]) -> str:
         "MM2 start-up s",
         "drkit start-up s",
     ]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _cpu(runs: Sequence[Run]) -> str:
     rows = [
         [
             _title(scenario),
-            _cell(_values(runs, scenario, "mm2", lambda r: r.cpu_per_million), _seconds),
-            _cell(_values(runs, scenario, "drkit", lambda r: r.cpu_per_million), _seconds),
-            _cell(ratios(runs, scenario, "mm2", "drkit", lambda r: r.cpu_per_million), _times),
+            cell(_values(runs, scenario, "mm2", lambda r: r.cpu_per_million), seconds),
+            cell(_values(runs, scenario, "drkit", lambda r: r.cpu_per_million), seconds),
+            cell(ratios(runs, scenario, "mm2", "drkit", lambda r: r.cpu_per_million), times),
             f"≥ {scenario.goal.cpu:.0f}×" if scenario.goal and scenario.goal.cpu else "",
-            _cell(_values(runs, scenario, "mm2", _broker_cpu), _seconds),
-            _cell(_values(runs, scenario, "drkit", _broker_cpu), _seconds),
+            cell(_values(runs, scenario, "mm2", _broker_cpu), seconds),
+            cell(_values(runs, scenario, "drkit", _broker_cpu), seconds),
         ]
         for scenario in _scenarios(runs)
     ]
     header = ["data", "MM2", "drkit", "MM2 ÷ drkit", "goal", "brokers under MM2", "brokers under drkit"]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _memory(runs: Sequence[Run]) -> str:
     rows = [
         [
             _title(scenario),
-            _cell(_values(runs, scenario, "mm2", lambda r: r.jvm_bytes / MIB), _whole),
-            _cell(_values(runs, scenario, "drkit", lambda r: r.worker_bytes / MIB), _whole),
+            cell(_values(runs, scenario, "mm2", lambda r: r.jvm_bytes / MIB), whole),
+            cell(_values(runs, scenario, "drkit", lambda r: r.worker_bytes / MIB), whole),
             "< 300",
-            _cell(_values(runs, scenario, "drkit", lambda r: r.jvm_bytes / MIB), _whole),
-            _cell(_values(runs, scenario, "drkit", lambda r: r.tree_bytes / MIB), _whole),
+            cell(_values(runs, scenario, "drkit", lambda r: r.jvm_bytes / MIB), whole),
+            cell(_values(runs, scenario, "drkit", lambda r: r.tree_bytes / MIB), whole),
         ]
         for scenario in _scenarios(runs)
     ]
-    return _table(
+    return table(
         ["data", "MM2's JVM", "drkit copy task", "goal", "drkit's JVM", "drkit, all processes"], rows
     )
 
@@ -176,9 +135,9 @@ def _latency(paced: Sequence[PacedRun]) -> str:
             found = [r.result for r in paced if r.pace == pace and r.peer == peer and r.result is not None]
             fields = ("p50", "p99", "p999", "highest", "records", "missing")
             cells = [spread(float(getattr(result, name)) for result in found) for name in fields]
-            forms = (_ms, _ms, _ms, _ms, _count, _whole)
-            rows.append([f"{pace.per_second}/s", peer, *map(_cell, cells, forms)])
-    return _table(["pace", "", "p50", "p99", "p99.9", "highest", "records", "missing"], rows)
+            forms = (ms, ms, ms, ms, count, whole)
+            rows.append([f"{pace.per_second}/s", peer, *map(cell, cells, forms)])
+    return table(["pace", "", "p50", "p99", "p99.9", "highest", "records", "missing"], rows)
 
 
 def ratios(
@@ -208,7 +167,7 @@ def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
     return list(dict.fromkeys(run.scenario for run in runs))
 
 
-def _remarks(runs: Sequence[Run | PacedRun]) -> Iterable[str]:
+def _remarks(runs: Sequence[Run | PacedRun | CostRun]) -> Iterable[str]:
     for run in runs:
         place = _place(run)
         if run.failure:
@@ -219,7 +178,9 @@ def _remarks(runs: Sequence[Run | PacedRun]) -> Iterable[str]:
             yield f"{place}: other processes used {run.result.foreign_cpu_share:.0%} of the machine"
 
 
-def _place(run: Run | PacedRun) -> str:
+def _place(run: Run | PacedRun | CostRun) -> str:
+    if isinstance(run, CostRun):
+        return f"copy {'with' if run.checkpoints else 'without'} checkpoints, round {run.round}"
     if isinstance(run, Run):
         return f"({run.scenario.key}) {run.peer}, round {run.round}"
     return f"({run.pace.per_second}/s) {run.peer}"
@@ -231,32 +192,3 @@ def _broker_cpu(result: Throughput) -> float:
 
 def _title(scenario: Scenario) -> str:
     return f"({scenario.key}) {scenario.title}"
-
-
-def _cell(value: Spread | None, form: Callable[[float], str]) -> str:
-    return value.show(form) if value else "–"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _whole(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def _times(value: float) -> str:
-    return f"{value:.1f}×"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _ms(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -93,3 +93,17 @@ TOGETHER: Final = Scenario("a+b", "both, one after the other", 6_200_000, 700_00
 PARTS: Final = ("a", "b")
 
 PACES: Final = (Pace(200), Pace(5_000))
+
+GROUP_COUNTS: Final = (500, 1_000, 2_000)
+"""Consumer groups in a checkpoint round: their cost must grow no faster than their number."""
+
+GOAL_GROUPS: Final = 2_000
+
+MAP_PARTITIONS: Final = (1, 24)
+"""Over how many partitions the segments of the offset map are spread."""
+
+COST_GROUPS: Final = 2_000
+"""Groups that stand on the source while the cost of checkpoints is measured."""
+
+COST: Final = Scenario("cost", "1 KB records, lz4", 3_000_000, 300_000, 1000, "lz4")
+"""What is copied with and without checkpoint work; not among the peers' scenarios."""

@@ -15,7 +15,7 @@ from drkit.local.spec import ClusterSpec
 from tests.bench import latency, throughput
 from tests.bench.load import fill
 from tests.bench.peers.replicator import Flow, Peer, ReplicatorDied, running
-from tests.bench.report import PacedRun, Run
+from tests.bench.results import PacedRun, Results, Run
 from tests.bench.scenarios import SCENARIOS, Pace, Scenario
 from tests.bench.topics import EndOffsets, Topics, count_records
 
@@ -44,6 +44,8 @@ class Plan:
     warm_up_seconds: float
     epoch_seconds: float
     """drkit's epoch length in the latency runs; throughput runs use its default."""
+    delay_seconds: float
+    """For how long commits of groups are watched."""
 
 
 @dataclass(slots=True)
@@ -55,8 +57,7 @@ class Session:
     target: LocalCluster
     folder: Path
     tell: Callable[[str], None]
-    runs: list[Run] = field(default_factory=list)
-    paced: list[PacedRun] = field(default_factory=list)
+    results: Results = field(default_factory=Results)
 
     def measure(self, done: Callable[[], None]) -> None:
         """Run the whole plan; a replicator that fails costs its own figure only.
@@ -79,12 +80,12 @@ class Session:
             Topics(cluster.bootstrap()).create(warm.topic)
             fill(cluster.bootstrap(), warm, warm.quick_records)
             count_records(cluster.bootstrap(), warm.topic)
-        self._wipe()
+        self.wipe()
 
-    def _wipe(self, keep: str = "") -> None:
+    def wipe(self, *keep: str) -> None:
         """Back to a fresh target and a source that holds the scenario's data only."""
         Topics(self.target.bootstrap()).wipe(set())
-        Topics(self.source.bootstrap()).wipe({keep})
+        Topics(self.source.bootstrap()).wipe(set(keep))
 
     def _throughput(self, scenario: Scenario) -> None:
         records = scenario.quick_records if self.plan.quick else scenario.records
@@ -93,9 +94,9 @@ class Session:
         expected = fill(self.source.bootstrap(), scenario, records)
         for number in range(1, self.plan.rounds + 1):
             for peer in self.plan.peers:
-                self._wipe(scenario.topic)
+                self.wipe(scenario.topic)
                 self._throughput_run(scenario, peer, number, expected)
-        self._wipe()
+        self.wipe()
 
     def _throughput_run(self, scenario: Scenario, peer: Peer, number: int, expected: int) -> None:
         flow = self._flow(scenario.topic, scenario.codec, f"{scenario.key}-{number}-{peer.name}")
@@ -103,21 +104,21 @@ class Session:
         run = Run(scenario, peer.name, number, None, expected=expected)
         try:
             with running(peer, flow) as replicator:
-                result = throughput.measure(replicator, ends, expected, self._broker_pids())
+                result = throughput.measure(replicator, ends, expected, self.broker_pids())
         except FAILURES as error:
             run = replace(run, failure=str(error))
         else:
             copied = count_records(self.target.bootstrap(), scenario.topic) if number == 1 else None
             run = replace(run, result=result, copied=copied)
-        self.runs.append(run)
+        self.results.runs.append(run)
         self.tell(f"    round {number} {peer.name}: {_brief(run)}")
 
     def _latency(self, pace: Pace) -> None:
         for peer in self.plan.peers:
-            self._wipe()
+            self.wipe()
             Topics(self.source.bootstrap()).create(pace.topic)
             self._latency_run(pace, peer)
-        self._wipe()
+        self.wipe()
 
     def _latency_run(self, pace: Pace, peer: Peer) -> None:
         flow = self._flow(pace.topic, "none", f"pace-{pace.per_second}-{peer.name}")
@@ -129,7 +130,7 @@ class Session:
                     self.source.bootstrap(),
                     self.target.bootstrap(),
                     pace,
-                    brokers=self._broker_pids(),
+                    brokers=self.broker_pids(),
                     warm_up=self.plan.warm_up_seconds,
                     window=self.plan.window_seconds,
                 )
@@ -137,13 +138,14 @@ class Session:
             run = replace(run, failure=str(error))
         else:
             run = replace(run, result=result)
-        self.paced.append(run)
+        self.results.paced.append(run)
         self.tell(f"latency at {pace.per_second}/s, {peer.name}: {_brief(run)}")
 
     def _flow(self, topic: str, codec: str, name: str) -> Flow:
         return Flow(self.source.bootstrap(), self.target.bootstrap(), topic, codec, self.folder / name)
 
-    def _broker_pids(self) -> list[int]:
+    def broker_pids(self) -> list[int]:
+        """The processes of both clusters."""
         return [broker.pid for cluster in (self.source, self.target) for broker in cluster.brokers]
 
 

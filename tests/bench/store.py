@@ -8,50 +8,57 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency
-from tests.bench.report import PacedRun, Run
+from tests.bench.offset_map import MapCost
+from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.throughput import Throughput
 
 
-def save(path: Path, facts: Mapping[str, str], runs: Sequence[Run], paced: Sequence[PacedRun]) -> None:
+def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
     """Everything that was measured, for machines."""
     document = {
         "machine": dict(facts),
-        "throughput": [asdict(run) for run in runs],
-        "latency": [asdict(run) for run in paced],
+        "throughput": _plain(results.runs),
+        "latency": _plain(results.paced),
+        "checkpoint_rounds": _plain(results.rounds),
+        "group_delays": _plain(results.delays),
+        "offset_map": _plain(results.maps),
+        "checkpoint_cost": _plain(results.costs),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def load(path: Path) -> tuple[list[Run], list[PacedRun]]:
+def _plain(items: Sequence[Any]) -> list[dict[str, Any]]:
+    return [asdict(item) for item in items]
+
+
+def load(path: Path) -> Results:
     """What an earlier session saved, if any. Scenarios that no longer exist are left out."""
     if not path.exists():
-        return [], []
+        return Results()
     document: dict[str, Any] = json.loads(path.read_text())
     scenarios = {scenario.key: scenario for scenario in SCENARIOS}
     paces = {pace.per_second: pace for pace in PACES}
-    runs = [
-        Run(**{**raw, "scenario": scenarios[key], "result": raw["result"] and Throughput(**raw["result"])})
-        for raw in document["throughput"]
-        if (key := raw["scenario"]["key"]) in scenarios
-    ]
-    paced = [
-        PacedRun(**{**raw, "pace": paces[rate], "result": raw["result"] and Latency(**raw["result"])})
-        for raw in document["latency"]
-        if (rate := raw["pace"]["per_second"]) in paces
-    ]
-    return runs, paced
-
-
-def joined(
-    old: tuple[Sequence[Run], Sequence[PacedRun]], new: tuple[Sequence[Run], Sequence[PacedRun]]
-) -> tuple[list[Run], list[PacedRun]]:
-    """Old runs of scenarios and paces that were not measured anew, and all new ones, in the usual order."""
-    again, again_paced = {run.scenario for run in new[0]}, {run.pace for run in new[1]}
-    runs = [*(run for run in old[0] if run.scenario not in again), *new[0]]
-    paced = [*(run for run in old[1] if run.pace not in again_paced), *new[1]]
-    return (
-        sorted(runs, key=lambda run: SCENARIOS.index(run.scenario)),
-        sorted(paced, key=lambda run: PACES.index(run.pace)),
+    return Results(
+        [
+            Run(
+                **{**raw, "scenario": scenarios[key], "result": raw["result"] and Throughput(**raw["result"])}
+            )
+            for raw in document["throughput"]
+            if (key := raw["scenario"]["key"]) in scenarios
+        ],
+        [
+            PacedRun(**{**raw, "pace": paces[rate], "result": raw["result"] and Latency(**raw["result"])})
+            for raw in document["latency"]
+            if (rate := raw["pace"]["per_second"]) in paces
+        ],
+        [GroupRound(**raw) for raw in document.get("checkpoint_rounds", ())],
+        [SyncDelay(**raw) for raw in document.get("group_delays", ())],
+        [MapCost(**raw) for raw in document.get("offset_map", ())],
+        [
+            CostRun(**{**raw, "result": raw["result"] and Throughput(**raw["result"])})
+            for raw in document.get("checkpoint_cost", ())
+        ],
     )

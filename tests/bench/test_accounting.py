@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import os
+import random
 
+from drkit.model import TopicPartition
 from tests.bench.clocks import Sample, foreign_share
+from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency, percentile
+from tests.bench.offset_map import MapCost
+from tests.bench.positions import Truth
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
-from tests.bench.report import BEGIN, END, PacedRun, Run, ratios, splice, to_markdown, with_sums
+from tests.bench.report import BEGIN, END, ratios, splice, to_markdown, with_sums
+from tests.bench.results import CostRun, PacedRun, Results, Run, joined
 from tests.bench.scenarios import PACES, SCENARIOS
-from tests.bench.store import joined, load, save
+from tests.bench.store import load, save
 from tests.bench.throughput import Throughput
 
 SCENARIO = SCENARIOS[0]
@@ -78,7 +85,7 @@ def test_ratios_are_taken_within_a_round():
     found = ratios(runs, SCENARIO, "drkit", "mm2", lambda r: r.per_second)
     assert found is not None
     assert found.middle == found.low == found.high == 5.0
-    text = to_markdown({"cores": "2"}, runs, [])
+    text = to_markdown({"cores": "2"}, Results(runs))
     assert "5.0×" in text
     assert "- (a) drkit, round 2: no figure, it died" in text
 
@@ -105,11 +112,43 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         Run(SCENARIOS[1], "mm2", 1, None, failure="died"),
     ]
     paced = [PacedRun(PACES[0], "mm2", Latency(5, 0, 1.0, 2.0, 3.0, 4.0, 0.0, 1, 1))]
-    save(tmp_path / "runs.json", {}, runs, paced)
+    measured = Results(
+        runs,
+        paced,
+        [GroupRound(500, 1, 12_000, 2.0, 3.0, 1.0, 0.5, 0.5, 0, 0.0)],
+        [SyncDelay(500, 5.0, 100, 0, 3.0, 6.0, 7.0, 0.0)],
+        [MapCost(1000, 1, 24_000, 30_000, 0.1, 1.0, 1.0, 2.0)],
+        [CostRun(checkpoints=True, groups=500, round=1, result=result(100, 10.0, 8.0))],
+    )
+    save(tmp_path / "runs.json", {}, measured)
     old = load(tmp_path / "runs.json")
-    assert old == (runs, paced)
+    assert old == measured
     newer = Run(SCENARIO, "drkit", 1, None)
-    assert joined(old, ([newer], [])) == ([newer, runs[1]], paced)
+    assert joined(old, Results([newer])) == replace(measured, runs=[newer, runs[1]])
+
+
+def test_groups_have_tables_of_their_own():
+    runs = [
+        CostRun(checkpoints=on, groups=500, round=n, result=result(100, seconds, 8.0))
+        for n, on, seconds in ((1, False, 9.0), (1, True, 10.0), (2, True, 3.0))
+    ]
+    rounds = [GroupRound(2000, n, 48_000, s, 3.0, 1.0, 0.5, 0.5, n, 0.0) for n, s in ((1, 4.0), (2, 6.0))]
+    text = to_markdown({}, Results(rounds=rounds, costs=runs, failures=["map: no figure, gone"]))
+    assert "| 2,000 | 48,000 | 5.0 (4.0–6.0) | < 10 |" in text
+    assert "| 3 |" in text  # wrong offsets add up
+    assert "| 10% |" in text  # only of rounds with both sides
+    assert "- map: no figure, gone" in text
+
+
+def test_truth_tells_a_skip_and_a_repeat_from_the_same_next_record():
+    truth = Truth({0: [0, 1, 5, 6]}, {0: [2, 3, 4, 8]})
+    assert [truth.is_exact(0, 5, t) for t in (3, 4, 5)] == [False, True, False]
+    assert [truth.is_exact(0, 3, t) for t in (3, 4)] == [False, True]
+    assert [truth.is_exact(0, 7, t) for t in (8, 9, 20)] == [False, True, True]
+    at = TopicPartition("t", 0)
+    assert truth.wrong({"g": {at: 5}, "h": {at: 6}}, {"g": {at: 4}}) == 1
+    moved = truth.elsewhere(0, 5, random.Random(1))
+    assert not truth.is_exact(0, moved, 4)
 
 
 def test_tables_replace_only_what_is_between_the_markers():

@@ -16,7 +16,7 @@ bootstrap_servers = "{target}"
 [[flows]]
 source = "source"
 target = "target"
-topics = ["{topic}"]
+topics = [{topics}]
 tasks = 2
 """
 
@@ -38,5 +38,6 @@ class Drkit:
 
 
 def _config(flow: Flow) -> str:
-    text = CONFIG.format(source=flow.source, target=flow.target, topic=flow.topic)
+    topics = ", ".join(f'"{topic}"' for topic in flow.topic.split(","))
+    text = CONFIG.format(source=flow.source, target=flow.target, topics=topics) + flow.settings
     return text if flow.epoch_seconds is None else f"{text}epoch_seconds = {flow.epoch_seconds}\n"

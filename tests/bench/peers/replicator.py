@@ -30,6 +30,8 @@ class Flow:
     folder: Path
     epoch_seconds: float | None = None
     """drkit's epoch length, or None for its default; MM2 has nothing like it."""
+    settings: str = ""
+    """More lines of drkit's flow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,191 @@
+"""The part of a session about consumer groups: rounds, delays, the map, and what they cost the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+import time
+from typing import Final
+
+from tests.bench import offset_map, throughput
+from tests.bench.clocks import Clocks
+from tests.bench.groups import (
+    LOOK_SECONDS,
+    ROUND_SECONDS,
+    WAIT_SECONDS,
+    GroupBench,
+    Moving,
+    Rounds,
+    everywhere,
+    filters_of,
+    names,
+)
+from tests.bench.load import fill
+from tests.bench.peers.drkit import Drkit
+from tests.bench.peers.replicator import Flow, Running, running
+from tests.bench.positions import (
+    GROUP_PARTITIONS,
+    GROUP_TOPIC,
+    GroupOffsets,
+    Truth,
+    fill_transactions,
+    record_offsets,
+)
+from tests.bench.results import CostRun
+from tests.bench.scenarios import COST, COST_GROUPS, GROUP_COUNTS, MAP_PARTITIONS, PARTITIONS
+from tests.bench.session import FAILURES, Session
+from tests.bench.topics import EndOffsets, Topics
+
+QUICK_SHARE: Final = 10
+"""By how much the map is smaller in quick mode."""
+PAUSE: Final = (
+    f"checkpoint_interval_seconds = {ROUND_SECONDS}\nsync_group_offsets_interval_seconds = {ROUND_SECONDS}\n"
+)
+WITHOUT: Final = "emit_checkpoints = false\nsync_group_offsets = false\n"
+
+
+class GroupSession:
+    """Measures on the clusters of a session; what it finds goes into the session's results."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._plan = session, session.plan
+        self._from, self._to = session.source.bootstrap(), session.target.bootstrap()
+        self._records: dict[int, list[int]] = {}
+
+    def rounds(self) -> None:
+        """Checkpoint rounds of more and more groups, then the delay of single commits among all of them."""
+        counts = GROUP_COUNTS[:1] if self._plan.quick else GROUP_COUNTS
+        self._session.wipe()
+        self._prepare(counts[-1])
+        with GroupOffsets(self._from) as source, GroupOffsets(self._to) as target:
+            for count in counts:
+                with self._guarded(f"rounds of {count} groups"):
+                    self._rounds_of(count, source, target)
+            with self._guarded("delay of group offsets"):
+                self._delay(counts[-1], source, target)
+        self._session.wipe()
+
+    def _prepare(self, groups: int) -> None:
+        """Records in transactions, and groups that have committed somewhere in every partition."""
+        self._session.tell(f"writing offsets of {groups:,} groups")
+        Topics(self._from).create(GROUP_TOPIC, GROUP_PARTITIONS)
+        fill_transactions(self._from)
+        records = record_offsets(self._from)
+        with GroupOffsets(self._from) as source:
+            source.commit(everywhere(names(groups), Truth(records, records), {}, seed=0))
+
+    @contextmanager
+    def _bench(
+        self, flow: Flow, count: int, source: GroupOffsets, target: GroupOffsets
+    ) -> Iterator[tuple[GroupBench, Rounds, Running, Clocks]]:
+        """A replicator that has brought every position to the target."""
+        with running(Drkit(), flow) as replicator, Rounds(self._to, replicator) as rounds:
+            rounds.settled(count * GROUP_PARTITIONS)
+            truth = Truth(record_offsets(self._from), record_offsets(self._to))
+            bench = GroupBench(source, target, truth, source.committed(names(count)))
+            yield bench, rounds, replicator, Clocks(replicator.tree, self._session.broker_pids())
+
+    def _rounds_of(self, count: int, source: GroupOffsets, target: GroupOffsets) -> None:
+        flow = self._flow(GROUP_TOPIC, count, f"groups-{count}", PAUSE)
+        with self._bench(flow, count, source, target) as (bench, rounds, _, clocks):
+            for number in range(1, self._plan.rounds + 1):
+                found = bench.one_round(rounds, clocks, count, number)
+                self._session.results.rounds.append(found)
+                self._session.tell(
+                    f"    {count} groups, round {number}: {found.seconds:.1f} s, "
+                    f"{found.cpu_seconds:.1f} CPU s, at rest {found.rest_seconds:.1f} s, {found.wrong} wrong"
+                )
+
+    def _delay(self, count: int, source: GroupOffsets, target: GroupOffsets) -> None:
+        flow = self._flow(GROUP_TOPIC, count, "delay")
+        with self._bench(flow, count, source, target) as (bench, _, replicator, clocks):
+            found = bench.delay(replicator, clocks, count, self._plan.delay_seconds)
+        self._session.results.delays.append(found)
+        self._session.tell(
+            f"    delay: p50 {found.p50:.1f} s, p99 {found.p99:.1f} s, {found.missing} missing"
+        )
+
+    def offset_map(self) -> None:
+        """The memory and the speed of a large map."""
+        segments = offset_map.SEGMENTS // (QUICK_SHARE if self._plan.quick else 1)
+        for partitions in MAP_PARTITIONS:
+            with self._guarded(f"map of {segments} segments"):
+                Topics(self._to).create(offset_map.TOPIC, partitions)
+                offset_map.write_map(self._to, segments, partitions)
+                found = offset_map.measure(self._to, segments, partitions)
+                self._session.results.maps.append(found)
+                self._session.tell(
+                    f"map of {segments:,} segments in {partitions}: {found.resident_bytes / 2**20:.0f} MiB, "
+                    f"peak {found.peak_bytes / 2**20:.0f} MiB, lookup {found.forward_us:.2f} µs"
+                )
+            self._session.wipe()
+
+    def cost(self) -> None:
+        """The same copy with and without checkpoint work, in turn."""
+        records = COST.quick_records if self._plan.quick else COST.records
+        self._session.wipe()
+        self._prepare(COST_GROUPS)
+        self._session.tell(f"writing {records:,} records to copy beside checkpoints")
+        Topics(self._from).create(COST.topic)
+        expected = fill(self._from, COST, records)
+        self._records = record_offsets(self._from)
+        for number in range(1, self._plan.rounds + 1):
+            for checkpoints in (True, False):
+                self._session.wipe(COST.topic, GROUP_TOPIC)
+                self._cost_run(number, expected, checkpoints=checkpoints)
+        self._session.wipe()
+
+    def _cost_run(self, number: int, expected: int, *, checkpoints: bool) -> None:
+        """drkit comes to rest on the groups' topic first; the one to be measured is added to its file."""
+        name = f"cost-{number}-{'with' if checkpoints else 'without'}"
+        flow = self._flow(GROUP_TOPIC, COST_GROUPS, name, "" if checkpoints else WITHOUT)
+        try:
+            with running(Drkit(), flow) as replicator, Moving(self._from, COST_GROUPS, len(self._records[0])):
+                self._rest(replicator, checkpoints=checkpoints)
+                Drkit().prepare(replace(flow, topic=f"{GROUP_TOPIC},{COST.topic}"))
+                ends = EndOffsets(self._to, COST.topic)
+                result = throughput.measure(replicator, ends, expected, self._session.broker_pids())
+        except FAILURES as error:
+            run = CostRun(checkpoints, COST_GROUPS, number, None, str(error))
+        else:
+            run = CostRun(checkpoints, COST_GROUPS, number, result)
+            self._session.tell(f"    {name}: {result.per_second:,.0f} records/s")
+        self._session.results.costs.append(run)
+
+    def _rest(self, replicator: Running, *, checkpoints: bool) -> None:
+        """Wait until nothing is left of the start: everything copied, every offset written once."""
+        ends = EndOffsets(self._to, GROUP_TOPIC)
+        copied = sum(len(self._records[p]) for p in range(PARTITIONS))
+        deadline = time.monotonic() + WAIT_SECONDS
+        while ends.visible() < copied:
+            replicator.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError("the groups' topic is not copied")
+            time.sleep(LOOK_SECONDS)
+        if checkpoints:
+            most = COST_GROUPS * GROUP_PARTITIONS * 0.9
+            with Rounds(self._to, replicator) as rounds:
+                rounds.next(lambda verdicts: verdicts.get("UNCHANGED", 0) > most)
+
+    def _flow(self, topics: str, groups: int, name: str, settings: str = "") -> Flow:
+        patterns = ", ".join(f'"{pattern}"' for pattern in filters_of(groups))
+        more = f"groups = [{patterns}]\n{settings}"
+        return Flow(self._from, self._to, topics, "", self._session.folder / name, settings=more)
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """A figure that cannot be had costs no other."""
+        try:
+            yield
+        except FAILURES as error:
+            self._session.results.failures.append(f"{what}: no figure, {str(error).splitlines()[0]}")
+            self._session.tell(f"    {what}: failed: {error}")
+
+
+PARTS: Final[dict[str, Callable[[GroupSession], None]]] = {
+    "groups": GroupSession.rounds,
+    "map": GroupSession.offset_map,
+    "checkpoints": GroupSession.cost,
+}
+"""What ``--only`` may name, beside the peers' scenarios."""

@@ -1,0 +1,83 @@
+"""Everything that a session measures, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.bench.groups import GroupRound, SyncDelay
+from tests.bench.latency import Latency
+from tests.bench.offset_map import MapCost
+from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
+from tests.bench.throughput import Throughput
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One throughput run of one replicator, or why there is no figure."""
+
+    scenario: Scenario
+    peer: str
+    round: int
+    result: Throughput | None
+    copied: int | None = None
+    """Records counted on the target by a consumer (first round only)."""
+    expected: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PacedRun:
+    """One latency run of one replicator, or why there is no figure."""
+
+    pace: Pace
+    peer: str
+    result: Latency | None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRun:
+    """One copy by drkit with groups on the source, or why there is no figure."""
+
+    checkpoints: bool
+    """Whether drkit did checkpoint work meanwhile."""
+    groups: int
+    round: int
+    result: Throughput | None
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Results:
+    """What one session, or several, have measured."""
+
+    runs: list[Run] = field(default_factory=list)
+    paced: list[PacedRun] = field(default_factory=list)
+    rounds: list[GroupRound] = field(default_factory=list)
+    delays: list[SyncDelay] = field(default_factory=list)
+    maps: list[MapCost] = field(default_factory=list)
+    costs: list[CostRun] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """What of groups and of the map gave no figure in this session."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything gave no figure."""
+        tried: list[Run | PacedRun | CostRun] = [*self.runs, *self.paced, *self.costs]
+        return bool(self.failures) or any(run.failure for run in tried)
+
+
+def joined(old: Results, new: Results) -> Results:
+    """What was measured anew, and of the old what was not, in the usual order."""
+    again, again_paced = {run.scenario for run in new.runs}, {run.pace for run in new.paced}
+    runs = [*(run for run in old.runs if run.scenario not in again), *new.runs]
+    paced = [*(run for run in old.paced if run.pace not in again_paced), *new.paced]
+    return Results(
+        sorted(runs, key=lambda run: SCENARIOS.index(run.scenario)),
+        sorted(paced, key=lambda run: PACES.index(run.pace)),
+        new.rounds or old.rounds,
+        new.delays or old.delays,
+        new.maps or old.maps,
+        new.costs or old.costs,
+        new.failures,
+    )
