@@ -22,6 +22,31 @@ def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
+def test_events_tell_run_flow_and_term(
+    log_format: observe.LogFormat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(observe, "_identity", {})
+    observe.setup(log_format, "info")
+    observe.identify(run="7f3a")
+    observe.identify("a->b", term=3)
+    observe.event("source_gap", flow="a->b")
+    observe.event("source_gap", flow="b->c", run="own")
+    observe.error(KeyError("x"))
+    ours, others, error = capsys.readouterr().err.splitlines()
+    if log_format == "json":
+        assert {k: json.loads(ours)[k] for k in ("run", "flow", "term")} == {
+            "run": "7f3a", "flow": "a->b", "term": 3
+        }  # fmt: skip
+        assert json.loads(others)["run"] == "own"  # what an event says itself counts
+        assert "term" not in json.loads(others)
+        assert json.loads(error)["run"] == "7f3a"
+    else:
+        assert "run=7f3a" in ours
+        assert "term=3" in ours
+        assert "term" not in others
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
 def test_secrets_do_not_reach_a_log(log_format: observe.LogFormat, capsys: pytest.CaptureFixture[str]):
     observe.setup(log_format, "info")
     observe.event(

@@ -43,6 +43,8 @@ def summary(seen: GroupsSeen) -> str:
         return f"not known: {seen.error}"
     text = f"{seen.ready:,} of {len(seen.groups):,} ready" if seen.groups else "none has a committed offset"
     text += f"; last checkpoints {ago(seen.rounds.age_seconds)}"
+    if seen.rounds.source_gone_seconds:
+        text += f", the source was seen last {ago(seen.rounds.source_gone_seconds)}"
     if seen.unreadable:
         text += f"; {seen.unreadable:,} records of the checkpoint topic are not checkpoints"
     return text

@@ -91,6 +91,15 @@ class Checkpoint:
         return cls(group, topic, partition, values.int64(), values.int64(), values.string())
 
 
+def is_checkpoint(value: bytes) -> bool:
+    """Whether a value can be a checkpoint's, by its version and its length; far cheaper than decoding."""
+    fixed = _VERSIONED_TWO.size + _INT16.size
+    if len(value) < fixed or _INT16.unpack_from(value)[0] != VERSION:
+        return False
+    (length,) = _INT16.unpack_from(value, _VERSIONED_TWO.size)
+    return 0 <= int(length) <= len(value) - fixed
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """A sign of life; its age on the target is the delay of the whole path."""

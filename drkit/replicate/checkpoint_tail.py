@@ -12,7 +12,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
 from drkit.model import TopicPartition
-from drkit.offsets.mm2_records import Checkpoint
+from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
 from drkit.replicate.group_ready import Known
 from drkit.replicate.state_topic import QUIET
 
@@ -72,13 +72,21 @@ class CheckpointTail:
         return self._consumer
 
     def _read(self, consumer: Consumer, deadline: float) -> str:
+        fresh: dict[bytes, Message] = {}
+        try:
+            return self._read_to_end(consumer, deadline, fresh)
+        finally:
+            for key, message in fresh.items():
+                self._take(key, message)
+
+    def _read_to_end(self, consumer: Consumer, deadline: float, fresh: dict[bytes, Message]) -> str:
         end = consumer.get_watermark_offsets(ConfluentPartition(self._topic, 0), _POLL_SECONDS * 25)[1]
         while self._position < end:
             for message in consumer.consume(_AT_ONCE, _POLL_SECONDS):
                 error = message.error()
                 if error is None:
                     self._position = (message.offset() or 0) + 1
-                    self._take(message)
+                    self._keep(message, fresh)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Also behind what compaction has left out, of which no message tells.
                     self._position = end = message.offset() or 0
@@ -88,10 +96,16 @@ class CheckpointTail:
                 return f"the checkpoints in {self._topic} could not be read to their end at {end}"
         return ""
 
-    def _take(self, message: Message) -> None:
+    def _keep(self, message: Message, fresh: dict[bytes, Message]) -> None:
+        """Of each position only the newest is worth the decoding; one that nobody can read hides none."""
         key, value = message.key(), message.value()
-        if not isinstance(key, bytes):
-            return
+        if isinstance(value, bytes) and not is_checkpoint(value):
+            self.unreadable += 1
+        elif isinstance(key, bytes):
+            fresh[key] = message
+
+    def _take(self, key: bytes, message: Message) -> None:
+        value = message.value()
         try:
             if not isinstance(value, bytes):
                 self._forget(key)

@@ -270,10 +270,10 @@ def rounds_of(values: Mapping[str, Any], flow: FlowSettings, now_ms: int, *, sou
     """How the rounds go; once the source is gone, up to when it was seen last: none can end well since."""
     last = values.get(CHECKPOINTS) or {}
     well, seen = int(last.get("ok_ms", 0)), values.get(SOURCE_SEEN)
-    until = now_ms if source_answers or seen is None else int(seen["at_ms"])
+    gone = 0 if source_answers or seen is None else max(0, now_ms - int(seen["at_ms"]))
     return Rounds(
-        max(0, until - well) / 1000 if well else None,
-        max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds),
+        max(0, now_ms - well) / 1000 if well else None,
+        max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
         str(last.get("error", "")), last.get("seconds"), dict(last.get("verdicts") or {}),
     )  # fmt: skip
 

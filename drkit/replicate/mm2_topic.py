@@ -20,6 +20,8 @@ from drkit.replicate.log_reader import read_partitions
 from drkit.replicate.state_topic import QUIET
 
 _SECONDS: Final = 20.0
+_SEGMENT_BYTES: Final = str(64 << 20)
+"""Compaction leaves the newest segment as it is, and whoever reads such a topic reads all of it."""
 _UNKNOWN_TOPIC_MS: Final = 5000
 """How long a topic may be missing before records to it fail: a new one takes a moment to be known."""
 
@@ -54,7 +56,7 @@ def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
     if found is not None:
         return found.topic_id
     factor = replicas if replicas == BROKER_DEFAULT else min(replicas, len(cluster.brokers))
-    plan = TopicPlan(name, 1, factor, {"cleanup.policy": "compact"})
+    plan = TopicPlan(name, 1, factor, {"cleanup.policy": "compact", "segment.bytes": _SEGMENT_BYTES})
     for error in create_topics(cluster, [plan]).values():
         raise error
     patient = Retrying(

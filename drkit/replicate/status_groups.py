@@ -120,9 +120,11 @@ class Rounds:
     """How the checkpoint rounds of a flow go, as they wrote it into the flow's state on the target."""
 
     age_seconds: float | None
-    """Since the last round that ended well: until now, or until the source was seen last; None: never."""
+    """Since the last round that ended well; None: never."""
     limit_seconds: float
     """Older than this is stale."""
+    source_gone_seconds: float = 0.0
+    """Since the source was seen last; no round can end well without it, so this is not held against them."""
     error: str = ""
     """Why the newest round broke off."""
     seconds: float | None = None
@@ -136,11 +138,12 @@ class Rounds:
         why = f": {self.error}" if self.error else ""
         if self.age_seconds is None:
             return f"no round of checkpoints has ended well yet{why}"
-        if self.age_seconds <= self.limit_seconds:
+        age = max(0.0, self.age_seconds - self.source_gone_seconds)
+        if age <= self.limit_seconds:
             return ""
-        return (
-            f"the last checkpoints are {self.age_seconds:.0f} s old, more than {self.limit_seconds:g} s{why}"
-        )
+        when = " when the source was seen last" if self.source_gone_seconds else ""
+        are = "were" if self.source_gone_seconds else "are"
+        return f"the last checkpoints {are} {age:.0f} s old{when}, more than {self.limit_seconds:g} s{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ class GroupsSeen:
         rounds = self.rounds
         return {
             "at_ms": self.at_ms, "error": self.error, "age_seconds": rounds.age_seconds,
-            "limit_seconds": rounds.limit_seconds, "stale": rounds.stale, "round_error": rounds.error,
+            "limit_seconds": rounds.limit_seconds, "source_gone_seconds": rounds.source_gone_seconds,
+            "stale": rounds.stale, "round_error": rounds.error,
             "round_seconds": rounds.seconds, "verdicts": dict(rounds.verdicts),
             "groups": len(self.groups), "groups_ready": self.ready,
             "groups_without_positions": self.without_positions, "unreadable_records": self.unreadable,

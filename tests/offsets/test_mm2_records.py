@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, latest
+from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, is_checkpoint, latest
 
 Record = OffsetSync | Checkpoint | Heartbeat
 SYNC = OffsetSync("orders", 3, 100, 42)
@@ -66,6 +66,18 @@ def test_any_bytes_are_a_record_or_refused(key: bytes, value: bytes) -> None:
             continue
         assert key.startswith(found.key)
         assert value.startswith(found.value)
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=40).map(lambda b: b"\0\0" + b))
+def test_a_glance_at_a_value_tells_what_decoding_would(value: bytes) -> None:
+    try:
+        Checkpoint.decode(CHECKPOINT.key, value)
+    except UnicodeDecodeError:
+        return  # what no glance sees
+    except ValueError:
+        assert not is_checkpoint(value)
+    else:
+        assert is_checkpoint(value)
 
 
 @pytest.mark.parametrize("record", [CHECKPOINT, HEARTBEAT], ids=["checkpoint", "heartbeat"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 import re
 
@@ -10,23 +9,12 @@ import pytest
 
 from drkit import observe
 from drkit.replicate.metrics import TABLE, documentation
-
-ROOT = Path(__file__).parents[2]
-RULES, DASHBOARD = ROOT / "docker/prometheus/drkit.rules.yaml", ROOT / "docker/grafana/drkit.json"
-METRIC = re.compile(r"\b(?:drkit|kafka_connect)_[a-z_0-9]+")
+from tests.replicate.alert_files import DASHBOARD, METRIC, ROOT, RULES, expressions
 
 
 def known() -> set[str]:
     counted = {f.name for metric in observe.COUNTED for f in metric.describe()}
     return counted | {f"{name}_total" for name in counted} | set(TABLE)
-
-
-def expressions(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".json":
-        panels = json.loads(text)["panels"]
-        return [target["expr"] for panel in panels for target in panel["targets"]]
-    return re.findall(r"^\s+expr: (.+)$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda p: p.name)

@@ -136,7 +136,9 @@ def test_rounds_are_stale_after_some_time_without_a_good_one():
     # Once the source is gone no round can end well: how old was the last when the source was seen last?
     seen = {"source-seen": {"at_ms": NOW - 3_600_000, "topics": {}}}
     assert rounds({**flow_state(3_604_000), **seen}, alive=False).stale == ""
-    assert rounds({**flow_state(3_640_000), **seen}, alive=False).stale != ""
+    found = rounds({**flow_state(3_640_000), **seen}, alive=False)
+    assert found.stale == "the last checkpoints were 40 s old when the source was seen last, more than 30 s"
+    assert (found.age_seconds, found.source_gone_seconds) == (3640.0, 3600.0)
     refused = [["g", "orders-0", "NOT_STORED", "code 12"], ["g", "orders-1", "LIVE", ""]]
     assert not_stored_of(flow_state(0, refused=refused)) == {("g", "orders-0"): "code 12"}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import Failed
@@ -258,6 +259,28 @@ def test_metrics_of_the_figures(world: World):
     assert f"drkit_checkpoint_age_seconds{flow} 2.0" in text
     assert 'drkit_fault{fault="rpo_exceeded",source="primary",target="standby"} 1.0' in text
     assert f"drkit_flow_healthy{flow} 0.0" in text
+
+
+def test_fixed_labels_stand_in_every_metric(world: World):
+    board = Board(lambda: world.now, {"env": "test", "source": "never"})
+    board.watches = [world.watch]
+    observe.event("labelled")
+    lines = [x for x in board.metrics().decode().splitlines() if not x.startswith("#")]
+    assert lines
+    assert [x for x in lines if 'env="test"' not in x] == []
+    assert 'drkit_rpo_records{env="test",source="primary",target="standby"} 50.0' in lines
+
+
+def test_a_group_is_asked_for_by_its_name(world: World):
+    world.show(groups=seen(group("g-1"), group("g 2&x")))
+    code, text, _ = world.get("/group.json?flow=primary-%3Estandby&group=g%202%26x")
+    told = json.loads(text)
+    assert (code, told["group"], told["partitions"][0]["position"]) == (200, "g 2&x", 1234)
+    assert world.get("/group.json?flow=primary-%3Estandby&group=none")[0] == 404
+    assert world.get("/group.json")[0] == 404
+    found = json.loads(world.get("/status.json?find+primary-%3Estandby=2%26")[1])["flows"][0]
+    assert ([g["group"] for g in found["groups"]], found["groups_total"]) == (["g 2&x"], 2)
+    assert "partitions" not in found["groups"][0]
 
 
 def test_head_and_unknown_pages(world: World):

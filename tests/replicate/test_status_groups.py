@@ -16,6 +16,7 @@ from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.rounds import summary
 from drkit.replicate.status_groups import GroupsSeen, GroupStatus, Readiness
 from tests.replicate.checkpoint_world import World, consumer
+from tests.replicate.compare import read
 from tests.replicate.flow import Flow
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
@@ -134,11 +135,15 @@ def test_foreign_records_hide_nothing_and_a_lost_topic_is_noticed(watched: Watch
     watched.round()
     assert watched.seen().unreadable == 0
     out = Producer({"bootstrap.servers": world.flow.target.bootstrap_servers})
-    for key, value in ((b"nonsense", b"x"), (b"\x00\x02g1", b""), (b"more", None)):
+    ours = read(world.flow.target, world.checkpoints)[0][-1].key
+    assert ours is not None
+    # Also one in place of the group's own, with another version.
+    foreign = ((b"nonsense", b"x"), (b"\x00\x02g1", b""), (b"more", None), (ours, b"\0\1" + bytes(18)))
+    for key, value in foreign:
         out.produce(world.checkpoints, value, key)
     assert out.flush(20) == 0
     seen = watched.seen()
-    assert (seen.ready, seen.unreadable) == (1, 3)
+    assert (seen.ready, seen.unreadable) == (1, 4)
     at = world.shard.known.topics[world.topic][0]
     assert watched.look._tail.newest[world.group].keys() == {type(world.at)(at, 0)}
 
