@@ -126,6 +126,11 @@ def exists(role: Role, name: str) -> bool:
     return name.startswith(_SECURITY) or name in _known(role)
 
 
+def is_kafkas(name: str) -> bool:
+    """Whether some client of Kafka's has such a property."""
+    return any(exists(role, name) for role in _OF_ROLE)
+
+
 def meant(role: Role, name: str) -> str:
     """A hint for somebody who wrote the name of a property that this role does not have."""
     if others := sorted(r for r in _OF_ROLE if exists(r, name)):

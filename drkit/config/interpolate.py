@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 _REFERENCE: Final = re.compile(r"\$\{(?P<provider>[A-Za-z]+):(?P<what>[^}]*)\}")
 
 _PROVIDERS: Final = "use ${env:NAME}, ${file:PATH} or ${file:PATH:KEY}"
+_FILES: Final = "let this user read it, or correct the path: relative ones start at the configuration file"
 
 
 class Problem(NamedTuple):
@@ -71,9 +72,9 @@ class _Walk:
             except KeyError:
                 self.problems.append(Problem(at, f"${{{provider}:...}} is unknown", _PROVIDERS))
             except LookupError as error:
-                self.problems.append(Problem(at, str(error)))
+                self.problems.append(Problem(at, *map(str, error.args)))
             except (OSError, UnicodeDecodeError) as error:
-                self.problems.append(Problem(at, f"cannot read {what}: {_reason(error)}"))
+                self.problems.append(Problem(at, f"cannot read {what}: {_reason(error)}", _FILES))
             else:
                 self.origins[at] = match[0]
                 return found
@@ -83,7 +84,8 @@ class _Walk:
 
     def _env(self, name: str) -> str:
         if name not in self.env:
-            raise LookupError(f"environment variable {name} is not set")
+            hint = "set it where drkit is started, or give the value as ${file:PATH}"
+            raise LookupError(f"environment variable {name} is not set", hint)
         return self.env[name]
 
     def _file(self, what: str) -> str:
@@ -95,7 +97,7 @@ class _Walk:
             name, separator, value = line.partition("=")
             if separator and name.strip() == key:
                 return value.strip()
-        raise LookupError(f"{path} has no key '{key}'")
+        raise LookupError(f"{path} has no key '{key}'", f"write a line {key}=... into it, or correct the key")
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -25,6 +25,7 @@ _SCHEME: Final = {
     "watch": "DRKIT_WATCH__<SETTING>",
     "fence_agent": "DRKIT_FENCE_AGENT__<SETTING>",
 }
+_ENDS: Final = {"source", "target"}
 _FLAGS: Final = {
     "clusters": "clusters.ALIAS.bootstrap_servers=… or clusters.ALIAS.client.PROPERTY=…",
     "flows": "flows.SOURCE->TARGET.SETTING=… or flows.NUMBER.SETTING=…",
@@ -63,7 +64,8 @@ def override(document: Document, env: Mapping[str, str], flags: Iterable[str] = 
         try:
             parent, at, name = _target(document.tables, said)
         except LookupError as error:
-            document.problems.append(Problem(said.told_as, str(error.args[0]), f"write {scheme}"))
+            what, *known = map(str, error.args)
+            document.problems.append(Problem(said.told_as, what, "; ".join((*known, f"write {scheme}"))))
             continue
         parent[name] = said.value
         spot = place(at, name)
@@ -129,14 +131,15 @@ def _flow(flows: list[Any], key: tuple[str, ...]) -> tuple[dict[str, Any], str]:
             aliases = [_plain(flow.get(side)) for side in ("source", "target")]
             if wanted in (aliases, [str(number)]):
                 return flow, place("flows", number)
-    raise LookupError("the file has no such flow")
+    names = [f"{f['source']}->{f['target']}" for f in flows if isinstance(f, dict) and {*f} >= _ENDS]
+    raise LookupError("the file has no such flow", suggestion("->".join(key), names))
 
 
 def _cluster(clusters: dict[str, Any], key: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     for alias, cluster in clusters.items():
         if isinstance(cluster, dict) and [_plain(alias)] == [_plain(k) for k in key]:
             return cluster, place("clusters", alias)
-    raise LookupError("the file has no such cluster")
+    raise LookupError("the file has no such cluster", suggestion(".".join(key), clusters))
 
 
 def _plain(alias: object) -> str:

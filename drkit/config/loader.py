@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from drkit.config.client_properties import ROLES, idle
+from drkit.config.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.closest import suggestion
 from drkit.config.document import Document
 from drkit.config.interpolate import Problem, interpolate, place
@@ -26,6 +26,20 @@ from drkit.errors import ConfigError
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
+_AGAIN: Final = "correct it; drkit config check reads the file again"
+_TYPES: Final = "docs/configuration.md has the type, unit and default of every setting"
+_MUST_BE: Final = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "tuple_type": "an array",
+}
+"""Pydantic's kinds of errors → what it wants, in plain words."""
 _IDLE: Final = re.compile(r"drills\b.*")
 
 
@@ -69,7 +83,8 @@ def read(
         # `from None`: pydantic's own text repeats the input, and with it passwords.
         raise _problems(file, _in_the_users_words(document, _translated(error))) from None
     _refuse(file, _in_the_users_words(document, [Problem(*found) for found in settings.disagreements()]))
-    notes = (*document.notes, *_idle(written, document), *_idle_properties(settings, document))
+    idle_here = (*_idle(written, document), *_idle_properties(settings, document))
+    notes = (*document.notes, *idle_here, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
 
 
@@ -109,6 +124,15 @@ def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem
                 at = place(place(place("flows", number), setting), name)
                 if (why := idle(role, name, value)) and not document.labels.get(at):
                     yield Problem(at, Effect.NOTHING.value, why)
+
+
+def _misspelt(settings: Settings) -> Iterator[Problem]:
+    """Client properties that Kafka does not have, but nearly: librdkafka's own names pass."""
+    for alias, cluster in settings.clusters.items():
+        for name in cluster.client:
+            if not is_kafkas(name) and (hint := nearest(name)):
+                at = place(place(place("clusters", alias), "client"), name)
+                yield Problem(at, "Kafka has no client property of this name; librdkafka is given it", hint)
 
 
 def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
@@ -170,13 +194,13 @@ def _refuse(file: Path, problems: Iterable[Problem]) -> None:
 def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
     if len(problems) == 1:
         at, what, hint = problems[0]
-        return ConfigError(what, where=f"{file}: {at}" if at else str(file), hint=hint)
+        return ConfigError(what, where=f"{file}: {at}" if at else str(file), hint=hint or _AGAIN)
     lines = [f"{p.at}: {p.what}" + (f" ({p.hint})" if p.hint else "") for p in problems]
     return ConfigError(
         f"the configuration has {len(problems)} problems",
         where=str(file),
         evidence="\n".join(lines),
-        hint="correct each; drkit config check reads the file again",
+        hint=_AGAIN.replace("it;", "each;"),
     )
 
 
@@ -194,7 +218,9 @@ def _problem(location: tuple[str | int, ...], kind: str, message: str) -> Proble
     if kind == "extra_forbidden":
         return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
     if kind == "missing":
-        return Problem(at, "this setting is needed")
+        return Problem(at, "this setting is needed", _TYPES)
+    if kind in _MUST_BE:
+        return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
     return Problem(at, message[:1].lower() + message[1:])
 
 

@@ -90,6 +90,31 @@ def test_a_problem_is_named_with_its_place(file: Path, text: str, where: str, wh
     assert error.where == f"{file}: {where}"
     assert what in error.what
     assert hint in error.hint
+    assert error.hint, "what to do is always said"
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "hint"),
+    [
+        ("${env:NOT_THERE}", "NOT_THERE is not set", "${file:PATH}"),
+        ("${file:nowhere}", "cannot read nowhere", "relative ones start at"),
+        ("${file:there:password}", "no key 'password'", "password=..."),
+        ("${vault:x}", "${vault:...} is unknown", "${env:NAME}"),
+    ],
+)
+def test_a_reference_that_leads_nowhere(file: Path, value: str, what: str, hint: str):
+    (file.parent / "there").write_text("user=me\n")
+    error = problem(file, f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {{ "a.b" = "{value}" }}\n')
+    assert what in error.what
+    assert hint in error.hint
+
+
+def test_a_misspelt_client_property_is_noted(file: Path):
+    properties = '"client.idd" = "x", "client.id" = "y", "broker.address.family" = "v4", "ssl.ca.pem" = "z"'
+    file.write_text(f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {{ {properties} }}\n')
+    (note,) = read(file, {}).notes
+    assert note.at == 'clusters.x.client."client.idd"'
+    assert note.hint == "did you mean 'client.id'?"
 
 
 def test_all_problems_are_named_at_once(file: Path):
@@ -185,7 +210,9 @@ def test_unknown_flow_and_cluster(file: Path):
 
 
 def test_what_nothing_acts_on_yet_is_noted(file: Path):
-    file.write_text(CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\ncron = "0 6 1 * *"\n')
+    file.write_text(
+        CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\ncron = "0 6 1 * *"\n'
+    )
     assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].name"]
     file.write_text(CLUSTERS + FLOW)
     assert not read(file, ENV).notes
