@@ -104,14 +104,18 @@ class MirrorMaker:
         return f"a{self.tag}.{topic}"
 
     def copied(self, topic: str) -> int:
+        return sum(self.ends(topic))
+
+    def ends(self, topic: str) -> list[int]:
+        """How far it got in each partition."""
         assert self._process is not None
         assert self._process.poll() is None, self._log.read_text()[-3000:]
         if self.copy_of(topic) not in topic_names(self.target):
-            return 0
+            return [0]
         consumer = Consumer({"bootstrap.servers": self.clusters[1].bootstrap_servers, "group.id": "count"})
         try:
             found = consumer.list_topics(self.copy_of(topic), timeout=30).topics[self.copy_of(topic)]
-            return sum(self._end(consumer, topic, p) for p in found.partitions)
+            return [self._end(consumer, topic, p) for p in found.partitions]
         finally:
             consumer.close()
 
@@ -158,6 +162,7 @@ def test_drkit_goes_on_where_a_killed_mirror_maker_stopped(
     mm2.start()
     with Load(mm2.clusters[0], [orders], per_second=1000, transactions=False):
         eventually(lambda: mm2.stored() >= {orders, quiet, mixed, spoiled}, what="stored offsets")
+        eventually(lambda: min(mm2.ends(orders)) > 200, what="copies in every partition")
         before = mm2.copied(orders)
         eventually(lambda: mm2.copied(orders) > before + 500, what="more copies")
         with pytest.raises(Refused, match="MirrorMaker 2 still copies"):
