@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 import tempfile
 import threading
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +26,7 @@ from drkit.replicate.checkpoint_shard import Shard, ShardReport, shards_of
 from drkit.replicate.checkpoint_source import write_plan
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.known import known_of
+from drkit.replicate.mm2_topic import tell_remade
 from drkit.replicate.query import cause_of
 from drkit.replicate.rounds import (
     CHECKPOINTS,
@@ -96,6 +98,7 @@ class CheckpointDriver:
         self._query: StreamingQuery | None = None
         self._thread: threading.Thread | None = None
         self._refresh_ms = 0
+        self._topic_id: UUID | None = None
         self._trouble = ""
         self._soon = True
         """Look again soon: nothing is known yet."""
@@ -134,7 +137,7 @@ class CheckpointDriver:
                     plan.parent.mkdir()
                 write_plan(plan, shards)
                 if query is None:
-                    told = self._told
+                    told = self.told
                     self._query = start_checkpoint_query(spark, plan, self._clusters, self._flow, told)
             self._pause(_FIRST_LOOK_SECONDS if self._soon else self._flow.refresh_topics_interval_seconds)
         if self._query is not None:
@@ -159,7 +162,7 @@ class CheckpointDriver:
     def _look(self) -> list[str]:
         """The shards of now; none while a cluster does not answer, then the last ones stay."""
         try:
-            return self._shards()
+            return self.shards()
         except (DrkitError, RawError) as error:
             self._tell_trouble(str(error))
             self._soon = True
@@ -167,8 +170,12 @@ class CheckpointDriver:
 
     # -- what to do ---------------------------------------------------------------------------------
 
-    def _shards(self) -> list[str]:
-        """The groups of now, as shards."""
+    def shards(self, *, at_once: bool = False) -> list[str]:
+        """The groups of now, as shards; none when nothing was copied yet, or there is no group.
+
+        :param at_once: sync, however long ago the last sync was
+        :raises DrkitError: a cluster does not answer
+        """
         flow = self._flow
         values = dict(self._state.values)
         known = known_of(values)
@@ -178,7 +185,9 @@ class CheckpointDriver:
         topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
         target = Cluster.connect(self._clusters[1])
         if topic:
-            ensure_checkpoint_topic(target, topic)
+            found = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
+            tell_remade(flow.name, target, topic, self._topic_id, found)
+            self._topic_id = found
         if not self._refresh_ms:
             minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
@@ -192,16 +201,16 @@ class CheckpointDriver:
         shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
         return [
             Shard(
-                number, flow.source, names, known, topic, _sync_after(flow), self._refresh_ms, promoted,
-                tuple(gone) if number == 0 else (),
+                number, flow.source, names, known, topic, _sync_after(flow, at_once=at_once),
+                self._refresh_ms, promoted, tuple(gone) if number == 0 else (), str(self._topic_id or ""),
             ).to_json()
             for number, names in enumerate(shards)
         ]  # fmt: skip
 
     # -- what became of it --------------------------------------------------------------------------
 
-    def _told(self, reports: list[ShardReport]) -> None:
-        """Called by Spark's thread after every round."""
+    def told(self, reports: list[ShardReport]) -> dict[str, Any]:
+        """Called by Spark's thread after every round; returns what it did, in short."""
         self._totals.take(reports)
         told = summary(reports, wall_ms(), self._state.values.get(CHECKPOINTS) or {})
         deleted = [g for r in reports for g in r.deleted]
@@ -214,6 +223,7 @@ class CheckpointDriver:
             self._state.put(CHECKPOINTS, told)
         except DrkitError as error:
             self._tell_trouble(str(error))
+        return told
 
     def _tell_trouble(self, why: str) -> None:
         """Say what goes wrong once, and that it is over."""
@@ -226,13 +236,15 @@ class CheckpointDriver:
             observe.event("checkpoints_work", flow=self._flow.name)
 
 
-def _sync_after(flow: FlowSettings) -> float | None:
+def _sync_after(flow: FlowSettings, *, at_once: bool) -> float | None:
     """From which time since the last sync a round syncs; None: never.
 
     Half a round before the setting: one that begins a moment early would leave it to the next.
     """
     if not flow.sync_group_offsets:
         return None
+    if at_once:
+        return 0.0
     return max(0.0, flow.sync_group_offsets_interval_seconds - flow.checkpoint_interval_seconds / 2)
 
 

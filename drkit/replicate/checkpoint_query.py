@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
-from drkit.replicate.checkpoint_source import source_of
+from drkit.replicate.checkpoint_source import SCHEMA, source_of
 from drkit.replicate.checkpoint_task import checkpoint_task
 
 
@@ -20,7 +20,7 @@ def start_checkpoint_query(
     plan_file: Path,
     clusters: tuple[ClusterSettings, ClusterSettings],
     flow: FlowSettings,
-    on_round: Callable[[list[ShardReport]], None],
+    on_round: Callable[[list[ShardReport]], object],
 ) -> StreamingQuery:
     """Start rounds by the plan file; `on_round` is called with the reports of each.
 
@@ -43,6 +43,18 @@ def start_checkpoint_query(
         .trigger(processingTime=f"{int(flow.checkpoint_interval_seconds * 1000)} milliseconds")
         .start()
     )
+
+
+def run_round(
+    spark: SparkSession,
+    shards: Sequence[str],
+    clusters: tuple[ClusterSettings, ClusterSettings],
+    flow: FlowSettings,
+) -> list[ShardReport]:
+    """One round without a query, its shards side by side; blocking."""
+    rows = spark.createDataFrame([(text,) for text in shards], SCHEMA)
+    reports = rows.mapInArrow(_round_function(*clusters, flow), "report string")
+    return [ShardReport.from_json(row["report"]) for row in reports.collect()]
 
 
 def _round_function(

@@ -38,6 +38,8 @@ class Memory:
 
     seen: dict[Where, deque[int]] = field(default_factory=dict)
     emitted: dict[Where, tuple[int, int]] = field(default_factory=dict)
+    topic_id: str = ""
+    """Id of the topic into which these were emitted."""
     synced_at: float = -1e9
 
 
@@ -68,6 +70,8 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
     :raises Failed: the offset map cannot be read
     """
     started = monotonic()
+    if memory.topic_id != shard.topic_id:
+        memory.topic_id, memory.emitted = shard.topic_id, {}
     report = ShardReport(shard.number, groups=len(shard.groups))
     positions = await _positions(shard, links, memory, report)
     if shard.sync_seconds is not None and started - memory.synced_at >= shard.sync_seconds:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 import shutil
 import tempfile
 import threading
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ConfigError, DrkitError
+from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import ACLS, AclSync
-from drkit.replicate.checkpoint_driver import rounds
+from drkit.replicate.beside import Beside
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
+from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import PartitionLease
+from drkit.replicate.once import bounded, ends_now, nothing_to_copy
 from drkit.replicate.opposite import OppositeFlows
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.producer_ids import on_record, own_ids
@@ -72,6 +72,8 @@ class FlowJob:
         self.found = Round()
         self.ends: dict[TopicPartition, int] | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
+        self.groups: dict[str, Any] = {}
+        """With `once`: what the last checkpoint round did for the groups."""
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionLease]] = list
 
@@ -125,11 +127,9 @@ class Attempt:
         folder: Path,
     ) -> None:
         state.load()
-        state_topic.ensure_offset_map(target, job.flow, state)
+        self._internal = InternalTopics(target, job.flow, state)
         self._job = job
-        self._source = source
-        self._target = target
-        self._state = state
+        self._source, self._target, self._state = source, target, state
         self._lease = lease
         self._opposite = opposite
         self._plan_file = folder / "plan.json"
@@ -143,6 +143,7 @@ class Attempt:
         self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not job.once)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
+        self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
         self._between_epochs = threading.Event()
         self._told_nothing = self._untold = False
@@ -162,13 +163,16 @@ class Attempt:
         if self._takeover is not None:
             self._takeover.begin(pause)
         self._look()
-        if self._job.once and self._job.all_copied():
-            return
+        if not (self._job.once and self._job.all_copied()):
+            self._copy(stop)
+        if self._job.once and not stop.is_set():
+            self._job.groups = self._beside.finish(stop)
+
+    def _copy(self, stop: threading.Event) -> None:
         job = self._job
         query = start_query(job.workshop.spark, self._plan_file, job.clusters, job.flow, self._epoch_ended)
         try:
-            what = job.flow, job.workshop, (self._source, self._target), self._state
-            with rounds(*what, self._progress.totals.groups, once=job.once, now=lambda: job.flow):
+            with self._beside.running(once=job.once):
                 self._watch(query, stop)
         finally:
             self._end(query)
@@ -209,20 +213,10 @@ class Attempt:
         """With `once`: up to the last stable offsets of the start."""
         job = self._job
         if not placed and not job.found.left_out:
-            raise ConfigError(
-                "there is nothing to copy: no topic of the source matches",
-                where=f"flow {job.flow.name}",
-                evidence=f"topics = {list(job.flow.topics)}",
-                hint="see what there is: drkit replicate --dry-run",
-            )
-        at = [TopicPartition(p.lease.source_topic, p.lease.partition) for p in placed]
+            raise nothing_to_copy(job.flow)
         if job.ends is None:
-            job.ends = list_offsets(self._source, at, "latest", committed=True)
-        return [
-            Placed(replace(p.lease, end=job.ends[a]), p.leader)
-            for p, a in zip(placed, at, strict=True)
-            if a in job.ends
-        ]
+            job.ends = ends_now(self._source, placed)
+        return bounded(placed, job.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by Spark's thread between two epochs."""
@@ -263,6 +257,7 @@ class Attempt:
         return True
 
     def _refresh(self) -> None:
+        self._internal.check()
         self._follow_events()
         self._opposite.find()
         if not self._job.once:
@@ -285,6 +280,7 @@ class Attempt:
 
     def _follow_events(self) -> None:
         """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
+        self._internal.restore()
         for key, body in self._state.load():
             if key.startswith("event/") and body is not None and body.get("partition", -1) >= 0:
                 told = {k: v for k, v in body.items() if k not in {"kind", "at_ms"}}

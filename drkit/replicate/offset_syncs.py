@@ -6,7 +6,7 @@ broker and one per partition that grew, and nothing of the copy tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import threading
 from typing import Final
@@ -157,12 +157,22 @@ class OffsetSyncs:
 
 
 @contextmanager
-def syncing(flow: FlowSettings, clusters: Clusters, state: StateTopic, *, once: bool) -> Iterator[None]:
-    """Offset syncs for as long as the context lasts; none with `once`, or where the flow wants none."""
+def syncing(
+    flow: FlowSettings,
+    clusters: Clusters,
+    state: StateTopic,
+    *,
+    once: bool,
+    now: Callable[[], FlowSettings] | None = None,
+) -> Iterator[None]:
+    """Offset syncs for as long as the context lasts; none with `once`, or where the flow wants none.
+
+    :param now: the flow's settings as they are now, should they change
+    """
     if once or not flow.emit_offset_syncs:
         yield
         return
-    emitter = OffsetSyncEmitter(OffsetSyncs(clusters, flow, state), flow)
+    emitter = OffsetSyncEmitter(OffsetSyncs(clusters, flow, state), now or (lambda: flow))
     emitter.start()
     try:
         yield
@@ -173,11 +183,11 @@ def syncing(flow: FlowSettings, clusters: Clusters, state: StateTopic, *, once: 
 class OffsetSyncEmitter:
     """Looks again and again, in a thread of its own; its troubles never end the copy."""
 
-    def __init__(self, syncs: OffsetSyncs, flow: FlowSettings) -> None:
-        self._syncs, self._flow = syncs, flow
+    def __init__(self, syncs: OffsetSyncs, now: Callable[[], FlowSettings]) -> None:
+        self._syncs, self._now, self._flow = syncs, now, now()
         self._stop = threading.Event()
         self._trouble = ""
-        self._thread = threading.Thread(target=self._run, name=f"offset syncs {flow.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"offset syncs {self._flow.name}", daemon=True)
 
     def start(self) -> None:
         """Begin."""
@@ -189,9 +199,10 @@ class OffsetSyncEmitter:
         self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        interval, took = self._flow.checkpoint_interval_seconds, 0.0
-        while not self._stop.wait(max(min(interval, 1.0) if not took else interval, took / _BUSY)):
+        interval, took = min(self._flow.checkpoint_interval_seconds, 1.0), 0.0
+        while not self._stop.wait(max(interval, took / _BUSY)):
             began = monotonic()
+            interval = self._now().checkpoint_interval_seconds
             self._look()
             took = monotonic() - began
         self._syncs.close()

@@ -17,6 +17,7 @@ from drkit.replicate import state_topic
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
+from drkit.replicate.once import groups_left
 from drkit.replicate.page.server import Listen, answering
 from drkit.replicate.preflight import refuse_missing, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
@@ -184,7 +185,8 @@ class _FlowRun:
         if self._error is not None:
             return self._error.exit_code
         stopped = self._job.progress is not None and self._job.progress.totals.stopped
-        return int(self._once and bool(stopped or self._job.found.left_out))
+        incomplete = stopped or self._job.found.left_out or groups_left(self._job.groups)
+        return int(self._once and bool(incomplete))
 
     def result(self) -> dict[str, Any]:
         """The flow's line of the answer."""
@@ -198,5 +200,6 @@ class _FlowRun:
             "seconds": round(monotonic() - self._began, 1),
             "left_out": dict(self._job.found.left_out),
             "stopped_partitions": dict(totals.stopped) if totals else {},
+            **({"groups": self._job.groups} if self._once else {}),
             "error": self._error.as_dict() if self._error else None,
         }
