@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from drkit.cli.configuration import configuration, one_flow
-from drkit.cli.failover_view import rows_of, shown, show_progress, show_proposal
+from drkit.cli.failover_view import rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.errors import ConfigError, DrkitError
@@ -20,7 +20,7 @@ _PLACE = "drkit failover"
 
 @click.command()
 @click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
-@click.option("--group", "groups", multiple=True, help="A group, its topics, and all who read these. Repeatable.")
+@click.option("--group", "groups", multiple=True, help="A group, its topics, all who read these. Repeatable.")
 @click.option("--all", "whole", is_flag=True, help="Everything that the flow copies.")
 @click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
@@ -29,8 +29,8 @@ _PLACE = "drkit failover"
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
-@click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby where they are.")
-def failover(  # noqa: PLR0913  each is a flag of the command
+@click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
+def failover(
     flow: str | None,
     groups: tuple[str, ...],
     accept_data_loss: str,

@@ -43,8 +43,8 @@ def show_proposal(proposal: Proposal) -> None:
 def rows_of(found: Rehearsal) -> list[dict[str, str]]:
     """A dry run as rows."""
     return [
-        {"step": line.step.value, "what": line.effect.what, "where": line.effect.where, "why": line.effect.why}
-        for line in found.lines
+        {"step": x.step.value, "what": x.effect.what, "where": x.effect.where, "why": x.effect.why}
+        for x in found.lines
     ]
 
 

@@ -45,8 +45,8 @@ prints each value with its origin (file and line, variable, flag or default), se
 Which value counts, the strongest first:
 
 1. a flag of the command: `--set 'flows.primary->standby.tasks=4'`, `--set
-   clusters.standby.client.client.id=me`, `--set failover.rpo_seconds=60`; a flow also by its number in the file
-   (`flows.0.tasks`), lists with commas. May be repeated. Others see command lines: give secrets by the
+   clusters.standby.client.client.id=me`, `--set failover.rpo_seconds=60`; a flow also by its number in the
+   file (`flows.0.tasks`), lists with commas. May be repeated. Others see command lines: give secrets by the
    environment or a file. `--flow`, `--master`, `--once` and their like say what a command does and are no
    settings;
 2. a variable of the environment for one setting: `DRKIT_FLOWS__SOURCE__TARGET__SETTING`,

@@ -145,9 +145,9 @@ class Locked:
     def clean(self) -> None:
         """Nobody has any permission; `app` keeps its own on the source."""
         anything = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, "User:drkit", None,
+            ResourceType.ANY, None, ResourcePatternType.ANY, "User:drkit", None,  # type: ignore[arg-type]
             AclOperation.ANY, AclPermissionType.ANY,
-        )  # fmt: skip
+        )  # fmt: skip  # the library's types do not know that None means any
         for admin in self.admins.values():
             for done in admin.delete_acls([anything]).values():
                 done.result(30)

@@ -146,8 +146,8 @@ def test_a_state_of_which_a_part_is_lost_is_refused(
 
 
 def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Flow, topic_name: str) -> None:
-    ids = (copied.topic(side, topic_name).topic_id for side in (copied.source, copied.target))
-    at = MapKey(*ids, 0)
+    ids = [copied.topic(side, topic_name).topic_id for side in (copied.source, copied.target)]
+    at = MapKey(ids[0], ids[1], 0)
     bucket = bucket_of(topic_name, 0, copied.settings.buckets)
     # Under the key of a record that nobody can read any more, and under a key of somebody's own.
     intent = Intent(Mode.LIVE, 5, 1, 0, 0, 50, 50, 0, (), ((50, 1),))

@@ -1,4 +1,4 @@
-"""The way of a user: MirrorMaker 2 stops, `drkit replicate --takeover-from-mm2` goes on, `drkit verify` looks."""
+"""As a user does it: MirrorMaker 2 stops, drkit goes on with --takeover-from-mm2, `drkit verify` looks."""
 
 from __future__ import annotations
 
@@ -73,11 +73,12 @@ class Mm2World:
         last = {p: self.last(p.topic) for p in at}
 
         def stored() -> bool:
+            mm2.check()
             found = mm2_progress.stored_offsets(self.target, self.flow) or {}
             return all(found.get(p) == offset for p, offset in last.items())
 
         with mirror_maker(self.file) as mm2:
-            eventually(lambda: mm2.check() or stored(), 90, "the offsets of MirrorMaker 2")
+            eventually(stored, 90, "the offsets of MirrorMaker 2")
 
     def last(self, topic: str) -> int:
         """The offset of the last record that is visible without regard to transactions."""

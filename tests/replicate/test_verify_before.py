@@ -1,4 +1,4 @@
-"""What MirrorMaker 2 copied, compared by content and order: a model of it, and each thing that can be wrong."""
+"""What MirrorMaker 2 copied, compared by content and order: a model, and each thing that can be wrong."""
 
 from __future__ import annotations
 
