@@ -20,6 +20,7 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from drkit.local.cluster import LocalCluster, start_together
@@ -81,18 +82,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of each kind")
     rounds = parser.parse_args(arguments).rounds
     worst = 0.0
-    with _scene() as (primary, watchers):
+    with _scene() as (primary, standby, watchers):
         for kind in ("killed", "frozen"):
-            found = [_round(primary, watchers, kind) for _ in range(rounds)]
+            found = [_round(primary, standby, watchers, kind) for _ in range(rounds)]
             firsts, lasts = zip(*found, strict=True)
             worst = max(worst, *lasts)
             _tell(f"{kind}: first {_spread(firsts)}, last of {OBSERVERS} {_spread(lasts)}")
     return int(worst >= GOAL_SECONDS)
 
 
-def _round(primary: LocalCluster, watchers: Sequence[Watcher], kind: str) -> tuple[float, float]:
+def _round(
+    primary: LocalCluster, standby: LocalCluster, watchers: Sequence[Watcher], kind: str
+) -> tuple[float, float]:
+    before = _beats(standby)
+    # Without heartbeats there is no LOST, only a HOLD: they must flow, and the observers must know their rhythm.
+    _until(lambda: _beats(standby) >= before + 15, "heartbeats")
     _until(lambda: all(w.newest == "UP" for w in watchers), "UP")
-    time.sleep(random.uniform(8.0, 10.0))
+    time.sleep(random.uniform(2.0, 4.0))
     began = time.monotonic()
     (primary.kill if kind == "killed" else primary.freeze)()
     _until(lambda: all(w.first("LOST", began) is not None for w in watchers), "LOST")
@@ -104,7 +110,7 @@ def _round(primary: LocalCluster, watchers: Sequence[Watcher], kind: str) -> tup
 
 
 @contextmanager
-def _scene() -> Iterator[tuple[LocalCluster, list[Watcher]]]:
+def _scene() -> Iterator[tuple[LocalCluster, LocalCluster, list[Watcher]]]:
     with ExitStack() as stack:
         primary, standby = (
             LocalCluster(ClusterSpec("primary", brokers=3)),
@@ -132,7 +138,19 @@ def _scene() -> Iterator[tuple[LocalCluster, list[Watcher]]]:
         for watcher in watchers:
             stack.callback(_end, watcher.process)
         _tell(f"logs are in {folder}")
-        yield primary, watchers
+        yield primary, standby, watchers
+
+
+def _beats(standby: LocalCluster) -> int:
+    """How many heartbeats stand on the standby."""
+    topic = "primary.heartbeats"
+    consumer = Consumer({"bootstrap.servers": standby.bootstrap(), "group.id": "bench", "log_level": 0})
+    try:
+        if topic not in consumer.list_topics(timeout=10.0).topics:
+            return 0
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)[1])
+    finally:
+        consumer.close()
 
 
 def _end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
@@ -149,7 +167,7 @@ def _until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not come in {_PATIENCE:.0f} s")
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def _spread(values: Sequence[float]) -> str:
