@@ -95,7 +95,7 @@ def _round(
     primary: LocalCluster, standby: LocalCluster, watchers: Sequence[Watcher], kind: str
 ) -> tuple[float, float]:
     before = _beats(standby)
-    # Without heartbeats there is no LOST, only a HOLD: they must flow, and the observers must know their rhythm.
+    # Without heartbeats there is no LOST, only a HOLD: they must flow, and their rhythm must be known.
     _until(lambda: _beats(standby) >= before + 15, "heartbeats")
     _until(lambda: all(w.newest == "UP" for w in watchers), "UP")
     time.sleep(random.uniform(2.0, 4.0))
