@@ -1,0 +1,69 @@
+"""Fences by ACL, against the rules of Kafka's authorizer: nobody writes, and nobody loses anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drkit.failover.fence_acls import fence_acls
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
+
+TOPIC = "orders"
+OWN = "User:drkit"
+USERS = ("User:shop", "User:bank", OWN)
+READS = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+_GIVES_DESCRIBE = {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+
+patterns = st.sampled_from([
+    (PatternKind.LITERAL, TOPIC), (PatternKind.LITERAL, "*"), (PatternKind.PREFIXED, "ord"),
+    (PatternKind.LITERAL, "other"),
+])  # fmt: skip
+acls = st.builds(
+    lambda pattern, user, operation, permission: Acl(
+        ResourceKind.TOPIC, *pattern, user, ANY_HOST, operation, permission
+    ),
+    patterns,
+    st.sampled_from([*USERS, EVERYBODY]),
+    st.sampled_from([Operation.READ, Operation.WRITE, Operation.ALL, Operation.DESCRIBE]),
+    st.sampled_from(Permission),
+)
+
+
+def allowed(existing: Collection[Acl], user: str, operation: Operation, *, is_open: bool) -> bool:
+    """StandardAuthorizer: a DENY wins, then an ALLOW, then what an open cluster does without any ACL."""
+    there = [a for a in existing if a.covers(TOPIC)]
+    if not there:
+        return is_open
+    mine = [a for a in there if a.principal in {user, EVERYBODY}]
+    implied = {operation, Operation.ALL}
+    if any(a.denies and a.operation in implied for a in mine):
+        return False
+    if operation is Operation.DESCRIBE:
+        implied |= _GIVES_DESCRIBE
+    return any(not a.denies and a.operation in implied for a in mine)
+
+
+@given(st.frozensets(acls, max_size=6), st.booleans(), st.booleans())
+def test_nobody_writes_and_reading_stays_as_it_was(existing: frozenset[Acl], is_open, spare):
+    fence = fence_acls([TOPIC], existing, is_open=is_open, own={OWN}, spare_own=spare)
+    after = existing | fence
+    for user in USERS:
+        for operation in READS:
+            before = allowed(existing, user, operation, is_open=is_open)
+            assert allowed(after, user, operation, is_open=is_open) == before or (spare and user == OWN)
+        if not (spare and user == OWN):
+            assert not allowed(after, user, Operation.WRITE, is_open=is_open), user
+
+
+def test_on_an_open_cluster_nothing_is_denied():
+    found = fence_acls([TOPIC], [], is_open=True, own={OWN}, spare_own=True)
+    assert not [a for a in found if a.denies]
+    assert {(a.principal, a.operation) for a in found} == {
+        *((EVERYBODY, o) for o in READS), (OWN, Operation.ALL),
+    }  # fmt: skip
+
+
+def test_a_topic_that_is_closed_anyway_needs_nothing():
+    assert fence_acls([TOPIC], [], is_open=False, own={OWN}) == frozenset()
