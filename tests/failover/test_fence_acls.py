@@ -20,10 +20,16 @@ patterns = st.sampled_from([
     (PatternKind.LITERAL, TOPIC), (PatternKind.LITERAL, "*"), (PatternKind.PREFIXED, "ord"),
     (PatternKind.LITERAL, "other"),
 ])  # fmt: skip
+
+
+def topic_acl(
+    pattern: tuple[PatternKind, str], user: str, operation: Operation, permission: Permission
+) -> Acl:
+    return Acl(ResourceKind.TOPIC, pattern[0], pattern[1], user, ANY_HOST, operation, permission)
+
+
 acls = st.builds(
-    lambda pattern, user, operation, permission: Acl(
-        ResourceKind.TOPIC, *pattern, user, ANY_HOST, operation, permission
-    ),
+    topic_acl,
     patterns,
     st.sampled_from([*USERS, EVERYBODY]),
     st.sampled_from([Operation.READ, Operation.WRITE, Operation.ALL, Operation.DESCRIBE]),
