@@ -8,7 +8,6 @@ import pytest
 
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import State, StepName
-from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.conftest import ClusterFactory
 from tests.failover.conftest import WorldFactory
@@ -30,7 +29,9 @@ def prepared(world: World, number: int) -> None:
         at = {TopicPartition(world.name(f"t{i}"), p): e // 2 for p, e in ends.items()}
         world.commit(world.source, world.name(f"g{i}"), at)
     world.replicate()
-    world.copied([world.name(f"t{i}") for i in range(number)], {world.name(f"g{i}"): None for i in range(number)})
+    world.copied(
+        [world.name(f"t{i}") for i in range(number)], {world.name(f"g{i}"): None for i in range(number)}
+    )
 
 
 def begin(world: World, number: int, **more: object) -> Running:
@@ -71,4 +72,3 @@ def _ended_within(running: Running, seconds: float) -> bool:
     """Let it run for some seconds; whether it ended in that time."""
     threading.Event().wait(seconds)
     return running.process.poll() is not None
-

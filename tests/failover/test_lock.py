@@ -21,14 +21,18 @@ TOPICS = 6
 
 
 @pytest.fixture(scope="module")
-def world(source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     made = World(source, target, tmp_path_factory.mktemp("journal"))
     for i in range(TOPICS):
         made.create(made.source, made.name(f"t{i}"), 1, {})
         fill(made.source, made.name(f"t{i}"), 20)
         made.commit(made.source, made.name(f"g{i}"), {TopicPartition(made.name(f"t{i}"), 0): 5})
     made.replicate()
-    made.copied([made.name(f"t{i}") for i in range(TOPICS)], {made.name(f"g{i}"): None for i in range(TOPICS)})
+    made.copied(
+        [made.name(f"t{i}") for i in range(TOPICS)], {made.name(f"g{i}"): None for i in range(TOPICS)}
+    )
     yield made
     made.close()
 

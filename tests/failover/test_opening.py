@@ -44,7 +44,11 @@ class Notes(NoJournal):
 
 def test_settings_of_the_source_return_and_the_old_direction_is_over(world: World, tmp_path: Path) -> None:
     topic = world.name("orders")
-    given = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "2000000", "retention.ms": "86400000"}
+    given = {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": "2000000",
+        "retention.ms": "86400000",
+    }
     world.create(world.source, topic, 1, given)
     fill(world.source, topic, 20)
     world.commit(world.source, world.name("shop"), {TopicPartition(topic, 0): 5})
@@ -97,9 +101,7 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     locked.state.put(configs_key(orders), {"set": {}})
     assert not locked.may_write("app", orders)
     flow = locked.flow()
-    settings = Settings(
-        clusters={c.alias: c.settings for c in (locked.source, locked.target)}, flows=(flow,)
-    )
+    settings = Settings(clusters={c.alias: c.settings for c in (locked.source, locked.target)}, flows=(flow,))
     loop = EventLoop()
     target = RawCluster(loop, locked.target.settings, "test")
     loop.run(target.connected)

@@ -34,7 +34,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def world(source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     made = World(source, target, tmp_path_factory.mktemp("journal"))
     for name in ("orders", "payments", "gone"):
         made.create(made.source, made.name(name), 1, {})
@@ -52,13 +54,15 @@ def world(source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.T
 def changed(world: World) -> dict[str, Any]:
     """All that a failover changes."""
     state = {k: v for k, v in world.state().items() if k.startswith(("role/", "promotion"))}
-    offsets = {g: world.committed(world.target, world.name(g)) for g in ("shop", "both")}
-    offsets = {g: {at: c.offset for at, c in o.items()} for g, o in offsets.items()}
+    committed = {g: world.committed(world.target, world.name(g)) for g in ("shop", "both")}
+    offsets = {g: {at: c.offset for at, c in o.items()} for g, o in committed.items()}
     is_there = not world.topic(world.target, topic_name(world.source.alias)).error
     return {"state": state, "offsets": offsets, "journal": is_there}
 
 
-def refused(world: World, group: str = "shop", settings: Settings | None = None, **request: Any) -> DrkitError:
+def refused(
+    world: World, group: str = "shop", settings: Settings | None = None, **request: Any
+) -> DrkitError:
     """Begin a failover that must be refused, and see that nothing has changed."""
     before = changed(world)
     settings = settings or world.settings
@@ -220,7 +224,10 @@ def written(world: World, folder: Path) -> Path:
     for alias, cluster in plain["clusters"].items():
         lines += [f"[clusters.{alias}]", f'bootstrap_servers = "{cluster["bootstrap_servers"]}"']
     lines += ["[[flows]]", *(f"{k} = {json.dumps(v)}" for k, v in plain["flows"][0].items())]
-    lines += ["[failover]", *(f"{k} = {json.dumps(v)}" for k, v in plain["failover"].items() if k != "repoint")]
+    lines += [
+        "[failover]",
+        *(f"{k} = {json.dumps(v)}" for k, v in plain["failover"].items() if k != "repoint"),
+    ]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 

@@ -24,7 +24,9 @@ def test_a_living_replicator_bounds_it_by_the_last_sight() -> None:
 def test_with_nobody_there_it_grows_until_now() -> None:
     seen = Sighting(NOW, NOW - 600_000, NOW - 599_500, runner_alive=False)
     assert of_silent_source(seen, 3).seconds == 600.0
-    assert of_silent_source(seen._replace(last_seen_ms=NOW - 590_000), 3).seconds == 10.0, "drkit watch saw it"
+    assert of_silent_source(seen._replace(last_seen_ms=NOW - 590_000), 3).seconds == 10.0, (
+        "drkit watch saw it"
+    )
 
 
 def test_a_copy_that_has_all_of_the_noted_ends_is_younger() -> None:
@@ -35,9 +37,9 @@ def test_a_copy_that_has_all_of_the_noted_ends_is_younger() -> None:
 
 @given(times, maybe, maybe, st.booleans(), st.none() | st.integers(0, 9))
 def test_it_is_never_negative_and_never_more_than_since_the_heartbeat(
-    beat: int, ends: int | None, last: int | None, alive: bool, records: int | None
+    beat: int, ends: int | None, last: int | None, alive: object, records: int | None
 ) -> None:
-    found = of_silent_source(Sighting(NOW, beat, ends, alive, last), records).seconds
+    found = of_silent_source(Sighting(NOW, beat, ends, bool(alive), last), records).seconds
     assert found is not None
     assert 0 <= found <= (NOW - beat) / 1000 or (beat > NOW)
 

@@ -66,7 +66,9 @@ class Load:
                     self._number += 1
                     try:
                         value = b"%s %d" % (topic.encode(), self._number)
-                        self._producer.produce(topic, value, b"k%d" % (self._number % 97), on_delivery=self._heard)
+                        self._producer.produce(
+                            topic, value, b"k%d" % (self._number % 97), on_delivery=self._heard
+                        )
                     except BufferError:
                         break
             self._producer.poll(0)
@@ -75,7 +77,12 @@ class Load:
         if error is not None:
             self.refused.append(error)
             return
-        topic, value, partition, offset = message.topic(), message.value(), message.partition(), message.offset()
+        topic, value, partition, offset = (
+            message.topic(),
+            message.value(),
+            message.partition(),
+            message.offset(),
+        )
         assert topic is not None
         assert isinstance(value, bytes)
         assert partition is not None
