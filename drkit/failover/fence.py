@@ -80,6 +80,8 @@ class Fence:
         if context.source() is None:
             return StepResult({"asked": False, "why": context.source_error})
         if how == _DEBT:
+            if found.get("details", {}).get("answered"):
+                return StepResult({"asked": False, "why": "somebody took it upon himself to go on unfenced"})
             raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
@@ -168,7 +170,8 @@ class Fence:
                 hint="see means and canary in [failover.fence] (super users pass every ACL), then: drkit "
                 'failover --resume; or go on unfenced: --accept-data-loss "REASON"',
             )
-        return self._owed(context, f"{len(proof.open)} partitions still take writes: {_places(proof)}")
+        why = f"{len(proof.open)} partitions still take writes: {_places(proof)}"
+        return self._owed(context, why, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
         canary = context.settings.failover.fence.canary
@@ -207,14 +210,16 @@ class Fence:
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
         return StepResult({**evidence}, (note,))
 
-    def _owed(self, context: Context, why: str) -> StepResult:
+    def _owed(self, context: Context, why: str, *, answered: bool = False) -> StepResult:
         with context.effect(self.name, _DEBT, why=why):
             debt = Debt(
                 context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
             )
             owe(context.state, debt)
         context.tell(Progress(self.name, f"the fence is owed: {why}"))
-        evidence: FenceEvidence = {"proven": False, "how": _DEBT, "debt": why}
+        evidence: FenceEvidence = {
+            "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},
+        }  # fmt: skip
         note = (
             f"{context.flow.source} is not fenced: {why}. What it takes from now on stays there, as"
             f" divergence; {_LATER}"

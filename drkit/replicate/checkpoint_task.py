@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.kafka.groups import Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_topic import CheckpointTopic
@@ -44,7 +45,8 @@ class CheckpointTask:
         source = RawCluster(self._loop, self._source, "checkpoints")
         target = RawCluster(self._loop, self._target, "checkpoints")
         places = Places(target, self._flow.source)
-        return Links(source, target, places, CheckpointTopic(self._target, topic) if topic else None)
+        checkpoints = CheckpointTopic(self._target, topic) if topic else None
+        return Links(source, target, places, checkpoints, Groups(source), Groups(target))
 
     def _let_go(self) -> None:
         """After an error the next round begins with new connections and reads the map anew."""

@@ -6,7 +6,7 @@ One that it has not passed waits; meanwhile the newest one seen before that it h
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,10 @@ _REMEMBERED: Final = 4
 """Offsets of a group that were seen in earlier rounds."""
 _SHOWN: Final = 50
 """Refusals told by name; all are counted."""
+_TOGETHER: Final = 100
+"""Groups that are looked at and written in one go."""
+_LANES: Final = 3
+"""Such goes at once: while brokers work on one, we work on another."""
 Where = tuple[str, TopicPartition]
 """A group and a partition of the source."""
 
@@ -51,6 +55,10 @@ class Links(NamedTuple):
     places: Places
     topic: CheckpointTopic | None
     """Where checkpoints go; None when none are wanted."""
+    theirs: Groups
+    """The source's groups; knows their coordinators from round to round."""
+    ours: Groups
+    """The target's."""
 
 
 class _Position(NamedTuple):
@@ -72,13 +80,13 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
     started = monotonic()
     if memory.topic_id != shard.topic_id:
         memory.topic_id, memory.emitted = shard.topic_id, {}
-    report = ShardReport(shard.number, groups=len(shard.groups))
+    report = ShardReport(shard.number, groups=len(shard.groups), started_ms=wall_ms())
     positions = await _positions(shard, links, memory, report)
     if shard.sync_seconds is not None and started - memory.synced_at >= shard.sync_seconds:
         memory.synced_at = started
-        await _sync(shard, Groups(links.target), positions, report)
+        await _sync(shard, links, positions, report)
         if shard.gone:
-            report.deleted = await _follow_deleted(shard, Groups(links.target))
+            report.deleted = await _follow_deleted(shard, links.ours)
     if links.topic is not None:
         try:
             changed = _emit(links.topic, positions, memory)
@@ -94,7 +102,7 @@ async def _positions(
     shard: Shard, links: Links, memory: Memory, report: ShardReport
 ) -> dict[Where, _Position]:
     """Where every group of the shard reads on."""
-    read = await Groups(links.source).committed(shard.groups)
+    read = await links.theirs.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics = shard.known.topics
     theirs: dict[Where, Committed] = {
@@ -103,7 +111,7 @@ async def _positions(
         for at, offset in (answer.value or {}).items()
         if at.topic in topics
     }
-    pairs = {at: shard.known.pair(*at) for _, at in theirs}
+    pairs = {at: shard.known.pair(*at) for at in {at for _, at in theirs}}
     places = await links.places.look(pairs.values(), shard.known.producers, links.source)
     out = {}
     for (group, at), committed in theirs.items():
@@ -122,7 +130,9 @@ def _newest(
     memory: Memory, where: Where, theirs: Stored, place: Place | Unavailable
 ) -> tuple[Stored, Translation]:
     """The group's offset and its place; an earlier offset while the copy has not passed the newest."""
-    seen = memory.seen.setdefault(where, deque(maxlen=_REMEMBERED))
+    seen = memory.seen.get(where)
+    if seen is None:
+        seen = memory.seen[where] = deque(maxlen=_REMEMBERED)
     if seen and theirs.offset < seen[-1]:
         seen.clear()  # the group went back: what was seen before is no longer its work
     if not seen or seen[-1] != theirs.offset:
@@ -151,39 +161,63 @@ def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: 
 
 
 async def _sync(
-    shard: Shard, groups: Groups, positions: Mapping[Where, _Position], report: ShardReport
+    shard: Shard, links: Links, positions: Mapping[Where, _Position], report: ShardReport
 ) -> None:
-    """Write the groups' offsets on the target, as far as the table allows; read each one back."""
-    names = sorted({group for group, _ in positions})
-    states = await groups.describe(names)
-    there = await groups.committed(names)
+    """Write the groups' offsets on the target, some groups at a time; tell what became of them.
+
+    Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
+    """
+    mine: dict[str, dict[Where, _Position]] = {}
+    for where, position in positions.items():
+        mine.setdefault(where[0], {})[where] = position
+    names = sorted(mine)
+    some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
+
+    async def lane(first: int) -> None:
+        for group_names in some[first::_LANES]:
+            await _sync_some(shard, links.ours, {g: mine[g] for g in group_names}, report)
+
+    for running in [links.target.loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
+        await running
+
+
+async def _sync_some(
+    shard: Shard, groups: Groups, mine: Mapping[str, Mapping[Where, _Position]], report: ShardReport
+) -> None:
+    """Look at some groups on the target, write what the table allows, and read it back."""
+    states, there = await groups.describe(mine), await groups.committed(mine)
     copies = {target for target, _, _ in shard.known.topics.values()}
-    own_work = {g for g, a in there.items() if worked(shard.source, a.value or {}, copies)}
     now = wall_ms()
     decided: dict[Where, Verdict] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
-    for (group, at), p in positions.items():
+    for group, positions in mine.items():
         state, stored = states[group].value, there[group].value
-        kept = (stored or {}).get(p.at)
-        case = Case(
-            shard.source, p.theirs, p.found,
-            None if state is None or stored is None else state.state,
-            Stored(*kept) if kept is not None else None,
-            group in own_work,
-            p.place.start if p.place else 0, p.place.end if p.place else -1,
-            p.at.topic in shard.promoted, now, shard.refresh_ms,
-        )  # fmt: skip
-        decided[group, at] = verdict = judge(case)
-        if verdict.is_write:
-            writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
+        told = None if state is None or stored is None else state.state
+        has_worked = worked(shard.source, stored or {}, copies)
+        for where, p in positions.items():
+            kept = (stored or {}).get(p.at)
+            case = Case(
+                shard.source, p.theirs, p.found, told,
+                Stored(*kept) if kept is not None else None, has_worked,
+                p.place.start if p.place else 0, p.place.end if p.place else -1,
+                p.at.topic in shard.promoted, now, shard.refresh_ms,
+            )  # fmt: skip
+            decided[where] = verdict = judge(case)
+            if verdict.is_write:
+                writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
     failed = await _write(groups, writes)
-    for where, p in positions.items():
-        why = p.found.reason if isinstance(p.found, Unavailable) else ""
-        if (where[0], p.at) in failed:
-            decided[where], why = Verdict.NOT_STORED, failed[where[0], p.at]
-        if decided[where].is_refusal and len(report.refused) < _SHOWN:
-            report.refused.append((where[0], str(where[1]), decided[where].name, why))
-    report.verdicts = dict(Counter(v.name for v in decided.values()))
+    for positions in mine.values():
+        for where, p in positions.items():
+            if why := failed.get((where[0], p.at), ""):
+                decided[where] = Verdict.NOT_STORED
+            _count(report, where, decided[where], why, p.found)
+
+
+def _count(report: ShardReport, where: Where, verdict: Verdict, why: str, found: Translation) -> None:
+    report.verdicts[verdict.name] = report.verdicts.get(verdict.name, 0) + 1
+    if verdict.is_refusal and len(report.refused) < _SHOWN:
+        reason = why or (found.reason if isinstance(found, Unavailable) else "")
+        report.refused.append((where[0], str(where[1]), verdict.name, reason))
 
 
 def worked(source: str, stored: Offsets, copies: Iterable[str]) -> bool:

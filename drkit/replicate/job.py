@@ -37,7 +37,7 @@ from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import is_transient, within
 from drkit.replicate.taken import Taken
 from drkit.replicate.takeover import Takeover
-from drkit.replicate.topic_rules import Round
+from drkit.replicate.topic_rules import Round, refuse_promoted
 from drkit.replicate.topic_sync import TopicSync
 
 _WATCH_SECONDS: Final = 0.1
@@ -187,6 +187,7 @@ class Attempt:
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
+        refuse_promoted(job.flow, self._state.values)
         if self._flow is not job.flow:  # the configuration changed
             self._flow = job.flow
             self._sync, self._acls = self._syncs()

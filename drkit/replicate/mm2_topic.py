@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit import observe
@@ -145,6 +145,9 @@ class Mm2Topic:
                     break
                 except BufferError:
                     self._producer.poll(0.1)
+                except KafkaException as error:  # the client knows by now that the topic is gone
+                    failed.append(error.args[0])
+                    break
         left = self._producer.flush(_SECONDS)
         if failed or left:
             raise Failed(

@@ -25,6 +25,8 @@ from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
+from drkit.replicate.topic_rules import refuse_promoted
+from drkit.replicate.warm import kept_warm
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -76,6 +78,7 @@ def replicate(
     with (
         answering(options.listen, board),
         spark_session("drkit replicate", tasks, options.master) as workshop,
+        kept_warm(workshop.spark),
     ):
         jobs = []
         for flow in flows:
@@ -125,9 +128,13 @@ def _may_work(target: Cluster, flow: FlowSettings) -> None:
     """What every run needs from its target, asked before Spark takes its seconds to start.
 
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
+    :raises Refused: the target was promoted
     """
     state_topic.ensure_state_topic(target, flow)
     broker_config(target)
+    with state_topic.StateTopic(target.settings, flow.source) as state:
+        state.load()
+        refuse_promoted(flow, state.values)
 
 
 class _FlowRun:

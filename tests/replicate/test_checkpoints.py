@@ -152,3 +152,16 @@ def test_a_lost_checkpoint_topic_is_told_and_holds_up_nothing(world: World) -> N
     assert world.there() != there
     world.flow.create(world.flow.target, world.checkpoints, 1, {"cleanup.policy": "compact"})
     assert world.round().emitted == 1
+
+
+def test_a_checkpoint_topic_made_anew_gets_all_of_them(world: World) -> None:
+    """Another topic of the same name has none: those that did not change are written again, too."""
+    world.commit(world.flow.source, 5)
+    first = str(world.flow.topic(world.flow.target, world.checkpoints).topic_id)
+    assert world.round(topic_id=first).emitted == 1
+    assert world.round(topic_id=first).emitted == 0
+    world.flow.delete(world.flow.target, world.checkpoints)
+    world.flow.create(world.flow.target, world.checkpoints, 1, {"cleanup.policy": "compact"})
+    second = str(world.flow.topic(world.flow.target, world.checkpoints).topic_id)
+    assert world.round(topic_id=second).emitted == 1
+    assert len(read(world.flow.target, world.checkpoints)[0]) == 1

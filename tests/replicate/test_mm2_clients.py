@@ -73,7 +73,7 @@ class World:
         following = read(self.source, self.topic)[0][MIDDLE]
         consumer = Consumer({"bootstrap.servers": self.source.bootstrap_servers, "group.id": group})
         at = ConsumerPartition(self.topic, 0, following.offset)
-        (stored,) = consumer.commit(offsets=[at], asynchronous=False) or ()
+        (stored,) = consumer.commit(offsets=[at], asynchronous=False) or [at]
         assert stored.error is None
         consumer.close()
         return following

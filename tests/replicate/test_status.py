@@ -6,101 +6,26 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 import json
-import os
-from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 from drkit.cli import main as cli
-from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
-from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.ports import PortReservation
-from drkit.local.spec import ClusterSpec
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.metrics import MM2, TABLE
 from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_look import StatusCollector
+from tests.replicate.alert_files import DASHBOARD, METRIC, RULES, expressions
 from tests.replicate.compare import read
-from tests.replicate.process import eventually, tree
+from tests.replicate.process import eventually
 from tests.replicate.produce import fill, fill_transactions
+from tests.replicate.status_world import GROUP, PLAIN, TRANSACTIONAL, World
 
-PLAIN, TRANSACTIONAL = "orders", "payments"
 WAITING = 50
-
-
-class World:
-    """Two clusters and a flow, run by `drkit replicate` in a process group of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.source, self.target = LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target"))
-        start_together(self.source, self.target)
-        self.a = ClusterSettings(alias="a", bootstrap_servers=self.source.bootstrap())
-        self.b = ClusterSettings(alias="b", bootstrap_servers=self.target.bootstrap())
-        # The heartbeats travel although no topic is called like that in the flow.
-        flow = FlowSettings(source="a", target="b", topics=(PLAIN, TRANSACTIONAL), buckets=2, tasks=1)
-        self.settings = Settings(clusters={"a": self.a, "b": self.b}, flows=(flow,))
-        self.flow, self.folder = flow, folder
-        self.port = PortReservation().reserve()
-        self.config = folder / "drkit.toml"
-        self.config.write_text(
-            f'[clusters.a]\nbootstrap_servers = "{self.a.bootstrap_servers}"\n'
-            f'[clusters.b]\nbootstrap_servers = "{self.b.bootstrap_servers}"\n'
-            f'[[flows]]\nsource = "a"\ntarget = "b"\ntopics = ["{PLAIN}", "{TRANSACTIONAL}"]\n'
-            "buckets = 2\ntasks = 1\n"
-        )
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def replicate(self) -> None:
-        main = "from drkit.cli.main import main; main()"
-        with (self.folder / "said").open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", main, "replicate", "--config", str(self.config), "--metrics-port",
-                 str(self.port)],
-                stdout=said, stderr=said,
-            )  # fmt: skip
-
-    def signal(self, number: int) -> None:
-        """To the process and everything below it: Spark's workers are in groups of their own."""
-        for pid in tree(self._process.pid) if self._process is not None else ():
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-
-    def look(self, **more: Any) -> FlowStatus:
-        collector = StatusCollector(self.settings, self.flow, **more)
-        try:
-            return collector.look()
-        finally:
-            collector.close()
-
-    def get(self, path: str) -> tuple[int, str]:
-        try:
-            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-
-    def healthy(self) -> FlowStatus | None:
-        assert self._process is None or self._process.poll() is None, (self.folder / "said").read_text()
-        found = self.look()
-        return None if found.faults else found
-
-    def close(self) -> None:
-        self.kill()
-        self.source.stop()
-        self.target.stop()
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +45,7 @@ def before(world: World) -> FlowStatus:
     eventually(lambda: {PLAIN, TRANSACTIONAL} <= set(topic_names(admin)))
     fill(world.a, PLAIN, 1000)
     fill_transactions(world.a, [TRANSACTIONAL], 600)
+    world.commit(100)
     return world.look()
 
 
@@ -217,6 +143,40 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("running")
+def test_groups_are_there_with_every_partition(world: World, capsys: pytest.CaptureFixture[str]):
+    eventually(lambda: world.group(100), 60, "a ready group")
+    world.commit(140)
+    found = eventually(lambda: world.group(140), 60, "the group at its new place")
+    assert (found.partitions[0].position, found.partitions[0].stored, found.repeats) == (140, 140, 0)
+    status = ["status", "--config", str(world.config), "--group"]
+    eventually(world.healthy, 30, "health")
+    assert cli.run([*status, GROUP]) == 0
+    shown = capsys.readouterr().out
+    assert "1 of 1 ready" in shown
+    assert re.search(r"shipping +orders +0 +140 +140 +140 +0 ", shown)
+    assert cli.run([*status, "shiping"]) == 2
+    assert f"did you mean '{GROUP}'?" in capsys.readouterr().err
+    told = json.loads(world.get(f"/group.json?flow=a-%3Eb&group={GROUP}")[1])
+    assert told["partitions"][0]["topic"] == PLAIN
+
+
+@pytest.mark.usefixtures("running")
+def test_rules_and_dashboard_find_what_they_ask_for(world: World):
+    used = {m for path in (RULES, DASHBOARD) for e in expressions(path) for m in METRIC.findall(e)}
+    # These are there when something went wrong, and the last two when long epochs have ended.
+    used -= {"drkit_fault", "drkit_errors_total", "drkit_group_writes_refused_total"}
+    used -= {"drkit_epoch_gap_seconds", *(name for name in used if "replication_latency" in name)}
+
+    def missing() -> set[str]:
+        lines = world.get("/metrics")[1].splitlines()
+        return used - {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
+
+    with suppress(AssertionError):
+        eventually(lambda: not missing(), 30, "every metric with a value")
+    assert missing() == set()
+
+
+@pytest.mark.usefixtures("running")
 def test_watching_sees_heartbeats_arrive(world: World):
     main = "from drkit.cli.main import main; main()"
     command = [sys.executable, "-c", main, "status", "--watch", "--json", "--interval", "0.5"]
@@ -255,6 +215,9 @@ def test_with_everything_dead_it_says_what_is_known_and_how_old(world: World, ca
     found = world.look()
     assert codes(found) >= {"source_unreachable", "not_running", "heartbeat_stale"}
     assert found.topics
+    alone = world.group(140)
+    assert alone is not None
+    assert (alone.repeats, alone.partitions[0].position) == (None, 140)
     # The last note of the source's ends is from before the freeze: nothing of that is missing.
     assert (found.loss.records, found.loss.exact) == (0, False)
     assert (found.loss.source_seen_seconds or 0.0) > 5

@@ -151,12 +151,13 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     assert {a.broker for a in second.observer.senses.probes.newest()} == {0, 1, 2}
 
 
-def test_killed_is_lost_and_a_pause_holds_it(calm: World):
-    lookout = calm.lookout("c1")
+def test_killed_is_lost_and_a_pause_holds_it(world: World):
+    """The last one: nobody starts the primary again."""
+    lookout = world.lookout("c1")
     ready(lookout)
-    settings = calm.settings()
+    settings = world.settings()
     killed = time.monotonic()
-    calm.primary.kill()
+    world.primary.kill()
     moment = lookout.sees(Reason.CONFIRMED)
     assert time.monotonic() - killed < 12
     assert moment.picture.risk.seconds is not None
@@ -169,8 +170,8 @@ def test_killed_is_lost_and_a_pause_holds_it(calm: World):
     assert held.verdict.evidence == ("paused by ann: rack move",)
     by_hand.resume(settings, settings.flows[0])
     lookout.sees(Reason.CONFIRMED)
-    calm.standby.broker(0).freeze()
+    world.standby.broker(0).freeze()
     try:
         lookout.sees(Reason.TARGET_UNREACHABLE)
     finally:
-        calm.standby.broker(0).resume()
+        world.standby.broker(0).resume()
