@@ -110,10 +110,13 @@ class Mm2Topic:
     """
 
     def __init__(self, cluster: ClusterSettings, name: str, what: str) -> None:
-        self.name, self._alias, self._what = name, cluster.alias, what
-        self._producer = Producer(
+        self.name, self._cluster, self._what = name, cluster, what
+        self._producer = self._open()
+
+    def _open(self) -> Producer:
+        return Producer(
             {
-                **confluent_config(cluster),
+                **confluent_config(self._cluster),
                 "log_level": 0,
                 "enable.idempotence": True,
                 "linger.ms": 5,
@@ -150,9 +153,12 @@ class Mm2Topic:
                     break
         left = self._producer.flush(_SECONDS)
         if failed or left:
+            # A client that once knew the topic to be missing goes on saying so when it is back.
+            self._producer.purge()
+            self._producer = self._open()
             raise Failed(
                 f"{self._what} cannot be written",
-                where=f"{self.name} on {self._alias}",
+                where=f"{self.name} on {self._cluster.alias}",
                 evidence=str(failed[0]) if failed else f"no answer in {_SECONDS:.0f} s",
                 hint="check in-sync replicas of the cluster and drkit's permission to write there",
             )
