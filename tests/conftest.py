@@ -10,8 +10,12 @@ import uuid
 
 import pytest
 
+from drkit.config import ClusterSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.replicate.process import eventually
 
 ClusterFactory = Callable[..., LocalCluster]
 _KEPT_LOGS = pytest.StashKey[list[Path]]()
@@ -59,6 +63,23 @@ def source(_clusters: _Clusters) -> LocalCluster:
 def target(_clusters: _Clusters) -> LocalCluster:
     """A second plain broker, shared by the whole run."""
     return _clusters.target
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_flows_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every flow looks at all flows of its source, and copies its heartbeats: none of an earlier file's."""
+    yield
+    for shared in request.session.stash.get(SHARED, None) or ():
+        _remove_flows(Cluster.connect(ClusterSettings(alias="shared", bootstrap_servers=shared.bootstrap())))
+
+
+def _remove_flows(cluster: Cluster) -> None:
+    delete_topics(cluster, _left(cluster))
+    eventually(lambda: not _left(cluster), what="end of what the flows left")
+
+
+def _left(cluster: Cluster) -> list[str]:
+    return [t for t in topic_names(cluster) if t.startswith("drkit-state.") or t.endswith("heartbeats")]
 
 
 @pytest.fixture

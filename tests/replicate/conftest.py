@@ -7,34 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.config import ClusterSettings
-from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from tests.conftest import SHARED
 from tests.replicate.flow import Flow
-from tests.replicate.process import eventually
 
 FlowFactory = Callable[..., Flow]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_flows_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every flow looks at all flows of its source, and copies its heartbeats: none of an earlier file's."""
-    yield
-    for shared in request.session.stash.get(SHARED, None) or ():
-        settings = ClusterSettings(alias="shared", bootstrap_servers=shared.bootstrap())
-        cluster = Cluster.connect(settings)
-        _remove_flows(cluster)
-
-
-def _remove_flows(cluster: Cluster) -> None:
-    delete_topics(cluster, _left(cluster))
-    eventually(lambda: not _left(cluster), what="end of what the flows left")
-
-
-def _left(cluster: Cluster) -> list[str]:
-    return [t for t in topic_names(cluster) if t.startswith("drkit-state.") or t.endswith("heartbeats")]
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def shop(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Shop:
 
 def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(shop: Shop) -> None:
     code, answer = shop.ended(shop.start("--once"))
-    assert (code, answer["records"], answer["groups"]) == (0, RECORDS, {})
+    assert (code, answer["records"]) == (0, RECORDS)
     shop.delete(state_topic.topic_name(shop.source.alias))
     code, answer = shop.ended(shop.start("--once"))
     assert code == 3

@@ -14,7 +14,7 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ConfigError, DrkitError, Failed, Refused
+from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
@@ -189,7 +189,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_repeated(world: Worl
     world.arrives(topic, 4000)
 
 
-def test_a_copy_that_dies_is_named_with_its_cause(world: World):
+def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     topic = world.topic("orders")
     fill(world.clusters[0], topic, 100)
     job = world.start(world.job())
@@ -200,9 +200,8 @@ def test_a_copy_that_dies_is_named_with_its_cause(world: World):
 
     eventually(lambda: world.failure, what="the end of the query")
     died = world.failure[0]
-    assert isinstance(died, Failed)
-    assert died.what == "the copy query died"
-    assert "Identifier" not in died.evidence
+    assert isinstance(died, Refused)
+    assert died.what == "the offset map was deleted while the flow ran"
     # Beginning anew would copy everything a second time.
     with pytest.raises(Refused, match="the offset map was deleted"):
         job.run(threading.Event())

@@ -187,7 +187,7 @@ def test_watching_sees_heartbeats_arrive(world: World):
             assert process.stdout is not None
             delays = [json.loads(line)["flows"][0]["heartbeat"] for line in islice(process.stdout, 6)]
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=20)  # it may be writing: somebody must read on
+            process.communicate(timeout=60)  # it may be writing: somebody must read on
             assert process.returncode == 0
         finally:
             process.kill()

@@ -91,7 +91,7 @@ class Triangle:
                 return []
             return sorted(s.value or b"" for seen in read(self.sides[side], full).values() for s in seen)
 
-        eventually(lambda: self.failure or len(there()) >= RECORDS, what=f"{full} on {side}")
+        eventually(lambda: self.failure or len(there()) >= RECORDS, 150, f"{full} on {side}")
         assert not self.failure
         assert there() == expected
 
