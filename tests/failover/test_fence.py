@@ -123,9 +123,9 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     world.create(world.source, topic, 2, {"retention.ms": "-1"})
     world.failover_fields["rpo_seconds"] = 1000.0
     world.replicate()
+    world.copied([topic])
     with Load(world.source, [topic]) as load:
         eventually(lambda: load.count > 500, what="load")
-        world.copied([topic])
         with world.desk() as desk:
             report = desk.begin((), Request())
         acked = load.count
