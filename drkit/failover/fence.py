@@ -108,16 +108,18 @@ class Fence:
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
         means, how, seconds = _means(context), _ELSEWHERE, context.settings.failover.fence.seconds
-        details: dict[str, Any] = {}
+        details = means.details(context.scope.topics) if means is not None else {}
+        resolver = self._resolver(context, source, means, details)
         if means is not None:
-            how, details = means.name, means.details(context.scope.topics)
+            how = means.name
+            resolver.beforehand()
             with context.effect(self.name, means.name, **details) as outcome:
                 means.raise_(details)
                 outcome["up"] = True
         proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
-        resolved = self._resolve(context, source, means, details)
+        resolved = resolver.run()
         if resolved.seen:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
@@ -132,9 +134,9 @@ class Fence:
         }  # fmt: skip
         return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
 
-    def _resolve(
+    def _resolver(
         self, context: Context, source: RawCluster, means: Means | None, details: dict[str, Any]
-    ) -> Resolved:
+    ) -> Resolver:
         settings = context.settings.failover.fence
         blinks = isinstance(means, SizeFence)
 
@@ -148,7 +150,7 @@ class Fence:
             means.raise_(details)
             self._proof(context, settings.seconds)
 
-        resolver = Resolver(
+        return Resolver(
             source,
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
@@ -157,7 +159,6 @@ class Fence:
             restore=restore if blinks else None,
             clock=context.clock,
         )
-        return resolver.run()
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
         """It answers and takes writes: go on only if somebody takes that upon himself."""
@@ -249,9 +250,18 @@ def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list
         notes.append(f"{len(proof.without_leader)} partitions have no leader: nobody can write there")
     if resolved.aborted:
         notes.append(f"{resolved.aborted} open transactions were aborted")
+    if resolved.marked:
+        notes.append(
+            "transactions that ended behind the fence got their markers from drkit; on the old primary these"
+            f" transactional ids can be used when its brokers were restarted: {_first(resolved.marked)}"
+        )
     if resolved.left:
-        notes.append(f"transactions are still open on {', '.join(resolved.left[:_SHOWN])}")
+        notes.append(f"transactions are still open on {_first(resolved.left)}")
     return notes
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
 
 
 def _places(proof: Proof) -> str:

@@ -17,19 +17,21 @@ _TIMEOUT_MS = 10_000
 
 
 class Marker(NamedTuple):
-    """An abort of one producer on some partitions that one broker leads."""
+    """The end of one producer's transaction on some partitions that one broker leads."""
 
     producer_id: int
     epoch: int
     coordinator_epoch: int
     """As the leader remembers it; 0 where it knows none. A smaller one is refused."""
     partitions: tuple[TopicPartition, ...]
+    commits: bool = False
+    """An abort, if not."""
 
 
 async def write_markers(
     cluster: RawCluster, node: int, markers: Iterable[Marker]
 ) -> Mapping[tuple[int, TopicPartition], int]:
-    """Write aborts; Kafka's error codes by producer id and partition.
+    """Write markers; Kafka's error codes by producer id and partition.
 
     An answer without error means that the marker is replicated. May be repeated: each costs one offset.
 
@@ -48,7 +50,7 @@ async def write_markers(
             marker_of(
                 producer_id=m.producer_id,
                 producer_epoch=m.epoch,
-                transaction_result=False,
+                transaction_result=m.commits,
                 topics=topics,
                 coordinator_epoch=m.coordinator_epoch,
             )

@@ -21,6 +21,8 @@ _PAUSE_SECONDS: Final = 0.1
 _MOVES: Final = frozenset({14, 15, 16})
 _CONCURRENT: Final = 51
 """CONCURRENT_TRANSACTIONS: the abort is decided, its markers are on their way."""
+_COMMITS: Final = "PrepareCommit"
+_ABORTS: Final = frozenset({"PrepareAbort", "PrepareEpochFence"})
 _KEEPS: Final = 60_000
 """Milliseconds. The time limit of later transactions under this id is the next producer's to choose."""
 
@@ -32,6 +34,24 @@ class Open(NamedTuple):
     """The partition's leader."""
     producer_id: int
     state: ProducerState
+
+
+class Owner(NamedTuple):
+    """What its coordinator knows of a producer."""
+
+    transactional_id: str
+    state: str
+    """Kafka's name of it."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Its transaction has ended; the markers that say so are on their way to the partitions."""
+        return self.state in {_COMMITS, *_ABORTS}
+
+    @property
+    def commits(self) -> bool:
+        """What is decided is a commit."""
+        return self.state == _COMMITS
 
 
 async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[Open]]:
@@ -53,10 +73,10 @@ async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicParti
     return found
 
 
-async def transactional_ids(cluster: RawCluster, producers: Iterable[int]) -> dict[int, str]:
-    """The transactional ids of producers, asked of every broker; an id nobody coordinates is left out."""
+async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
+    """What coordinators know of producers, asked of every broker; an id nobody coordinates is left out."""
     wanted = sorted(set(producers))
-    found: dict[int, str] = {}
+    found: dict[int, Owner] = {}
     for node in cluster.nodes():
         try:
             answer = await cluster.send(
@@ -66,7 +86,9 @@ async def transactional_ids(cluster: RawCluster, producers: Iterable[int]) -> di
             )
         except RawError:
             continue  # a broker that is down coordinates nothing now
-        found |= {t.producer_id: t.transactional_id for t in answer.transaction_states}
+        found |= {
+            t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in answer.transaction_states
+        }
     return found
 
 
