@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from drkit.cli.configuration import configuration, one_flow
+from drkit.cli.configuration import configuration
 from drkit.cli.failover_view import rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
 from drkit.cli.session import session
@@ -53,7 +53,7 @@ def failover(
     _one_of(group=bool(groups), all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = Request(planned, accept_data_loss, evict_members, keep_positions)
-    with Desk(settings, one_flow(settings, flow), show_progress) as desk:
+    with Desk(settings, settings.one_flow(flow), show_progress) as desk:
         if dry_run:
             _rehearse(desk, groups, request)
         elif resume:

@@ -10,7 +10,7 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.signals import until_signalled
 from drkit.errors import ConfigError
-from drkit.watch.agent import FenceAgent, lift, the_flow
+from drkit.watch.agent import FenceAgent, lift
 
 
 @click.command("fence-agent")
@@ -32,6 +32,7 @@ def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
             where="fence_agent.command",
             hint='set it, as in command = ["systemctl", "kill", "--signal=KILL", "kafka"]',
         )
-    agent = FenceAgent(settings, the_flow(settings, flow), name or socket.gethostname())
+    guarded = settings.one_flow(flow, "the source of which one is to be fenced?")
+    agent = FenceAgent(settings, guarded, name or socket.gethostname())
     agent.run(until_signalled())
     emit({"agent": agent.name, "fenced": agent.state.fenced})

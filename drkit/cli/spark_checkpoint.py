@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from drkit.cli.configuration import configuration, one_flow
+from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.errors import ConfigError
 from drkit.replicate.spark_checkpoint import Request, translate_checkpoint
@@ -54,4 +54,4 @@ def spark_checkpoint(
         )
     settings = configuration().settings
     request = Request(checkpoint, None if dry_run else out, reverse, keep, reason)
-    emit(translate_checkpoint(settings, one_flow(settings, flow), request))
+    emit(translate_checkpoint(settings, settings.one_flow(flow), request))

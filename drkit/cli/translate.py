@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from drkit.cli.configuration import configuration, one_flow
+from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.spark_checkpoint import spark_checkpoint
 from drkit.errors import ConfigError, Refused
@@ -53,9 +53,7 @@ def translate(
             hint="drkit translate --group G, or --topic T --partition P --offset N",
         )
     settings = configuration().settings
-    lines = ask(
-        settings, one_flow(settings, flow), Question(group, topic, partition, offset, reverse=reverse)
-    )
+    lines = ask(settings, settings.one_flow(flow), Question(group, topic, partition, offset, reverse=reverse))
     emit(lines)
     return Refused.exit_code if any(x.answer == UNAVAILABLE for x in lines) else 0
 

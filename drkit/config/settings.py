@@ -103,6 +103,22 @@ class Settings(Strict):
             f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
         )
 
+    def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
+        """The flow of that name; without one the only flow there is.
+
+        :param question: what the user is asked when there are several
+        :raises ConfigError: no flow has that name, or it is not clear which is meant
+        """
+        if name is not None:
+            return self.flow(name)
+        if len(self.flows) != 1:
+            raise ConfigError(
+                f"there are {len(self.flows)} flows: {question}",
+                where="--flow",
+                hint=", ".join(f"--flow '{f.name}'" for f in self.flows) or "add a [[flows]] table",
+            )
+        return self.flows[0]
+
     def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
         """Source and target of a flow, as everything but tasks that move records reaches them."""
         source, target = self.cluster(flow.source), self.cluster(flow.target)

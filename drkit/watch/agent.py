@@ -21,7 +21,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.votes import Vote
-from drkit.errors import ConfigError, Failed
+from drkit.errors import Failed
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.fencing import Fenced, fence, run
 from drkit.watch.marks import KNOWN
@@ -179,19 +179,6 @@ def lift(settings: Settings) -> AgentState:
         )
     write_state(path, AgentState(at_ms=before.at_ms))
     return before
-
-
-def the_flow(settings: Settings, name: str | None) -> FlowSettings:
-    """The flow whose source is fenced. Raises ConfigError when it is not clear which."""
-    if name is not None:
-        return settings.flow(name)
-    if len(settings.flows) != 1:
-        raise ConfigError(
-            f"there are {len(settings.flows)} flows: the source of which one is to be fenced?",
-            where="--flow",
-            hint=", ".join(f"--flow '{f.name}'" for f in settings.flows) or "add a [[flows]] table",
-        )
-    return settings.flows[0]
 
 
 def _listeners(settings: Settings, flow: FlowSettings) -> list[ClusterSettings]:
