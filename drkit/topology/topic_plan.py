@@ -5,6 +5,7 @@ The order: room before data, data's protection before what could remove it, remo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -42,20 +43,20 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(ABC):
     """One change of one target topic."""
 
     topic: str
     why: str
 
     @property
+    @abstractmethod
     def step(self) -> Step:
         """When."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> Iterator[Row]:
         """The change in words."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
