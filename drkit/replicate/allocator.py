@@ -19,6 +19,9 @@ _LARGEST_MMAP_THRESHOLD: Final = 32 << 20
 """glibc takes no larger one on 64 bits (mallopt(3))."""
 _KEPT_BYTES: Final = 128 << 20
 """Free memory at the end of the heap that stays with the process."""
+_TOUCHED_BYTES: Final = 64 << 20
+"""What every copy task comes to use: fetched to the heap before records wait for it."""
+_PAGE_BYTES: Final = 4096
 _NEW_OBJECTS: Final = 50_000
 """So many more objects than were freed, and the young ones are searched for cycles."""
 
@@ -35,4 +38,15 @@ def keep_memory() -> bool:
     if mallopt is None:
         return False
     mapped = mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
-    return bool(mapped and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+    kept = bool(mapped and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+    if kept:
+        _touch()
+    return kept
+
+
+def _touch() -> None:
+    """Have the system give memory now, while the task connects, not page by page under the first records."""
+    size = _LARGEST_MMAP_THRESHOLD // 2
+    blocks = [bytearray(size) for _ in range(_TOUCHED_BYTES // size)]
+    for block in blocks:
+        block[::_PAGE_BYTES] = b"\1" * len(range(0, size, _PAGE_BYTES))

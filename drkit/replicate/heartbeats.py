@@ -7,6 +7,7 @@ them on the target of the flow it runs; here they start at the source, so that t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 import threading
 from typing import Final
 from uuid import UUID
@@ -40,6 +41,15 @@ _GONE: Final = frozenset({
 def silence_seconds(interval_seconds: float) -> float:
     """After how long without a heartbeat its loss is said."""
     return max(_SILENCE_SECONDS, _SILENT_BEATS * interval_seconds)
+
+
+def prepare_heartbeats(source: ClusterSettings, flow: FlowSettings) -> None:
+    """Create the topic where it is missing, so that the first plan has it and needs no second one.
+
+    What prevents it is said by the emitter, who tries again.
+    """
+    with suppress(DrkitError):
+        ensure_mm2_topic(Cluster.connect(source), TOPIC, flow.heartbeats_topic_replication_factor)
 
 
 class HeartbeatEmitter:

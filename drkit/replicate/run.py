@@ -15,7 +15,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.replicate import state_topic
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
-from drkit.replicate.heartbeats import HeartbeatEmitter
+from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.page.server import Listen, answering
@@ -165,6 +165,7 @@ class _FlowRun:
         job = self._job
         beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)
         if flow.emit_heartbeats and not self._once:
+            prepare_heartbeats(source, flow)
             beats.start()
         try:
             supervise(self.name, lambda: self._job.run(self._stop), self._stop, once=self._once)
