@@ -11,6 +11,7 @@ from typing import Final
 
 from drkit.local import jars
 from drkit.local.java import find_java
+from tests.bench.failover_session import FAILOVER, measure_failovers
 from tests.bench.groups_session import PARTS, GroupSession
 from tests.bench.machine import facts
 from tests.bench.peers.drkit import Drkit
@@ -24,7 +25,7 @@ from tests.bench.store import load, save
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
-ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS)
+ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,13 +36,18 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(options.keep or tempfile.mkdtemp(prefix="drkit-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     page = _Page(options, plan, facts(java, classpath), folder)
-    with clusters(_tell) as (source, target):
-        session = Session(plan, source, target, folder.resolve(), _tell)
-        session.measure(lambda: page.keep(session))
-        for part in options.only.split(","):
-            if part in PARTS:
-                PARTS[part](GroupSession(session))
-                page.keep(session)
+    wanted, results = options.only.split(","), Results()
+    if set(wanted) - {FAILOVER}:
+        with clusters(_tell) as (source, target):
+            session = Session(plan, source, target, folder.resolve(), _tell, results)
+            session.measure(lambda: page.keep(results))
+            for part in wanted:
+                if part in PARTS:
+                    PARTS[part](GroupSession(session))
+                    page.keep(results)
+    if FAILOVER in wanted:
+        measure_failovers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
+        page.keep(results)
     sys.stdout.write(page.tables)
     _tell(f"figures and logs are in {folder}")
     return int(page.failed)
@@ -62,11 +68,11 @@ class _Page:
         self.tables = ""
         self.failed = False
 
-    def keep(self, session: Session) -> None:
+    def keep(self, measured: Results) -> None:
         """Write what was measured so far; scenarios not measured now stay as an earlier run left them."""
-        results = joined(self._old, session.results)
+        results = joined(self._old, measured)
         self.tables = to_markdown(self._machine, results)
-        self.failed = session.results.failed
+        self.failed = measured.failed
         save(self._folder / RESULTS, self._machine, results)
         if self._docs:
             page = self._docs / "benchmarks.md"

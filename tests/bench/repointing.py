@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 import json
 from multiprocessing import get_context
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer
 
@@ -27,6 +27,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from tests.bench.relay import Relay
+from tests.bench.tables import table
 from tests.client.world import World
 
 READ: Final = 50
@@ -45,6 +46,24 @@ _JAVA_TUNED: Final = {
 STATES: Final = ("killed", "frozen", "alive, listener closed", "alive, fenced")
 
 
+class Moved(NamedTuple):
+    """What became of one client."""
+
+    state: str
+    """Of the primary."""
+    kind: str
+    """Of the client."""
+    seconds: float | None
+    """Until the first record that it had not read; None: it was not waited for any longer."""
+    repeats: int
+    gap: bool
+    """That record was not the next one."""
+
+    def show(self) -> str:
+        text = "never" if self.seconds is None else f"{self.seconds:.1f} s"
+        return text + (f", {self.repeats} repeated" if self.repeats else "") + (", gap" if self.gap else "")
+
+
 @dataclass
 class Client:
     """A consumer in a process of its own, and when it got what."""
@@ -54,15 +73,13 @@ class Client:
     got: list[tuple[float, str]] = field(default_factory=list)
     stop: Callable[[], object] = lambda: None
 
-    def verdict(self, moved: float) -> str:
-        """Seconds until the first record that it had not read, or why there is none."""
+    def verdict(self, state: str, moved: float) -> Moved:
+        """What it did since a moment."""
         later = [(at - moved, value) for at, value in self.got if at > moved]
-        fresh = next((at for at, value in later if int(value[1:]) >= READ), None)
-        repeats = sum(int(value[1:]) < READ for _, value in later)
-        if fresh is None:
-            return "never" + (f", {repeats} repeated" if repeats else "")
-        wrong = next(v for a, v in later if int(v[1:]) >= READ) != f"v{READ}"
-        return f"{fresh:.1f} s" + (f", {repeats} repeated" if repeats else "") + (", gap" if wrong else "")
+        at, value = next(((a, v) for a, v in later if int(v[1:]) >= READ), (None, ""))
+        repeats = sum(int(v[1:]) < READ for _, v in later)
+        gap = at is not None and value != f"v{READ}"
+        return Moved(state, self.kind, None if at is None else round(at, 2), repeats, gap)
 
 
 def _follow(path: str, topic: str, config: dict[str, Any], out: Connection) -> None:
@@ -121,7 +138,7 @@ def _java(address: str, topic: str, group: str, kind: str, config: dict[str, Any
     return client
 
 
-def _clients(world: World, relay: Relay, state: str, each: int) -> list[Client]:
+def _clients(world: World, relay: Relay, state: str, each: int, *, java: bool) -> list[Client]:
     where, topic = str(world.path), world.topic
     found: list[Client] = []
     for n in range(each):
@@ -135,14 +152,37 @@ def _clients(world: World, relay: Relay, state: str, each: int) -> list[Client]:
                 _start(_plain, f"confluent-kafka, {protocol}, tuned", relay.address, topic, f"t-{group}",
                        {**name, **_TUNED}),
             ]  # fmt: skip
-        found += [
-            _java(relay.address, topic, f"j-{tag}", "Java", {}),
-            _java(relay.address, topic, f"jt-{tag}", "Java, tuned", _JAVA_TUNED),
-        ]
+        found += (
+            []
+            if not java
+            else [
+                _java(relay.address, topic, f"j-{tag}", "Java", {}),
+                _java(relay.address, topic, f"jt-{tag}", "Java, tuned", _JAVA_TUNED),
+            ]
+        )
     return found
 
 
-def _measure(standby: LocalCluster, state: str, each: int, patience: float) -> dict[str, list[str]]:
+def measure(
+    states: Sequence[str], each: int, patience: float, tell: Callable[[str], None], *, java: bool = True
+) -> Iterator[Moved]:
+    """Move clients of each kind, with a primary in each of the states.
+
+    :param each: clients of each kind
+    :param patience: seconds after which a client is not waited for
+    """
+    standby = LocalCluster(ClusterSpec("standby"))
+    try:
+        start_together(standby)
+        for state in states:
+            found = _moved(standby, state, each, patience, java=java)
+            tell(f"    primary {state}: {', '.join(f'{m.kind} {m.show()}' for m in found)}")
+            yield from found
+    finally:
+        standby.stop()
+
+
+def _moved(standby: LocalCluster, state: str, each: int, patience: float, *, java: bool) -> list[Moved]:
     primary = LocalCluster(ClusterSpec("primary", linked=("CLIENT",))).start()
     folder = Path(tempfile.mkdtemp(prefix="drkit-repoint-"))
     world = World(primary, standby, f"orders-{int(time.time())}", folder)
@@ -152,7 +192,7 @@ def _measure(standby: LocalCluster, state: str, each: int, patience: float) -> d
         world.send(primary, [f"v{i}" for i in range(READ)])
         world.send(standby, [f"v{i}" for i in range(2 * READ)])
         relay = Relay(primary.bootstrap())
-        clients = _clients(world, relay, state, each)
+        clients = _clients(world, relay, state, each, java=java)
         _until(lambda: all(len(c.got) >= READ for c in clients), 90, "all have read on the primary")
         for client in clients:
             world.group = client.group
@@ -166,12 +206,9 @@ def _measure(standby: LocalCluster, state: str, each: int, patience: float) -> d
         relay.lead_to(standby.bootstrap())
         world.lead_to(standby)
         deadline = moved + patience
-        while time.monotonic() < deadline and any("never" in c.verdict(moved) for c in clients):
+        while time.monotonic() < deadline and any(c.verdict(state, moved).seconds is None for c in clients):
             time.sleep(0.1)
-        found: dict[str, list[str]] = {}
-        for client in clients:
-            found.setdefault(client.kind, []).append(client.verdict(moved))
-        return found
+        return [client.verdict(state, moved) for client in clients]
     finally:
         for client in clients:
             client.stop()
@@ -195,22 +232,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", help="also write the figures into this file")
     options = parser.parse_args(arguments)
     states = [s for s in STATES if any(s.startswith(o) for o in options.only.split(","))]
-    standby = LocalCluster(ClusterSpec("standby"))
-    start_together(standby)
-    found = {}
-    try:
-        for state in states:
-            found[state] = _measure(standby, state, options.each, options.patience)
-            sys.stderr.write(f"{state}: {found[state]}\n")
-    finally:
-        standby.stop()
-    kinds = list(next(iter(found.values())))
-    lines = [["client", *states], ["---"] * (len(states) + 1)]
-    lines += [[kind, *("; ".join(found[s][kind]) for s in states)] for kind in kinds]
-    sys.stdout.write("".join("| " + " | ".join(line) + " |\n" for line in lines))
+    found = list(measure(states, options.each, options.patience, _tell))
+    rows = [
+        [kind, *("; ".join(m.show() for m in found if (m.kind, m.state) == (kind, s)) for s in states)]
+        for kind in dict.fromkeys(m.kind for m in found)
+    ]
+    sys.stdout.write(table(["client", *states], rows) + "\n")
     if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+        Path(options.json).write_text(json.dumps([m._asdict() for m in found], indent=1))
     return 0
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from tests.bench.report_failover import failover_tables
 from tests.bench.report_groups import group_tables
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PARTS, TOGETHER, Scenario
@@ -31,6 +32,7 @@ def to_markdown(facts: Mapping[str, str], results: Results) -> str:
     if paced:
         parts += ["### End-to-end latency (ms)", _latency(paced)]
     parts += group_tables(results)
+    parts += failover_tables(results)
     remarks = [*_remarks([*runs, *paced, *results.costs]), *results.failures]
     return "\n\n".join(parts + ["\n".join(f"- {line}" for line in remarks)] * bool(remarks)) + "\n"
 

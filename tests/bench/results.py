@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.bench.detection import DetectionRun
+from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency
 from tests.bench.offset_map import MapCost
+from tests.bench.repointing import Moved
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
 from tests.bench.throughput import Throughput
 
@@ -58,7 +61,10 @@ class Results:
     maps: list[MapCost] = field(default_factory=list)
     costs: list[CostRun] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    """What of groups and of the map gave no figure in this session."""
+    """What of groups, of the map and of failovers gave no figure in this session."""
+    failovers: list[FailoverRun] = field(default_factory=list)
+    detections: list[DetectionRun] = field(default_factory=list)
+    repoints: list[Moved] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -80,4 +86,7 @@ def joined(old: Results, new: Results) -> Results:
         new.maps or old.maps,
         new.costs or old.costs,
         new.failures,
+        new.failovers or old.failovers,
+        new.detections or old.detections,
+        new.repoints or old.repoints,
     )

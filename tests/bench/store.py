@@ -8,9 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.bench.detection import DetectionRun
+from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency
 from tests.bench.offset_map import MapCost
+from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.throughput import Throughput
@@ -26,6 +29,9 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "group_delays": _plain(results.delays),
         "offset_map": _plain(results.maps),
         "checkpoint_cost": _plain(results.costs),
+        "failovers": _plain(results.failovers),
+        "detection": [run._asdict() for run in results.detections],
+        "clients": [client._asdict() for client in results.repoints],
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -61,4 +67,7 @@ def load(path: Path) -> Results:
             CostRun(**{**raw, "result": raw["result"] and Throughput(**raw["result"])})
             for raw in document.get("checkpoint_cost", ())
         ],
+        failovers=[FailoverRun(**raw) for raw in document.get("failovers", ())],
+        detections=[DetectionRun(**raw) for raw in document.get("detection", ())],
+        repoints=[Moved(**raw) for raw in document.get("clients", ())],
     )

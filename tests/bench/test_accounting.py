@@ -8,11 +8,14 @@ import random
 
 from drkit.model import TopicPartition
 from tests.bench.clocks import Sample, foreign_share
+from tests.bench.detection import DetectionRun
+from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency, percentile
 from tests.bench.offset_map import MapCost
 from tests.bench.positions import Truth
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
+from tests.bench.repointing import Moved
 from tests.bench.report import BEGIN, END, ratios, splice, to_markdown, with_sums
 from tests.bench.results import CostRun, PacedRun, Results, Run, joined
 from tests.bench.scenarios import PACES, SCENARIOS
@@ -119,6 +122,9 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         [SyncDelay(500, 5.0, 100, 0, 3.0, 6.0, 7.0, 0.0)],
         [MapCost(1000, 1, 24_000, 30_000, 0.1, 1.0, 1.0, 2.0)],
         [CostRun(checkpoints=True, groups=500, round=1, result=result(100, 10.0, 8.0))],
+        failovers=[FailoverRun("killed", 20, 3.0, 5.0, {"OPEN": 0.5}, 0)],
+        detections=[DetectionRun("killed", 8.0, 9.0)],
+        repoints=[Moved("killed", "Java", None, 1, gap=False)],
     )
     save(tmp_path / "runs.json", {}, measured)
     old = load(tmp_path / "runs.json")
@@ -138,6 +144,24 @@ def test_groups_have_tables_of_their_own():
     assert "| 3 |" in text  # wrong offsets add up
     assert "| 10% |" in text  # only of rounds with both sides
     assert "- map: no figure, gone" in text
+
+
+def test_failovers_have_tables_of_their_own():
+    found = Results(
+        failovers=[FailoverRun("killed", 1000, s, 9.0, {"OPEN": 0.5}, 1) for s in (3.0, 5.0)],
+        detections=[DetectionRun("killed", 8.0, 9.0), DetectionRun("killed", 8.0, 13.0)],
+        repoints=[
+            Moved("killed", "FailoverConsumer, classic", 0.4, 0, gap=False),
+            Moved("killed", "Java", None, 2, gap=False),
+            Moved("killed", "Java", 3.0, 0, gap=True),
+        ],
+    )
+    text = to_markdown({}, found)
+    assert "| killed | 1,000 | 4.0 (3.0–5.0) | < 30 |" in text
+    assert text.split("| killed | 1,000 |")[1].split("\n")[0].endswith("| 2 |"), "wrong places add up"
+    assert "| killed | 2 | 8.0 | 11.0 (9.0–13.0) | < 12 |" in text
+    assert "| FailoverConsumer, classic | < 2 | 0.4 |" in text
+    assert "| Java |  | 3.0, 1 of 2 never, 2 repeated, gap |" in text
 
 
 def test_truth_tells_a_skip_and_a_repeat_from_the_same_next_record():

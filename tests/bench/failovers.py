@@ -1,0 +1,156 @@
+"""How long a failover takes by itself: 20 and 1,000 groups in 12 partitions each, clusters of three brokers.
+
+A real ``drkit replicate`` has copied everything and keeps the groups' places; then ``drkit failover`` moves
+each set of groups, with a primary that answers and is fenced, and with one that was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+import json
+from pathlib import Path
+import random
+import subprocess
+import sys
+import time
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.spec import ClusterSpec
+from drkit.model import TopicPartition
+from tests.bench.peers.drkit import Drkit
+from tests.bench.peers.replicator import Flow, Running, running
+from tests.bench.positions import Commits, GroupOffsets
+from tests.bench.topics import Topics
+
+BROKERS: Final = 3
+PARTITIONS: Final = 12
+COUNTS: Final = (20, 1000)
+PRIMARIES: Final = ("answers", "killed")
+_RECORDS: Final = 2400
+_SYNC_SECONDS: Final = 150.0
+_LOOK_SECONDS: Final = 0.5
+_SETTINGS: Final = """\
+groups = ["failover-.*"]
+[failover]
+rpo_seconds = 3600
+verify_seconds = 0.1
+journal_folder = "{journal}"
+"""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverRun:
+    """One failover."""
+
+    primary: str
+    """Whether it answers (and is fenced), or was killed."""
+    groups: int
+    seconds: float
+    """From the first entry of the journal until the new primary is verified, without DRAIN."""
+    command_seconds: float
+    """The whole command: start of Python, survey of both clusters, everything."""
+    steps: dict[str, float]
+    wrong: int
+    """Places of groups on the target that are not the ones on the source."""
+
+
+class _Sets:
+    """Topics and their groups, one set for each failover."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster) -> None:
+        self._from, self._to = source.bootstrap(), target.bootstrap()
+        self.commits: dict[str, Commits] = {}
+
+    def fill(self) -> None:
+        chance = random.Random(1)
+        out = Producer({"bootstrap.servers": self._from, "log_level": 0})
+        with GroupOffsets(self._from) as source:
+            for topic, count in ((f"failover-{p}-{n}", n) for p in PRIMARIES for n in COUNTS):
+                Topics(self._from).create(topic, PARTITIONS)
+                for i in range(_RECORDS):
+                    out.produce(topic, b"%d" % i, partition=i % PARTITIONS)
+                out.flush(60)
+                at = [TopicPartition(topic, p) for p in range(PARTITIONS)]
+                self.commits[topic] = {
+                    f"{topic}-{i:04d}": {tp: chance.randrange(_RECORDS // PARTITIONS + 1) for tp in at}
+                    for i in range(count)
+                }
+                source.commit(self.commits[topic])
+
+    def wrong(self, topic: str) -> int:
+        """Places that are not on the target as on the source; offsets of plain records are the same there."""
+        wanted = self.commits[topic]
+        with GroupOffsets(self._to) as target:
+            there = target.committed(wanted)
+        return sum(there.get(g, {}).get(at) != o for g, places in wanted.items() for at, o in places.items())
+
+    def synced(self, replicator: Running) -> None:
+        """Wait until every place stands on the target."""
+        deadline = time.monotonic() + _SYNC_SECONDS
+        for topic in self.commits:
+            while left := self.wrong(topic):
+                replicator.check()
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{left} places of groups are not on the target")
+                time.sleep(_LOOK_SECONDS)
+
+
+def measure(folder: Path, tell: Tell) -> Iterator[FailoverRun]:
+    """Every failover once, as it ends.
+
+    :raises TimeoutError: the replicator did not bring everything to the target
+    :raises RuntimeError: a failover was refused or failed
+    """
+    with _clusters(tell) as (source, target):
+        sets = _Sets(source, target)
+        tell(f"committing for {sum(COUNTS) * len(PRIMARIES):,} groups")
+        sets.fill()
+        settings = _SETTINGS.format(journal=folder / "journal")
+        flow = Flow(source.bootstrap(), target.bootstrap(), "failover-.*", "", folder, settings=settings)
+        with running(Drkit(), flow) as replicator:
+            sets.synced(replicator)
+            for primary in PRIMARIES:
+                if primary == "killed":
+                    source.kill()
+                for count in COUNTS:
+                    found = _failover(folder / "drkit.toml", sets, primary, count)
+                    tell(f"    primary {primary}, {count} groups: {found.seconds:.1f} s, {found.steps}")
+                    yield found
+
+
+def _failover(config: Path, sets: _Sets, primary: str, count: int) -> FailoverRun:
+    topic = f"failover-{primary}-{count}"
+    command = [
+        sys.executable, "-m", "drkit", "failover", "--config", str(config), "--group", f"{topic}-0000",
+        "--yes", "--json",
+    ]  # fmt: skip
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    took = time.monotonic() - began
+    if done.returncode:
+        raise RuntimeError(f"drkit failover ended with {done.returncode}: {done.stderr[-1500:]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    steps = {k: round(v, 2) for k, v in report["seconds"].items() if k.isupper()}
+    moved = len(report["groups"]["moved"])
+    if moved != count:
+        raise RuntimeError(f"{moved} of {count} groups were moved")
+    seconds = report["seconds"]["until_verified"] - report["seconds"]["DRAIN"]
+    return FailoverRun(primary, count, round(seconds, 2), round(took, 2), steps, sets.wrong(topic))
+
+
+@contextmanager
+def _clusters(tell: Tell) -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    source, target = (LocalCluster(ClusterSpec(name, brokers=BROKERS)) for name in ("source", "target"))
+    try:
+        tell(f"starting two clusters of {BROKERS} brokers")
+        start_together(source, target)
+        yield source, target
+    finally:
+        source.stop()
+        target.stop()

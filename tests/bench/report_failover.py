@@ -1,0 +1,79 @@
+"""Tables about failovers: the steps, the detection, the clients. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.bench.detection import GOAL_SECONDS, DetectionRun
+from tests.bench.failovers import BROKERS, PARTITIONS, FailoverRun
+from tests.bench.repointing import Moved
+from tests.bench.results import Results
+from tests.bench.tables import cell, count, seconds, spread, table
+
+GOALS: Final = {20: 5, 1000: 30}
+"""Groups → seconds from LOCK to VERIFY."""
+CLIENT_GOAL: Final = 2
+_SHOWN: Final = ("FENCE", "FREEZE", "TRANSLATE", "COMMIT_OFFSETS", "OPEN", "REPOINT", "VERIFY")
+
+
+def failover_tables(results: Results) -> list[str]:
+    """Headings and tables; those without a figure are left out."""
+    parts: list[str] = []
+    if results.failovers:
+        heading = (
+            f"### A failover, LOCK to VERIFY without DRAIN (s; {PARTITIONS} partitions, {BROKERS} brokers)"
+        )
+        parts += [heading, _failovers(results.failovers)]
+    if results.detections:
+        parts += ["### From the loss of the primary to LOST (s)", _detections(results.detections)]
+    if results.repoints:
+        parts += ["### From REPOINT to the first good record of a client (s)", _clients(results.repoints)]
+    return parts
+
+
+def _failovers(runs: Sequence[FailoverRun]) -> str:
+    rows = []
+    for primary, groups in dict.fromkeys((r.primary, r.groups) for r in runs):
+        mine = [r for r in runs if (r.primary, r.groups) == (primary, groups)]
+        rows.append([
+            primary,
+            count(groups),
+            cell(spread(r.seconds for r in mine), seconds),
+            f"< {GOALS[groups]}" if groups in GOALS else "",
+            *(cell(spread(r.steps.get(s, 0.0) for r in mine), seconds) for s in _SHOWN),
+            cell(spread(r.command_seconds for r in mine), seconds),
+            str(sum(r.wrong for r in mine)),
+        ])  # fmt: skip
+    header = ["primary", "groups", "LOCK to VERIFY", "goal", *_SHOWN, "whole command", "wrong places"]
+    return table(header, rows)
+
+
+def _detections(runs: Sequence[DetectionRun]) -> str:
+    rows = []
+    for kind in dict.fromkeys(r.kind for r in runs):
+        mine = [r for r in runs if r.kind == kind]
+        first, last = spread(r.first for r in mine), spread(r.last for r in mine)
+        rows.append([
+            kind, str(len(mine)), cell(first, seconds), cell(last, seconds), f"< {GOAL_SECONDS:.0f}"
+        ])  # fmt: skip
+    return table(["primary", "rounds", "first observer", "last observer", "goal"], rows)
+
+
+def _clients(found: Sequence[Moved]) -> str:
+    states = list(dict.fromkeys(m.state for m in found))
+    rows = []
+    for kind in dict.fromkeys(m.kind for m in found):
+        goal = f"< {CLIENT_GOAL}" if kind.startswith("FailoverConsumer") else ""
+        rows.append(
+            [kind, goal, *(_cell([m for m in found if (m.kind, m.state) == (kind, s)]) for s in states)]
+        )
+    return table(["client", "goal", *states], rows)
+
+
+def _cell(mine: Sequence[Moved]) -> str:
+    text = cell(spread(m.seconds for m in mine if m.seconds is not None), seconds)
+    never, repeats = sum(m.seconds is None for m in mine), sum(m.repeats for m in mine)
+    remarks = [f"{never} of {len(mine)} never"] * bool(never) + [f"{repeats} repeated"] * bool(repeats)
+    remarks += ["gap"] * any(m.gap for m in mine)
+    return ", ".join([text, *remarks])
