@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from drkit.config.closest import closest
 from drkit.config.fields import as_kafka_writes_it, host_and_port
+from drkit.config.security_properties import SECURITY
 
 Role = Literal["consumer", "producer", "admin"]
 
@@ -22,7 +23,6 @@ CONNECTION: Final = frozenset({
     "send.buffer.bytes", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
 })  # fmt: skip
 """What both client libraries understand, besides everything about security."""
-_SECURITY: Final = ("security.", "sasl.", "ssl.")
 _COMMON: Final = frozenset({
     "client.dns.lookup", "config.providers", "enable.metrics.push",
     "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
@@ -50,18 +50,6 @@ _OF_ROLE: Final[dict[Role, frozenset[str]]] = {
         "transactional.id", "transaction.two.phase.commit.enable", "value.serializer",
     }),
 }  # fmt: skip
-_SECURITY_NAMES: Final = frozenset({
-    "security.protocol", "security.providers", "sasl.jaas.config", "sasl.kerberos.service.name",
-    "sasl.mechanism", "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username",
-    "ssl.endpoint.identification.algorithm", "ssl.key.password", "ssl.keystore.certificate.chain",
-    "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type",
-    "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password",
-    "ssl.truststore.type",
-})  # fmt: skip
-"""The usual ones, to find what somebody may have meant; any other name with these beginnings passes too."""
-
 FLOW_FIELDS: Final[dict[tuple[str, str], str]] = {
     ("consumer", "fetch.max.bytes"): "fetch_max_bytes",
     ("consumer", "max.partition.fetch.bytes"): "fetch_partition_max_bytes",
@@ -110,7 +98,7 @@ _JAVA: Final = Idle("it steers code that only Java's clients have")
 
 def acts(name: str) -> bool:
     """Whether a property says how to connect: such a one of a role wins over the cluster's."""
-    return name in CONNECTION or name.startswith(_SECURITY)
+    return name in CONNECTION or name in SECURITY
 
 
 def idle(role: str, name: str, value: str) -> str:
@@ -123,7 +111,7 @@ def idle(role: str, name: str, value: str) -> str:
 
 def exists(role: Role, name: str) -> bool:
     """Whether Kafka's clients of this role have such a property."""
-    return name.startswith(_SECURITY) or name in _known(role)
+    return name in _known(role)
 
 
 def is_kafkas(name: str) -> bool:
@@ -148,7 +136,7 @@ def nearest(name: str) -> str:
 
 
 def _known(role: Role) -> frozenset[str]:
-    return CONNECTION | _COMMON | _SECURITY_NAMES | _OF_ROLE[role]
+    return CONNECTION | _COMMON | SECURITY | _OF_ROLE[role]
 
 
 def _checked(role: Role) -> AfterValidator:

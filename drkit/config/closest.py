@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+_MANY: Final = 12
+"""More names than these say nothing in a message."""
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
     """The known word that was probably meant, None if nothing is near.
 
     Kafka writes ``topics.exclude``, TOML keys here ``topics_exclude``: that difference does not count.
+
+    :param least: likeness from 0 (nothing in common) to 1 (equal) from which on a word is near
     """
     plain = {_plain(k): k for k in known}
-    near = get_close_matches(_plain(word), plain, n=1, cutoff=0.6)
+    near = get_close_matches(_plain(word), plain, n=1, cutoff=least)
     return plain[near[0]] if near else None
 
 
@@ -22,6 +28,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     near = closest(word, names)
     if near:
         return f"did you mean '{near}'?"
+    if len(names) > _MANY:
+        return f"docs/configuration.md has all settings; the nearest is '{closest(word, names, least=0.0)}'"
     return f"known: {', '.join(names)}" if names else "none is configured"
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import re
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from drkit.topology import split_list
+
+TO_DO: Final = "to_do"
+"""In the context of an error: what the user is to do about it."""
 
 
 def _listed(value: object) -> object:
@@ -31,7 +34,8 @@ def host_and_port(value: str) -> str:
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise PydanticCustomError("server", "'{server}' is not host:port", {"server": server})
+            what = {"server": server, TO_DO: "write host:port, and commas between several"}
+            raise PydanticCustomError("server", "'{server}' is not host:port", what)
     if not servers:
         raise PydanticCustomError("server", "no server is named", {})
     return ",".join(servers)

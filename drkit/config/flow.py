@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import ROLES, AdminProperties, ConsumerProperties, ProducerProperties
-from drkit.config.fields import Alias, Patterns, Strict
+from drkit.config.fields import TO_DO, Alias, Patterns, Strict
 from drkit.config.naming_class import checked, is_own_class, own_naming
 from drkit.masking import masked
 from drkit.topology import (
@@ -175,12 +175,13 @@ class FlowSettings(Strict):
     @model_validator(mode="after")
     def _two_clusters(self) -> Self:
         if self.source == self.target:
-            raise PydanticCustomError("same", "source and target are both '{alias}'", {"alias": self.source})
+            what = {"alias": self.source, TO_DO: "name another cluster in one of them"}
+            raise PydanticCustomError("same", "source and target are both '{alias}'", what)
         # Hops are found by splitting names: one hidden in `us-west` would let a topic circle and grow.
         if self.naming == "prefix" and self.separator in self.source + self.target:
-            raise PydanticCustomError(
-                "separator", "the separator '{separator}' occurs in an alias", {"separator": self.separator}
-            )
+            said = "the separator '{separator}' occurs in an alias of {flow}"
+            what = {"separator": self.separator, "flow": self.name}
+            raise PydanticCustomError("separator", said, what | {TO_DO: "set another separator, or alias"})
         return self
 
     @property

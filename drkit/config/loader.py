@@ -14,11 +14,13 @@ from pydantic import BaseModel, ValidationError
 from drkit.config.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.closest import suggestion
 from drkit.config.document import Document
+from drkit.config.fields import TO_DO
 from drkit.config.interpolate import Problem, interpolate, place
 from drkit.config.layers import override
 from drkit.config.mm2_file import translate
 from drkit.config.mm2_keys import Effect
 from drkit.config.mm2_properties import MalformedEscape, parse
+from drkit.config.security_properties import PROTOCOLS, is_misspelt
 from drkit.config.settings import Settings
 from drkit.config.toml_lines import lines_of
 from drkit.errors import ConfigError
@@ -40,6 +42,15 @@ _MUST_BE: Final = {
     "tuple_type": "an array",
 }
 """Pydantic's kinds of errors → what it wants, in plain words."""
+_SHAPES: Final = {
+    "^[A-Za-z0-9_-]+$": "must consist of letters, digits, '-' and '_'",
+    "^[._-]$": "must be '.', '-' or '_'",
+    "^[^:*]+:[^*]+$": "must be a type and a name, as in User:drkit",
+    r"\S+(\s+\S+){4}": "must be five fields: minute, hour, day of month, month, day of week",
+}
+"""Expressions of the model → what they want, in plain words."""
+_NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
+_SECURITY_PAGE: Final = "docs/security.md has the properties and their values"
 _IDLE: Final = re.compile(r"drills\b.*")
 
 
@@ -82,7 +93,8 @@ def read(
     except ValidationError as error:
         # `from None`: pydantic's own text repeats the input, and with it passwords.
         raise _problems(file, _in_the_users_words(document, _translated(error))) from None
-    _refuse(file, _in_the_users_words(document, [Problem(*found) for found in settings.disagreements()]))
+    found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
+    _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
     notes = (*document.notes, *idle_here, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
@@ -133,6 +145,27 @@ def _misspelt(settings: Settings) -> Iterator[Problem]:
             if not is_kafkas(name) and (hint := nearest(name)):
                 at = place(place(place("clusters", alias), "client"), name)
                 yield Problem(at, "Kafka has no client property of this name; librdkafka is given it", hint)
+
+
+def _wrong_properties(settings: Settings) -> Iterator[Problem]:
+    """What would be passed over although it is about security: a misspelt name, an unknown protocol."""
+    for table, client in _tables_of_properties(settings):
+        for name, value in client.items():
+            if is_misspelt(name):
+                yield Problem(place(table, name), _NO_PROPERTY, nearest(name) or _SECURITY_PAGE)
+            elif name == "security.protocol" and value.upper() not in PROTOCOLS:
+                what = f"'{value}' is not one of {', '.join(PROTOCOLS)}"
+                yield Problem(place(table, name), what, _SECURITY_PAGE)
+
+
+def _tables_of_properties(settings: Settings) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for alias, cluster in settings.clusters.items():
+        yield place(place("clusters", alias), "client"), cluster.client
+    for number, flow in enumerate(settings.flows):
+        for setting in ROLES:
+            yield place(place("flows", number), setting), getattr(flow, setting)
+    for number, listener in enumerate(settings.detection.listeners):
+        yield f"detection.listeners[{number}].client", listener.client
 
 
 def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
@@ -206,11 +239,12 @@ def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
 
 def _translated(error: ValidationError) -> list[Problem]:
     return [
-        _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False, include_input=False)
+        _problem(e["loc"], e["type"], e["msg"], e.get("ctx", {}).get(TO_DO, ""))
+        for e in error.errors(include_url=False, include_input=False)
     ]
 
 
-def _problem(location: tuple[str | int, ...], kind: str, message: str) -> Problem:
+def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
     at = ""
     # An alias is no setting of its own but the name of a table.
     for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
@@ -221,7 +255,9 @@ def _problem(location: tuple[str | int, ...], kind: str, message: str) -> Proble
         return Problem(at, "this setting is needed", _TYPES)
     if kind in _MUST_BE:
         return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
-    return Problem(at, message[:1].lower() + message[1:])
+    if shape := next((plain for expression, plain in _SHAPES.items() if expression in message), None):
+        return Problem(at, shape, _TYPES)
+    return Problem(at, message[:1].lower() + message[1:], hint)
 
 
 def _known(location: tuple[str | int, ...]) -> list[str]:

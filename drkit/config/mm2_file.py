@@ -18,11 +18,11 @@ from drkit.config.mm2_keys import FLOW_KEYS, NO_CLIENT, ROLE_NEEDED, Effect, Mm2
 from drkit.config.mm2_overrides import Direction, Override, placed
 from drkit.config.mm2_properties import Entry
 from drkit.config.naming_class import is_own_class
+from drkit.config.security_properties import PREFIXES, is_misspelt
 from drkit.topology import split_list
 
 _KEYS: Final = {k.name: k for k in FLOW_KEYS}
 _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)")
-_SHARED: Final = ("security.", "ssl.", "sasl.")
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
 _JAVA_POLICY: Final = (
     f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give"
@@ -66,9 +66,11 @@ class _Reader:
             self.document.labels["clusters"] = self.label("clusters")
         for alias in self.aliases:
             self.document.tables["clusters"][alias] = {"client": {}}
-            self.document.labels[place("clusters", alias)] = self.label("clusters")
+            at = place("clusters", alias)
+            self.document.labels[at] = self.label("clusters")
+            self.document.labels[place(at, "bootstrap_servers")] = f"{alias}.bootstrap.servers"
         # Properties for all clusters first: those of one cluster win.
-        for key in sorted(self.entries, key=lambda k: not k.startswith(_SHARED)):
+        for key in sorted(self.entries, key=lambda k: not k.startswith(PREFIXES)):
             self.without_comment(key)
             self.take(key)
         for flow in self.flow_values:
@@ -84,9 +86,8 @@ class _Reader:
             self.take_flow(key)
         elif (alias := key.partition(".")[0]) in self.aliases:
             self.take_client(alias, key)
-        elif key.startswith(_SHARED):
-            for each in self.aliases:
-                self.put_client(each, key, key)
+        elif key.startswith(PREFIXES):
+            self.take_shared(key)
         elif key in _KEYS:  # before overrides: consumer.poll.timeout.ms is no property of a consumer
             self.flow_values.setdefault(None, {})[key] = key
         elif not connect_reason(key) and (override := Override.parse(None, key)):
@@ -95,6 +96,14 @@ class _Reader:
             self.connect_or_unknown(key, key)
         if key in _KEYS:
             self.judge(key, _KEYS[key])
+
+    def take_shared(self, key: str) -> None:
+        """A property about security without an alias: it is for all clusters."""
+        if is_misspelt(key):
+            self.problem(key, "no client of Kafka's has a property of this name", nearest(key))
+        else:
+            for each in self.aliases:
+                self.put_client(each, key, key)
 
     def take_flow(self, key: str) -> None:
         match = _FLOW.fullmatch(key)

@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic_core import PydanticCustomError
 
+from drkit.config.fields import TO_DO
 from drkit.topology import BUILT_IN_NAMING, Naming, broken_promise
 
 _METHODS: Final = ("downstream", "upstream", "comes_from")
@@ -87,6 +88,6 @@ def checked(naming: str, source: object, separator: object) -> str:
         raise PydanticCustomError(
             "naming",
             "must be 'identity' or 'prefix', or your own class as 'mypackage.module:ClassName'",
-            {},
+            {TO_DO: "drkit runs no Java: write the same names as a Python class (docs/topologies.md)"},
         )
     return naming

@@ -73,16 +73,19 @@ def test_settings_travel_to_workers():
         (FLOW + "replication_factor = 0", "flows[0].replication_factor", "at least 1", ""),
         (FLOW + 'naming = "other"', "flows[0].naming", "'identity' or 'prefix'", ""),
         (FLOW.replace("standby", "stanby"), "flows[0].target", "no cluster 'stanby'", "'standby'"),
-        (FLOW.replace("standby", "primary"), "flows[0]", "both 'primary'", ""),
-        (FLOW.replace("standby", "a_b") + 'naming = "prefix"\nseparator = "_"', "flows[0]", "an alias", ""),
+        (FLOW.replace("standby", "primary"), "flows[0]", "both 'primary'", "another cluster"),
+        (FLOW + 'separator = "::"', "flows[0].separator", "'.', '-' or '_'", ""),
+        (FLOW + 'naming = "com.acme.Own:Policy."', "flows[0].naming", "cannot be used", ""),
+        (FLOW + 'target_admin = { "ssl.key.path" = "x" }', "flows[0].target_admin", "no property", ""),
+        (FLOW.replace("standby", "a_b") + 'naming = "prefix"\nseparator = "_"', "flows[0]", "alias", "set"),
         (FLOW + FLOW, "flows[1]", "already primary->standby", "join"),
-        ('[clusters.x]\nbootstrap_servers = "p1"', "clusters.x.bootstrap_servers", "host:port", ""),
+        ('[clusters.x]\nbootstrap_servers = "p1"', "clusters.x.bootstrap_servers", "host:port", "commas"),
         (ONE + 'bootstrap = "p:1"', "clusters.x.bootstrap", "unknown", "'bootstrap_servers'"),
         ("[clusters.x]", "clusters.x.bootstrap_servers", "needed", ""),
-        ('[clusters."a.b"]\nbootstrap_servers = "p:1"', 'clusters."a.b"', "pattern", ""),
+        ('[clusters."a.b"]\nbootstrap_servers = "p:1"', 'clusters."a.b"', "letters, digits", ""),
         ('[failover]\nmode = "manual"', "failover.mode", "'approve' or 'auto'", ""),
         ('[failover]\nrepoint = [{ kind = "file" }]', "failover.repoint[0]", "needs 'path'", ""),
-        ('[[drills]]\nname = "m"\ncron = "daily"', "drills[0].cron", "pattern", ""),
+        ('[[drills]]\nname = "m"\ncron = "daily"', "drills[0].cron", "five fields", ""),
     ],
 )  # fmt: skip
 def test_a_problem_is_named_with_its_place(file: Path, text: str, where: str, what: str, hint: str):
@@ -107,6 +110,26 @@ def test_a_reference_that_leads_nowhere(file: Path, value: str, what: str, hint:
     error = problem(file, f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {{ "a.b" = "{value}" }}\n')
     assert what in error.what
     assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what", "hint"),
+    [
+        ("security.protcol", "SSL", "no client of Kafka's", "'security.protocol'"),
+        ("sasl.mechanisme", "PLAIN", "no client of Kafka's", "'sasl.mechanism'"),
+        ("ssl.truststore.path", "/t", "no client of Kafka's", "ssl.truststore"),
+        ("security.protocol", "TLS", "'TLS' is not one of PLAINTEXT, SSL", "docs/security.md"),
+    ],
+)
+def test_nothing_about_security_is_passed_over(file: Path, name: str, value: str, what: str, hint: str):
+    """Without it a client would speak in plain text, or as nobody."""
+    client = f'{{ "{name}" = "{value}" }}'
+    error = problem(file, f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {client}\n')
+    assert error.where == f'{file}: clusters.x.client."{name}"'
+    assert what in error.what
+    assert hint in error.hint
+    listener = '[[detection.listeners]]\ncluster = "x"\nname = "l"\nbootstrap_servers = "p:1"\n'
+    assert what in problem(file, f"{ONE}{listener}client = {client}\n").what
 
 
 def test_a_misspelt_client_property_is_noted(file: Path):

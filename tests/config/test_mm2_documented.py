@@ -6,13 +6,31 @@ What the page has that MirrorMaker 2 itself misreads is refused or noted here, n
 from __future__ import annotations
 
 from pathlib import Path
+import re
+import subprocess
 
 import pytest
 
 from drkit.config import FlowSettings, Loaded, read
 from drkit.config.mm2_keys import FLOW_KEYS
 from drkit.errors import ConfigError
+from drkit.local.jars import MIRROR_MAKER, classpath
+from drkit.local.java import find_java
 
+KEYS = """
+import org.apache.kafka.connect.mirror.*;
+import org.apache.kafka.connect.runtime.SourceConnectorConfig;
+import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
+public class Keys {
+    public static void main(String[] none) {
+        MirrorSourceConfig.main(none);
+        MirrorCheckpointConfig.main(none);
+        MirrorHeartbeatConfig.main(none);
+        SourceConnectorConfig.main(none);
+        DistributedConfig.main(none);
+    }
+}
+"""
 TWO = "clusters = west, east\nwest.bootstrap.servers = w:1\neast.bootstrap.servers = e:1\n"
 WEST_EAST = TWO + "west->east.enabled = true\n"
 
@@ -187,6 +205,22 @@ def test_every_key_with_the_default_of_mm2(tmp_path: Path):
     assert silent == acting | agreed | {k.name for k in FLOW_KEYS if not k.default}
 
 
+def test_the_readme_of_mirror_maker(tmp_path: Path):
+    """Its examples; a switch there without `.enabled` does nothing, as in MirrorMaker 2, and is told."""
+    text = WEST_EAST.replace("true", "true     # disabled by default") + (
+        "east->west.enabled = false\ntopics = .*\ngroups = group1, group2\n"
+        "emit.checkpoints.interval.seconds = 10\nwest.offset.storage.topic = mm2-offsets\n"
+        "west->east.topics.blacklist = not-these\nwest->east.emit.heartbeats.enabled = false\n"
+        "west->east.sync.group.offsets = true\neast.exactly.once.source.support = preparing\n"
+    )
+    found = loaded(tmp_path, text)
+    (flow,) = found.settings.flows
+    assert (flow.groups, flow.topics_exclude) == (("group1", "group2"), ("not-these",))
+    assert (flow.checkpoint_interval_seconds, flow.emit_heartbeats) == (10, False)
+    assert not flow.sync_group_offsets
+    assert "sync.group.offsets.enabled" in next(n.hint for n in found.notes if "sync.group" in n.at)
+
+
 @pytest.mark.parametrize(
     ("line", "what", "hint"),
     [
@@ -194,6 +228,7 @@ def test_every_key_with_the_default_of_mm2(tmp_path: Path):
         ("west->ea.st.topics = foo.*", "no cluster 'ea'", "'east'"),
         ("West.bootstrap.servers = w2:1", "unknown setting", "'west.bootstrap.servers'"),
         ("west->east.enable = true", "unknown setting", "'enabled'"),
+        ("east.security.protocol = SSL // if needed", "'SSL // if needed' is not one of", "security.md"),
     ],
 )
 def test_slips_are_named(tmp_path: Path, line: str, what: str, hint: str):
@@ -201,6 +236,26 @@ def test_slips_are_named(tmp_path: Path, line: str, what: str, hint: str):
         loaded(tmp_path, WEST_EAST + line)
     assert what in caught.value.what
     assert hint in caught.value.hint
+
+
+def test_every_key_of_kafkas_own_classes(tmp_path: Path):
+    """No key that MirrorMaker 2 and its workers know is unknown here."""
+    (tmp_path / "Keys.java").write_text(KEYS)
+    command = [str(find_java()), "-cp", classpath(modules=MIRROR_MAKER), str(tmp_path / "Keys.java")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    keys = sorted(set(re.findall(r'<h4><a id="([^"]+)"', done.stdout)))
+    assert len(keys) > 150
+    unknown = [key for key in keys if (said := _refusal(tmp_path, key)) and "unknown setting" in said]
+    assert unknown == []
+
+
+def _refusal(folder: Path, key: str) -> str:
+    """Why the file with this key is refused; the value may be of the wrong type."""
+    try:
+        loaded(folder, WEST_EAST + f"{key} = 1\n")
+    except ConfigError as error:
+        return f"{error.what} {error.evidence}"
+    return ""
 
 
 def test_clusters_are_needed(tmp_path: Path):

@@ -178,7 +178,12 @@ def test_keys_of_connect_do_nothing(file: Path, key: str):
         ("west -> east.enabled = true", "not a setting of a flow", "without blanks"),
         ("west->east.tasks.max = 0", "greater than 0", ""),
         ("west->east.topics = a, (", "not a regular expression", ""),
-        ("replication.policy.separator = ab", "pattern", ""),
+        ("replication.policy.separator = ab", "'.', '-' or '_'", ""),
+        ("east.security.protcol = SSL", "neither a client property nor", "'security.protocol'"),
+        ("security.protcol = SSL", "no client of Kafka's", "'security.protocol'"),
+        ("east.producer.ssl.truststore.path = /t", "no such property", "'ssl.truststore"),
+        ("east.security.protocol = SSL // needed there", "is not one of PLAINTEXT, SSL", "docs/security.md"),
+        ("completely.different = 1", "unknown setting", "the nearest is '"),
         ("replication.policy.class = com.acme.Own", "com.acme.Own cannot be used", "Identity"),
         ("east->west.enabled = yes", "true or false", ""),
         ("emit.heartbeats.enabled = yes", "true or false", ""),
@@ -200,7 +205,7 @@ def test_a_problem_is_named_with_its_line(file: Path, line: str, what: str, hint
 def test_no_clusters_and_a_cluster_without_servers(file: Path):
     assert "'clusters' is needed" in problem(file, "a.bootstrap.servers = h:1\n").evidence
     error = problem(file, "clusters = a\n")
-    assert (error.where, error.what) == (f"{file}: clusters.a.bootstrap_servers", "this setting is needed")
+    assert (error.where, error.what) == (f"{file}: a.bootstrap.servers", "this setting is needed")
     assert "line 1" in problem(file, "clusters = \\u00\n").evidence
 
 

@@ -21,6 +21,10 @@ from tests.replicate.process import eventually
 from tests.replicate.produce import now_ms, producer, put
 
 PARTITIONS = 2
+HOUR_EPOCHS = round(3600 / FlowSettings(source="a", target="b").epoch_seconds)
+"""As many epochs as an hour has with the default settings: the work is dealt out anew with each."""
+TURNS = 12
+"""With 300 records each: one for every second of an hour."""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,7 @@ class Direction:
         self._thread: threading.Thread | None = None
         self.job: FlowJob | None = None
         self.failure: list[BaseException] = []
+        self._epochs_before = 0
 
     def start(self) -> None:
         self._stop = threading.Event()
@@ -68,10 +73,14 @@ class Direction:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(30)
+            assert not self._thread.is_alive()
+        self._epochs_before, self.job = self.epochs, None
 
     @property
     def epochs(self) -> int:
-        return self.job.progress.totals.epochs if self.job is not None and self.job.progress else 0
+        """Of all its lives."""
+        now = self.job.progress.totals.epochs if self.job is not None and self.job.progress else 0
+        return self._epochs_before + now
 
 
 class Pair:
@@ -114,6 +123,7 @@ class Pair:
         wanted = len(self.written)
         eventually(
             lambda: self._broken() or len(self.values(side)) >= wanted,
+            seconds=120,
             what=f"{wanted} records on side {side}",
         )
         assert not self._broken()
@@ -131,6 +141,7 @@ class Pair:
             lambda: (
                 self._broken() or (self.forward.epochs >= wanted[0] and self.backward.epochs >= wanted[1])
             ),
+            seconds=60 + 15 * count,
             what=f"{count} more epochs in both directions",
         )
         assert not self._broken()
@@ -171,17 +182,27 @@ def test_both_directions_with_the_same_names_never_circle(pair: Pair):
 
 
 @pytest.mark.soak
-def test_both_directions_for_a_long_time(pair: Pair):
+def test_both_directions_for_as_much_as_an_hour_brings(pair: Pair):
+    """P8: an hour's epochs and records both ways with six restarts, then an hour's epochs in silence."""
     pair.backward.start()
     pair.forward.start()
-    for turn in range(40):
-        pair.write(turn % 2, 50, 20)
-        if turn % 5 == 0:
-            restarted = (pair.forward, pair.backward)[turn // 5 % 2]
+    for turn in range(TURNS):
+        if turn % 2:
+            restarted = (pair.forward, pair.backward)[turn // 2 % 2]
             restarted.stop()
-            pair.write(turn % 2, 10, 30)
+            pair.write(turn % 2, 60, 40)
             restarted.start()
+            pair.write((turn + 1) % 2, 100, 100)
+        else:
+            pair.write(turn % 2, 200, 100)
         pair.both_hold_all_once()
         ends = pair.ends()
-        pair.after_epochs(2)
+        pair.after_epochs(1)
         assert pair.ends() == ends
+    assert len(pair.written) == TURNS * 300
+    assert min(pair.forward.epochs, pair.backward.epochs) >= HOUR_EPOCHS
+
+    ends = pair.ends()
+    pair.after_epochs(HOUR_EPOCHS)
+    assert pair.ends() == ends
+    pair.both_hold_all_once()
