@@ -42,6 +42,14 @@ _COMMANDS: Final = {
     "failover": _Row(
         "drkit.cli.failover", "failover", "Move topics and their groups to the standby, or take it back."
     ),
+    "fence": _Row(
+        "drkit.cli.fence", "fence", "How the old primary is fenced; pay a fence that is owed, or lift it."
+    ),
+    "divergence": _Row(
+        "drkit.cli.divergence",
+        "diverged",
+        "What the old primary has and the new one has not, after a failover.",
+    ),
     "repoint": _Row("drkit.cli.repoint", "repoint", "Where clients are told to go."),
     "translate": _Row("drkit.cli.translate", "translate", "A group's exact position on the other cluster."),
     "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),

@@ -13,7 +13,8 @@ import uuid
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Refused
-from drkit.failover.context import Context, Progress, Request, Scope
+from drkit.failover.context import Context, JournalView, Progress, Request, Scope
+from drkit.failover.decision import decided
 from drkit.failover.entries import RunLog
 from drkit.failover.gates import refusals
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
@@ -146,7 +147,7 @@ class Desk:
         """Fail over some groups, or everything when none is named; returns the report.
 
         :param confirm: asked before anything is begun
-        :param decision: who decided, and why; journalled
+        :param decision: who decided, and why; journalled. Empty: whoever runs this, and the votes of now
         :raises Refused: by a gate or a step; `report` tells how far it came
         :raises DrkitError: a step failed
         """
@@ -161,7 +162,8 @@ class Desk:
         term = least_term(context)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        opening = {"scope": chosen.scope.to_json(), "request": request.to_json(), "decision": dict(decision)}
+        decision = decided(context, decision)
+        opening = {"scope": chosen.scope.to_json(), "request": request.to_json(), "decision": decision}
         journal.begin(term, opening)
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
@@ -201,6 +203,20 @@ class Desk:
         """The report of the run that this process works at; None while there is none."""
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
+
+    def beside(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
+        """What is known of both clusters, beside all runs.
+
+        :param journal: of effects; without one they are refused
+        """
+        known = self._context or self._new_context(scope, Request(), NoJournal(), _NO_DECISION)
+        self._context = replace(known, scope=scope, journal=journal or NoJournal())
+        return self._context
+
+    @property
+    def under_way(self) -> RunLog | None:
+        """The run that is under way, as the journal was read last."""
+        return self._topic.history.open
 
     # -- how ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from drkit.replicate.page.server import Listen, answering
 from drkit.watch.announcer import Announcer, failover_command
 from drkit.watch.automatic import Automat, by_desk
 from drkit.watch.board import WatchBoard
+from drkit.watch.dues import Payer
+from drkit.watch.dues import by_desk as paid_by_desk
 from drkit.watch.observer import Identity, Moment, Observer
 from drkit.watch.tell import Teller
 
@@ -56,6 +58,7 @@ class _Desk:
     def __init__(self, settings: Settings, flow: FlowSettings, options: Options, clock: AwakeClock) -> None:
         self.observer = Observer(settings, flow, options.identity, clock)
         self.automat = Automat(settings, flow, by_desk(settings, flow))
+        self.payer = Payer(flow, paid_by_desk(settings, flow))
         self.newest: Moment | None = None
         self._options = options
         self._announcer = Announcer(settings.detection.confirm_seconds, settings.watch.repeat_seconds)
@@ -73,6 +76,8 @@ class _Desk:
         if self._announcer.due(verdict, now):
             teller.tell(moment.as_dict() | {"command": command})
         self.automat.see(moment, now)
+        status = self.observer.senses.status
+        self.payer.see(moment, now, promoted=status is not None and bool(status.promoted_topics))
         return Said(moment, command, changed)
 
     def _log(self, moment: Moment, command: str) -> None:
@@ -111,6 +116,7 @@ def watch(
     finally:
         for desk in desks:
             desk.automat.wait()
+            desk.payer.wait()
             desk.observer.stop()
         teller.close()
         ticker.stop()

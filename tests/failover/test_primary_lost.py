@@ -1,80 +1,197 @@
-"""The primary is killed under load: what moves is exact, what is lost is stated exactly."""
+"""The primary is killed under load with groups at different lags: what moves is exact, what is lost is
+stated exactly. One failover; each invariant is a test of its own.
+"""
 
 from __future__ import annotations
 
+from base64 import b64decode
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+import json
+from pathlib import Path
+
 import pytest
 
-from drkit.failover.context import Request
-from drkit.failover.entries import violations
+from drkit.failover.divergence import Found, divergence
+from drkit.failover.entries import Kind, violations
+from drkit.failover.machine import ORDER, State
 from drkit.local.cluster import LocalCluster
+from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
-from tests.conftest import ClusterFactory
-from tests.failover.conftest import WorldFactory
-from tests.failover.truth import Load, check_loss, check_order, check_position, values
+from drkit.wire import Record
+from tests.failover.story import BEFORE, PARTITIONS, Story, told_story
+from tests.failover.test_refused import drkit, written
+from tests.failover.truth import check_order, check_position, values
 from tests.failover.world import World
-from tests.replicate.process import eventually
-
-PARTITIONS = 3
-BEFORE = 2500
 
 
-@pytest.fixture
-def lost(
-    world_factory: WorldFactory, cluster_factory: ClusterFactory, target: LocalCluster
-) -> tuple[World, LocalCluster]:
-    """A world whose primary is its own, to be killed."""
-    primary = cluster_factory("primary")
-    return world_factory(primary, target), primary
+@pytest.fixture(scope="module")
+def story(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    primary = LocalCluster(ClusterSpec("primary")).start()
+    world = World(primary, target, tmp_path_factory.mktemp("journal"))
+    try:
+        yield told_story(world, primary)
+    finally:
+        world.close()
+        primary.stop()
 
 
-def groups_of(world: World, topic: str) -> dict[str, dict[TopicPartition, int]]:
-    """Groups at different lags: at the start, behind, near the end, and one that knows one partition only."""
-    ends = world.offsets(world.source, topic)
-    groups = {
-        world.name("start"): dict.fromkeys(ends, 0),
-        world.name("behind"): {p: e // 3 for p, e in ends.items()},
-        world.name("near"): {p: max(0, e - 2) for p, e in ends.items()},
-        world.name("one"): {0: ends[0] // 2},
+def places(story: Story) -> Iterator[tuple[str, TopicPartition, int, int]]:
+    """Group, source partition, what it had committed as the failover knew it, and where it stands now."""
+    topic = story.topics[0]
+    for group, positions in story.report["groups"]["positions"].items():
+        for name, (upstream, downstream, *_) in positions.items():
+            yield group, TopicPartition(topic, int(name.rpartition("-")[2])), upstream, downstream
+
+
+def test_it_is_done_and_all_groups_moved(story: Story):
+    assert story.report["state"] == "done"
+    assert sorted(story.report["groups"]["moved"]) == sorted([*story.groups, story.live])
+
+
+def test_i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story):
+    with story.world.desk() as desk:
+        listed: set[tuple[str, int, int]] = set()
+        divergence(desk.beside(), lambda at, record: listed.add((*at, record.offset)))
+    for topic in story.topics:
+        there = {p: set(values(records)) for p, records in story.ours[topic].items()}
+        for record in story.acked[topic]:
+            gone = (topic, record.partition, record.offset) in listed
+            assert (record.value in there[record.partition]) is not gone, record
+
+
+def test_i2_the_stated_loss_is_the_real_loss_record_by_record(story: Story):
+    """Everything from `lost_from` on and nothing else; the count is a lower bound while nobody can ask."""
+    loss = story.report["loss"]
+    assert not loss["exact"]
+    assert "lost is everything on the source from these offsets on" in loss["statement"]
+    stated = {(p["topic"], p["partition"]): p for p in loss["partitions"]}
+    assert stated.keys() == {(t, p) for t in story.topics for p in range(PARTITIONS)}
+    said = {
+        (t, p, s.offset)
+        for (t, p), one in stated.items()
+        for s in story.theirs[t][p]
+        if s.offset >= one["lost_from"]
     }
-    return {g: {TopicPartition(topic, p): o for p, o in at.items()} for g, at in groups.items()}
+    assert said == story.lost
+    assert len(story.lost) >= BEFORE, "so many were never copied"
+    assert sum(one["records"] for one in stated.values()) <= len(story.lost)
 
 
-def test_groups_and_the_loss_when_the_primary_is_killed(lost: tuple[World, LocalCluster]) -> None:
-    world, primary = lost
-    topic, other = world.name("orders"), world.name("quiet")
-    for name in (topic, other):
-        world.create(world.source, name, PARTITIONS, {"retention.ms": "-1"})
-    world.replicate()
-    with Load(world.source, [topic, other]) as load:
-        eventually(lambda: load.count > BEFORE, what="load")
-        groups = groups_of(world, topic)
-        for group, offsets in groups.items():
-            world.commit(world.source, group, offsets)
-        world.copied([], groups)
-        eventually(lambda: load.count > 3 * BEFORE, what="more load")
-        primary.kill()
-        with world.desk() as desk:
-            report = desk.begin((), Request())
-    assert report["state"] == "done"
-    assert not violations(world.run_log())
-    lost_partitions = report["loss"]["partitions"]
-    assert not report["loss"]["exact"]
-    assert "lost is everything on the source from these offsets on" in report["loss"]["statement"]
-    ours = {t: world.records(world.target, t) for t in (topic, other)}
+def test_i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(story: Story):
+    for topic in story.topics:
+        check_order(story.theirs[topic], story.ours[topic], topic)
+        found = Counter(v for records in story.ours[topic].values() for v in values(records))
+        assert not [v for v, number in found.items() if number > 1]
 
-    primary.restart()
-    eventually(lambda: world.offsets(world.source, topic), what="the primary's return")
-    missing = 0
-    for name in (topic, other):
-        theirs = world.records(world.source, name)
-        check_order(theirs, ours[name], name)
-        missing += check_loss(lost_partitions, theirs, ours[name], load.acked[name], name)
-    theirs = world.records(world.source, topic)
-    for group, offsets in groups.items():
-        there = world.committed(world.target, group)
-        for at, upstream in offsets.items():
-            p = at.partition
-            rest = check_position(at, upstream, there[at].offset, theirs[p], ours[topic][p])
-            assert rest == [v for v in values(ours[topic][p]) if v in rest]
-    assert sorted(report["groups"]["moved"]) == sorted(groups)
-    assert missing <= load.count
+
+def test_i5_i6_groups_stand_between_what_they_had_read_and_what_not(story: Story):
+    topic, checked = story.topics[0], 0
+    for group, at, upstream, downstream in places(story):
+        if group in story.groups:
+            assert upstream == story.groups[group][at], "the checkpoints have it as it was committed"
+        p = at.partition
+        check_position(at, upstream, downstream, story.theirs[topic][p], story.ours[topic][p])
+        checked += 1
+    assert checked == sum(map(len, story.groups.values())) + len(story.live_at)
+
+
+def test_i5_a_group_that_worked_until_the_end_skips_nothing(story: Story):
+    """Its last commits may have died with the primary: then it repeats, at the most."""
+    topic = story.topics[0]
+    for group, at, upstream, downstream in places(story):
+        if group == story.live:
+            assert upstream <= story.live_at[at]
+            ours = story.ours[topic][at.partition]
+            behind = set(values(ours[bisect_left([s.offset for s in ours], downstream) :]))
+            unread = [s.value for s in story.theirs[topic][at.partition] if s.offset >= story.live_at[at]]
+            there = set(values(ours))
+            assert not [v for v in unread if v in there and v not in behind], "skipped"
+
+
+def test_i7_positions_lie_in_the_log_and_are_kept_as_they_were_written(story: Story):
+    topic, world = story.topics[0], story.world
+    starts, ends = world.starts(world.target, topic), world.offsets(world.target, topic)
+    for group, at, _, downstream in places(story):
+        assert starts[at.partition] <= downstream <= ends[at.partition]
+        assert story.committed[group][at] == downstream
+        before = _before(story, group).get(str(at))
+        assert before is None or before[0] <= downstream, "never backwards"
+
+
+def _before(story: Story, group: str) -> dict[str, list[int]]:
+    """What stood there before COMMIT_OFFSETS wrote, from the journal's intents."""
+    found: dict[str, list[int]] = {}
+    for effects in story.run.effects.values():
+        for effect in effects.values():
+            found |= effect["intent"].get("before", {}).get(group, {})
+    return found
+
+
+def test_i8_each_group_polls_all_that_it_had_not_committed(story: Story):
+    topic = story.topics[0]
+    for group, offsets in story.groups.items():
+        got = story.polled(group)
+        for p in range(PARTITIONS):
+            at = offsets.get(TopicPartition(topic, p), 0)
+            read = {s.value for s in story.theirs[topic][p] if s.offset < at}
+            assert got[p] == [v for v in values(story.ours[topic][p]) if v not in read], (group, p)
+
+
+def test_i11_the_journal_follows_the_table(story: Story):
+    assert story.run.state is State.DONE
+    assert not violations(story.run)
+    assert tuple(story.run.results) == ORDER
+    numbers = [e.number for e in story.run.entries]
+    assert numbers == list(range(len(numbers)))
+    on_disk = (story.world.folder / f"{story.run.run_id}.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(on_disk) == len(numbers), "the file of this machine has it too"
+
+
+def test_i12_it_holds_who_decided_the_votes_and_the_evidence(story: Story):
+    opening = story.run.entries[0]
+    assert opening.kind is Kind.RUN
+    decision = opening.body["decision"]
+    assert decision["mode"] == "by hand"
+    assert " on " in decision["by"]
+    assert [(v["observer"], v["sight"], v["evidence"]) for v in decision["votes"]] == [
+        ("o1", "gone", ["nothing listens"])
+    ]
+    assert story.report["decision"] == decision
+    evidence = {step: result["evidence"] for step, result in story.run.results.items()}
+    assert "refused" in evidence[ORDER[1]]["source_error"] or evidence[ORDER[1]]["source_error"]
+    assert all(evidence[step] for step in ORDER)
+
+
+def test_the_divergence_is_what_was_lost_record_by_record(story: Story):
+    with story.world.desk() as desk:
+        listed: list[tuple[TopicPartition, Record]] = []
+        found = divergence(desk.beside(), lambda at, record: listed.append((at, record)))
+    assert {(*at, r.offset) for at, r in listed} == story.lost
+    assert len(listed) == len(story.lost)
+    for at, record in listed:
+        [same] = [s for s in story.theirs[at.topic][at.partition] if s.offset == record.offset]
+        assert (same.key, same.value, same.timestamp) == (record.key, record.value, record.timestamp)
+    assert found.is_known
+    assert not found.is_clean
+    assert found.owed, "it was dead when it was to be fenced"
+    kinds = {(t.topic, t.partition): t.found for t in found.tails}
+    lost = {(t, p) for t, p, _ in story.lost}
+    assert kinds == {at: Found.DIVERGED if at in lost else Found.CLEAN for at in kinds}
+    assert found.to_json()["records"] == len(story.lost)
+
+
+def test_the_command_says_the_same(story: Story, tmp_path: Path):
+    file, out = written(story.world, tmp_path), tmp_path / "lost.jsonl"
+    done = drkit(file, "divergence", "--json", "--records", str(out))
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert told["records"] == len(story.lost)
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert {(r["topic"], r["partition"], r["offset"]) for r in lines} == story.lost
+    by_place = {
+        (t, p, s.offset): s.value for t in story.topics for p, o in story.theirs[t].items() for s in o
+    }
+    assert all(b64decode(r["value"]) == by_place[r["topic"], r["partition"], r["offset"]] for r in lines)
+    assert out.stat().st_mode & 0o077 == 0, "they are the records themselves"

@@ -1,0 +1,94 @@
+"""``drkit fence``: how the old primary is fenced; pay a fence that is owed, or lift it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.errors import ConfigError
+from drkit.failover import fence_dues
+from drkit.failover.desk import Desk
+
+_flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+_dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+
+
+@click.group()
+def fence() -> None:
+    """Fences of the old primary, beside a failover: what stands, what is owed, paying, lifting."""
+
+
+@fence.command()
+@_flow
+def show(flow: str | None) -> None:
+    """Show every fence and what is owed, and ask with a canary whether producers are refused."""
+    with _desk(flow) as desk:
+        found = fence_dues.shown(desk)
+    if session().as_json:
+        emit(found.to_json())
+        return
+    told: dict[str, Any] = {"cluster": found.cluster}
+    if found.unanswered:
+        told["does not answer"] = found.unanswered
+    if found.debt is not None:
+        told["owed"] = f"{len(found.debt.topics)} topics, by run {found.debt.run_id}: {found.debt.why}"
+        told["next"] = "drkit fence pay, once it answers; drkit watch does so by itself"
+    told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
+    emit(told)
+
+
+@fence.command()
+@_flow
+@_dry
+def pay(flow: str | None, *, dry_run: bool) -> None:
+    """Fence an old primary that could not be fenced during the failover, now that it answers.
+
+    As in the failover: put up, proven by a canary on every partition, open transactions resolved.
+
+    Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
+    """
+    with _desk(flow) as desk:
+        if dry_run:
+            emit([e._asdict() for e in fence_dues.planned(desk)] or {"owed": "nothing"})
+            return
+        done = fence_dues.pay(desk)
+    if done is None:
+        emit({"paid": False, "owed": "nothing"})
+        return
+    emit({"paid": True, **done.evidence, "notes": list(done.notes), "next": "drkit divergence"})
+
+
+@fence.command()
+@_flow
+@_dry
+@click.option("--topic", "topics", multiple=True, help="A topic of the source. Repeatable.  [default: all]")
+@click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def lift(
+    flow: str | None, topics: tuple[str, ...], accept_divergence: str, *, dry_run: bool, yes: bool
+) -> None:
+    """Take fences away, and forget what is owed. An abort does this by itself.
+
+    Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
+    """
+    with _desk(flow) as desk:
+        wanted = fence_dues.liftable(desk, topics, accept_divergence)
+        if dry_run or not wanted:
+            emit({"would lift": wanted, "lifted": []})
+            return
+        if not yes and not click.confirm(f"Lift the fences of {', '.join(wanted)}?", default=False, err=True):
+            raise ConfigError(
+                "nobody agreed, so nothing was lifted",
+                where="drkit fence lift",
+                hint="answer y, or add --yes",
+            )
+        emit({"lifted": fence_dues.lift(desk, topics, accept_divergence)})
+
+
+def _desk(flow: str | None) -> Desk:
+    settings = configuration().settings
+    return Desk(settings, settings.one_flow(flow))

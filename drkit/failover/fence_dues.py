@@ -1,0 +1,261 @@
+"""Fences beside a failover: what stands, what is owed, paying it at the first contact, taking them away.
+
+A run that can still be aborted owns its fence: it is resumed or aborted, and nothing is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from drkit import observe
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
+from drkit.failover.context import Context, Scope
+from drkit.failover.debt import Debt, debt_of, settle
+from drkit.failover.desk import Desk
+from drkit.failover.fence import Fence
+from drkit.failover.fence_means import ACL, SIZE, by_name
+from drkit.failover.fence_proof import Proof, prove
+from drkit.failover.journal import NoJournal
+from drkit.failover.machine import StepName
+from drkit.failover.step import Effect, StepResult
+from drkit.replicate.acl_sync import FENCE_ACLS
+from drkit.replicate.topic_rules import FENCE_SIZES, is_promoted, role_key
+from drkit.topology.acls import Acl, from_json, to_json
+
+_SHOWN: Final = 5
+_OWED: Final = "owed"
+_UP: Final = ", then: drkit fence pay"
+
+
+class Standing(NamedTuple):
+    """The fence of one topic of the source."""
+
+    topic: str
+    fence: str
+    """``acl``, ``max.message.bytes``, ``owed``, or empty: drkit knows of none."""
+    takes_writes: str
+    """What a canary was told just now: ``no``, ``yes`` with the partitions, or why nobody knows."""
+    promoted: bool
+    """The new primary owns it."""
+
+
+class Fences(NamedTuple):
+    """All fences of a flow's source."""
+
+    cluster: str
+    topics: tuple[Standing, ...]
+    debt: Debt | None
+    unanswered: str
+    """Why the cluster could not be asked; empty: it was."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        debt = None if self.debt is None else {**vars(self.debt), "topics": list(self.debt.topics)}
+        return {
+            "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
+            "topics": [t._asdict() for t in self.topics],
+        }  # fmt: skip
+
+
+class _Beside(NoJournal):
+    """No run journals these effects; they stand in the flow's state, and in the log."""
+
+    @contextmanager
+    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """See :class:`drkit.failover.context.JournalView`."""
+        observe.event("fence_changes", step=step.value, effect=name, details=dict(details))
+        outcome: dict[str, Any] = {}
+        yield outcome
+
+
+class _Payment(Fence):
+    """The step FENCE of a failover that is over: a source that goes away again is not stopped by the site."""
+
+    def _silent(self, context: Context) -> StepResult:
+        raise _unreachable(context, _UP)
+
+    def _unproven(self, context: Context, proof: Proof) -> StepResult:
+        some = ", ".join(f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN])
+        raise Refused(
+            f"{len(proof.open)} partitions of the old primary still take writes",
+            where=context.flow.source,
+            evidence=some,
+            hint="see means and canary in [failover.fence] (super users pass every ACL)" + _UP,
+        )
+
+
+def shown(desk: Desk) -> Fences:
+    """What stands, what is owed, and what a canary says of it. Changes nothing.
+
+    :raises DrkitError: the target cannot be read
+    """
+    context = _context(desk)
+    values, debt = context.state.values, debt_of(context.state.values)
+    acls, sizes = _recorded(values)
+    owed = set(debt.topics) if debt is not None else set()
+    promoted = {t for t in context.known.topics if is_promoted(values.get(role_key(t)))}
+    # One that was put up before it was owed again may be gone since: what is owed comes first.
+    kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
+    kinds |= dict.fromkeys(owed, _OWED)
+    unanswered = "" if context.source() is not None else context.source_error
+    answers = {} if unanswered else _asked(context, sorted(kinds))
+    rows = (
+        Standing(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
+        for t, kind in sorted(kinds.items())
+    )
+    return Fences(context.flow.source, tuple(rows), debt, unanswered)
+
+
+def planned(desk: Desk) -> list[Effect]:
+    """What paying would do now; changes nothing.
+
+    :raises DrkitError: as :func:`pay`
+    """
+    context = _context(desk)
+    debt = _due(desk, context)
+    if debt is None:
+        return []
+    context = _for(desk, context, debt.topics)
+    if context.source() is None:
+        raise _unreachable(context, _UP)
+    return Fence().plan(context)
+
+
+def pay(desk: Desk) -> StepResult | None:
+    """Put up the fence that is owed, prove it, resolve open transactions; None when nothing is owed.
+
+    It may be repeated, and two at once do the same.
+
+    :raises ClusterUnreachable: the old primary does not answer
+    :raises Refused: it still takes writes; or a failover that can be aborted is under way
+    :raises DrkitError: it refuses what has to be done
+    """
+    context = _context(desk)
+    debt = _due(desk, context)
+    if debt is None:
+        return None
+    context = _for(desk, context, debt.topics)
+    if context.source() is None:
+        raise _unreachable(context, _UP)
+    done = _Payment().run(context)
+    observe.event("fence_paid", flow=context.flow.name, run=debt.run_id, topics=list(debt.topics),
+                  evidence=list(done.notes))  # fmt: skip
+    return done
+
+
+def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
+    """The topics whose fences, or debts, would be taken away.
+
+    :param topics: of the source; empty: all
+    :param reason: why topics may be lifted that the new primary owns
+    :raises ConfigError: a topic has none
+    :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way
+    """
+    context = _context(desk)
+    debt = _due(desk, context)
+    acls, sizes = _recorded(context.state.values)
+    known = {*sizes, *(a.name for a in acls), *(debt.topics if debt is not None else ())}
+    if unknown := sorted(set(topics) - known):
+        raise ConfigError(
+            f"drkit has put up no fence for {unknown[0]}",
+            where=f"--topic, flow {context.flow.name}",
+            evidence=f"it knows of {len(known)} fenced topics",
+            hint="drkit fence show names them",
+        )
+    wanted = sorted(topics or known)
+    values = context.state.values
+    both = [t for t in wanted if is_promoted(values.get(role_key(t)))]
+    if both and not reason:
+        raise Refused(
+            "the new primary owns these topics: lifted, both clusters would take writes",
+            where=context.flow.source,
+            evidence=f"promoted: {', '.join(both[:_SHOWN])}",
+            hint="keep them fenced; or, if nobody writes there any more: drkit fence lift --accept-divergence"
+            ' "REASON"',
+        )
+    return wanted
+
+
+def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
+    """Take fences away, and forget what is owed for these topics; returns the topics.
+
+    :raises ClusterUnreachable: a fence stands there, and it does not answer
+    :raises DrkitError: as :func:`liftable`
+    """
+    wanted = set(liftable(desk, topics, reason))
+    context = _context(desk)
+    acls, sizes = _recorded(context.state.values)
+    details: dict[str, dict[str, Any]] = {
+        ACL: {"acls": to_json(frozenset(a for a in acls if a.name in wanted))},
+        SIZE: {"sizes": {t: before for t, before in sizes.items() if t in wanted}},
+    }
+    for name, found in details.items():
+        if not any(found.values()):
+            continue
+        if context.source() is None:
+            raise _unreachable(context, ", then: drkit fence lift")
+        means = by_name(name, context.source_settings, context.state, spare_own=False)
+        if means is not None:
+            means.lift(found)
+    settle(context.state, tuple(wanted))
+    observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
+                  reason=reason)  # fmt: skip
+    return sorted(wanted)
+
+
+# -- how ---------------------------------------------------------------------------------------------
+
+
+def _context(desk: Desk) -> Context:
+    context = desk.beside(journal=_Beside())
+    context.state.load()
+    return context
+
+
+def _for(desk: Desk, context: Context, topics: Collection[str]) -> Context:
+    known = context.known.topics
+    names = {t: known[t][0] if t in known else t for t in topics}
+    return desk.beside(Scope(names, (), whole_flow=False), _Beside())
+
+
+def _due(desk: Desk, context: Context) -> Debt | None:
+    """What is owed; a run that may be aborted is asked to pay it itself."""
+    run = desk.under_way
+    if run is not None and run.abortable:
+        raise Refused(
+            "a failover that is under way owns the fence",
+            where=f"run {run.run_id}",
+            evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
+            hint="drkit failover --resume fences the old primary if it answers; --abort lifts what stands",
+        )
+    return debt_of(context.state.values)
+
+
+def _recorded(values: Mapping[str, Any]) -> tuple[frozenset[Acl], dict[str, str | None]]:
+    acls = from_json(values.get(FENCE_ACLS, {}).get("acls", ()))
+    return acls, dict(values.get(FENCE_SIZES, {}).get("topics", {}))
+
+
+def _asked(context: Context, topics: list[str]) -> dict[str, str]:
+    canary = context.settings.failover.fence.canary
+    try:
+        proof = prove(context.source_settings, canary, topics) if topics else Proof({}, (), {})
+    except DrkitError as error:
+        return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
+    out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
+    for at, why in sorted(proof.open.items()):
+        before = out.get(at.topic, "no")
+        told = f"{at.partition} ({why})"
+        out[at.topic] = f"yes: partitions {told}" if before == "no" else f"{before}, {told}"
+    return out
+
+
+def _unreachable(context: Context, then: str) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        "the old primary does not answer",
+        where=context.flow.source,
+        evidence=context.source_error,
+        hint="bring it back, or keep its listeners closed" + then,
+    )

@@ -1,0 +1,77 @@
+"""Pays a fence that a failover owes the old primary, as soon as that one is seen again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.detect.votes import MEANS, Says
+from drkit.errors import DrkitError
+from drkit.failover import fence_dues
+from drkit.failover.desk import Desk
+from drkit.watch.observer import Moment
+
+AGAIN_SECONDS: Final = 5.0
+"""After a payment that failed."""
+PAID_SECONDS: Final = 60.0
+"""Between looks while nothing is owed and the old primary answers."""
+Pay = Callable[[], bool]
+"""Pays; returns whether anything was owed. Raises DrkitError."""
+
+
+def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
+    """With the orchestrator's own means."""
+
+    def pay() -> bool:
+        with Desk(settings, flow) as desk:
+            return fence_dues.pay(desk) is not None
+
+    return pay
+
+
+class Payer:
+    """Looks at the first contact with an old primary, and again from time to time, in a thread of its own.
+
+    Several observers may do so at once: a fence that stands is put up again without effect.
+    """
+
+    def __init__(self, flow: FlowSettings, pay: Pay) -> None:
+        self._flow, self._pay = flow, pay
+        self._next = float("-inf")
+        self._thread: threading.Thread | None = None
+        self.paid = 0
+        """How often something was owed, and paid."""
+
+    def see(self, moment: Moment, now: float, *, promoted: bool) -> None:
+        """Pay if it is time.
+
+        :param now: of a steady clock, in seconds
+        :param promoted: some topic of the flow is promoted: before that nothing can be owed
+        """
+        if not promoted or MEANS[moment.vote.sight] is not Says.ALIVE:
+            self._next = float("-inf")
+            return
+        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next = now + AGAIN_SECONDS
+        self._thread = threading.Thread(target=self._run, args=(now,), name="fence debt", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until a payment that is under way has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, now: float) -> None:
+        try:
+            self.paid += self._pay()
+        except DrkitError as error:
+            observe.event(
+                "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
+                evidence=error.evidence, hint=error.hint,
+            )  # fmt: skip
+        else:
+            self._next = now + PAID_SECONDS

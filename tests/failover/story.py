@@ -1,0 +1,172 @@
+"""One failover whose primary was killed under load, with everything that is needed to judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import signal
+import threading
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConsumerPartition
+
+from drkit.detect import votes
+from drkit.detect.noticeboard import put_note
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
+from drkit.failover.context import Request
+from drkit.failover.entries import RunLog
+from drkit.kafka.admin import Cluster
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.failover.truth import Acked, Load
+from tests.failover.world import World
+from tests.replicate.compare import Seen
+from tests.replicate.process import eventually
+from tests.replicate.produce import fill_transactions, now_ms
+
+PARTITIONS = 3
+BEFORE = 2000
+Records = dict[str, dict[int, list[Seen]]]
+"""Topic → partition → what stands there."""
+
+
+class Worker:
+    """A member of a group on the primary: it reads and commits until its cluster is gone."""
+
+    def __init__(self, world: World, group: str, topic: str) -> None:
+        self.group, self.read = group, 0
+        self._consumer = world.consumer(world.source, group)
+        self._consumer.subscribe([topic])
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        # Its cluster may be dead: closing would wait for it.
+        threading.Thread(target=self._consumer.close, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            messages = [m for m in self._consumer.consume(200, 0.1) if m.error() is None]
+            if not messages:
+                continue
+            try:
+                self._consumer.commit(asynchronous=False)
+            except KafkaException:
+                return
+            self.read += len(messages)
+
+
+@dataclass
+class Story:
+    """What happened."""
+
+    world: World
+    topics: tuple[str, str]
+    """One with groups, one without."""
+    groups: dict[str, dict[TopicPartition, int]]
+    """Groups that stand still, and where they stood on the primary."""
+    live: str
+    """A group that worked until the end."""
+    report: dict[str, Any]
+    run: RunLog
+    acked: dict[str, list[Acked]]
+    theirs: Records
+    """The old primary, when it was back."""
+    ours: Records
+    committed: dict[str, dict[TopicPartition, int]]
+    """What the target keeps of every group."""
+    live_at: dict[TopicPartition, int]
+    """Where the live group stood on the primary when it died."""
+
+    @property
+    def lost(self) -> set[tuple[str, int, int]]:
+        """The truth: topic, partition and offset of every record that the new primary has not."""
+        out = set()
+        for topic in self.topics:
+            for p, records in self.theirs[topic].items():
+                there = {s.value for s in self.ours[topic][p]}
+                out |= {(topic, p, s.offset) for s in records if s.value not in there}
+        return out
+
+    def polled(self, group: str) -> dict[int, list[bytes]]:
+        """What a consumer of the group gets on the new primary, from where the group stands to the end."""
+        consumer = self.world.consumer(self.world.target, group, enable_partition_eof="true")
+        consumer.assign([ConsumerPartition(self.topics[0], p) for p in range(PARTITIONS)])
+        out: dict[int, list[bytes]] = {p: [] for p in range(PARTITIONS)}
+        ended: set[int] = set()
+
+        def at_the_end() -> bool:
+            for message in consumer.consume(5000, 0.1):
+                error, p = message.error(), message.partition()
+                assert p is not None
+                if error is None:
+                    out[p].append(message.value() or b"")
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(p)
+            return len(ended) == PARTITIONS
+
+        try:
+            eventually(at_the_end, 30, f"the end for {group}")
+        finally:
+            consumer.close()
+        return out
+
+
+def _groups(world: World, topic: str) -> dict[str, dict[TopicPartition, int]]:
+    """Groups at different lags: at the start, behind, near the end, and one that knows one partition only."""
+    ends = world.offsets(world.source, topic)
+    groups = {
+        world.name("start"): dict.fromkeys(ends, 0),
+        world.name("behind"): {p: e // 3 for p, e in ends.items()},
+        world.name("near"): {p: max(0, e - 2) for p, e in ends.items()},
+        world.name("one"): {0: ends[0] // 2},
+    }
+    return {g: {TopicPartition(topic, p): o for p, o in at.items()} for g, at in groups.items()}
+
+
+def told_story(world: World, primary: LocalCluster) -> Story:
+    """Kill the primary under load and fail over; then start it again to see what it had."""
+    topics = topic, _ = world.name("orders"), world.name("quiet")
+    for name in topics:
+        world.create(world.source, name, PARTITIONS, {"retention.ms": "-1"})
+    fill_transactions(world.source, [topic], 40, most=7)  # offsets differ, and some are aborted
+    world.replicate()
+    live = world.name("live")
+    with Load(world.source, topics) as load, Worker(world, live, topic) as worker:
+        eventually(lambda: load.count > BEFORE, what="load")
+        groups = _groups(world, topic)
+        for group, offsets in groups.items():
+            world.commit(world.source, group, offsets)
+        eventually(lambda: worker.read > BEFORE / 4, what="a group at work")
+        world.copied([], {**groups, live: None})
+        # What comes now is not copied: something has to be lost. The replicator itself lives on.
+        replicator = world._replicator
+        assert replicator is not None
+        replicator.send_signal(signal.SIGSTOP)
+        before = load.count
+        eventually(lambda: load.count > before + BEFORE, what="more load")
+        primary.kill()
+        replicator.send_signal(signal.SIGCONT)
+        vote = Vote("o1", "r", 1, now_ms(), Sight.GONE, ("nothing listens",))
+        put_note(Cluster.connect(world.target), world.settings.flows[0], votes.KEY + "o1", vote.to_json())
+        with world.desk() as desk:
+            report = desk.begin((), Request())
+    ours = {t: world.records(world.target, t) for t in topics}
+    committed = {
+        g: {at: c.offset for at, c in world.committed(world.target, g).items()} for g in (*groups, live)
+    }
+    primary.restart()
+    eventually(lambda: world.offsets(world.source, topic), what="the primary's return")
+    return Story(
+        world, topics, groups, live, report, world.run_log(), load.acked,
+        {t: world.records(world.source, t) for t in topics}, ours, committed,
+        {at: c.offset for at, c in world.committed(world.source, live).items()},
+    )  # fmt: skip
