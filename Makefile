@@ -25,7 +25,7 @@ demo: $(JARS) ## two local clusters, replicated and proved equal
 	@$(BIN)/drkit demo
 
 test: check $(JARS) ## lint, format, types and all tests
-	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 check: lint types ## lint, format and types
 

@@ -17,6 +17,42 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.replicate.process import eventually
 
+_ROOT = Path(__file__).parent
+_LONGEST_FIRST = (
+    "demo/test_story.py",
+    "watch/test_automatic.py",
+    "watch/test_detection.py",
+    "replicate/test_copy_killed.py",
+    "replicate/test_copy_ages.py",
+    "replicate/test_copy_gone.py",
+    "replicate/test_status.py",
+    "replicate/test_mm2_clients.py",
+    "replicate/test_takeover.py",
+    "replicate/test_takeover_command.py",
+    "replicate/test_topologies.py",
+    "replicate/test_loops.py",
+    "replicate/test_permissions.py",
+    "replicate/test_acl_sync.py",
+    "replicate/test_job.py",
+    "replicate/test_job_command.py",
+    "replicate/test_internal_topics_command.py",
+    "replicate/test_groups_at_rest.py",
+    "replicate/test_checkpoint_job.py",
+    "replicate/test_copy_brokers.py",
+    "replicate/test_spark_checkpoint.py",
+    "replicate/test_verify.py",
+    "replicate/test_reload.py",
+    "failover/test_killed.py",
+    "failover/test_lock.py",
+    "failover/test_refused.py",
+    "failover/test_frozen_brokers.py",
+    "failover/test_opening.py",
+    "client/test_consumer.py",
+    "replicate/test_copy_foreign.py",
+    "replicate/test_offset_syncs.py",
+    "replicate/test_rivals.py",
+)
+"""Files that take most of a minute or more."""
 ClusterFactory = Callable[..., LocalCluster]
 _KEPT_LOGS = pytest.StashKey[list[Path]]()
 
@@ -37,6 +73,16 @@ def _stop(clusters: list[LocalCluster], session: pytest.Session) -> None:
         cluster.stop(keep_logs=failed)
         if failed:
             session.config.stash.setdefault(_KEPT_LOGS, []).append(cluster.folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files begin first: with several processes the last ones to end end together.
+
+    For that, pytest-xdist must keep this order: ``--no-loadscope-reorder``.
+    """
+    rank = {_ROOT / name: number for number, name in enumerate(_LONGEST_FIRST)}
+    assert all(path.exists() for path in rank), "a file that is no more"
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ In the order of harm: the last tests leave nothing of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+import random
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from drkit.detect.verdict import Kind, Reason
 from drkit.kafka.admin import Cluster
 from drkit.watch import by_hand
 from tests.replicate.process import eventually
+from tests.watch.disturbances import no_alarm
 from tests.watch.world import Lookout, World
 
 
@@ -40,6 +42,14 @@ def ready(*lookouts: Lookout) -> None:
     for each in lookouts:
         each.sees(Reason.WELL, 90.0)
         eventually(each.is_settled, 60, "heartbeats, a look, a target that is ready")
+
+
+def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: World):
+    """None of it is a HOLD or a LOST."""
+    patient = calm.lookout("d1", detection={})
+    ready(patient)
+    for name in ("pause", "flap", "restart"):
+        no_alarm(calm, patient, name, random.Random(7))
 
 
 def test_all_is_well(watched: Lookout):
@@ -156,10 +166,8 @@ def test_killed_is_lost_and_a_pause_holds_it(world: World):
     lookout = world.lookout("c1")
     ready(lookout)
     settings = world.settings()
-    killed = time.monotonic()
     world.primary.kill()
     moment = lookout.sees(Reason.CONFIRMED)
-    assert time.monotonic() - killed < 12
     assert moment.picture.risk.seconds is not None
     assert moment.picture.risk.seconds < 30
     told = moment.as_dict()
