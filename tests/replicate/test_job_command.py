@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
@@ -28,6 +27,7 @@ source = "a{tag}"
 target = "b{tag}"
 topics = ["{tag}-.*"]
 tasks = 1
+buckets = 2
 emit_heartbeats = false
 """
 MAIN = "from drkit.cli.main import main; main()"
@@ -56,10 +56,11 @@ def command(config: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-c", MAIN, "replicate", "--config", str(config), "--json", *arguments]
 
 
-def refused(config: Path, *arguments: str) -> tuple[int, str]:
+def refused(config: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     done = subprocess.run(
-        command(config, *arguments), capture_output=True, text=True, timeout=120, check=False
-    )
+        command(config, *arguments),
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
     assert not done.stdout
     return done.returncode, done.stderr
 
@@ -91,7 +92,7 @@ def test_an_unknown_flow_is_a_configuration_error(config, source: LocalCluster, 
 def test_too_few_slots_are_refused_before_spark_starts(config, source: LocalCluster, target: LocalCluster):
     path = config(source.bootstrap(), target.bootstrap())
     path.write_text(path.read_text().replace("tasks = 1", "tasks = 3"))
-    code, said = refused(path, "--master", "local[2]")
+    code, said = refused(path, "--master", "local[2]", JAVA_HOME="/no-java")
     assert code == 3
     assert "2 slots, 4 tasks" in said
 
@@ -109,12 +110,10 @@ def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
         lines = ", ".join(f'"{k}" = "{v}"' for k, v in client.items())
         text = path.read_text().partition("client = ")[0].partition("[[flows]]")
         path.write_text(f"{text[0]}client = {{ {lines} }}\n[[flows]]{FLOW.format(tag=tag)}")
-        began = time.monotonic()
-        code, said = refused(path)
+        code, said = refused(path, JAVA_HOME="/no-java")
         assert code == 1
         assert words in said
         assert "hunter-2" not in said
-        assert time.monotonic() - began < 15
 
 
 def test_dry_run_shows_the_plan_and_changes_nothing(config, tag, source: LocalCluster, target: LocalCluster):
@@ -158,14 +157,11 @@ def test_ctrl_c_ends_it_with_an_answer_and_nothing_left_behind(
         eventually(lambda: process.poll() is not None or _copied(standby, f"{tag}-orders") == 1000, 120)
         assert process.poll() is None, (tmp_path / "said").read_text()
         process.send_signal(signal.SIGINT)  # Spark has a handler of its own for it
-        began = time.monotonic()
         answer, _ = process.communicate(timeout=60)
     finally:
         process.kill()
 
     assert process.returncode == 0
-    # The promise is 3 s; a loaded machine gets some more here, the benchmark measures it.
-    assert time.monotonic() - began < 8
     flow = json.loads(answer)["flows"][0]
     assert flow["ended"] == "stopped"
     assert flow["records"] == 1000
