@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 import random
 import threading
+from typing import NamedTuple
 
 from drkit.config import ClusterSettings
 from drkit.kafka.groups import Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
-from drkit.replicate.checkpoint_shard import Shard
+from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.known import Known, Producers
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read
-from tests.replicate.exactness import first, ids_of
+from tests.replicate.exactness import first, ids_of, places
 from tests.replicate.flow import Flow
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load
 from tests.replicate.readers import Readers, first_records
 
 DAY_MS = 86_400_000
+Told = Callable[[set[TopicPartition]], Iterable[str]]
+"""What there is to say of some partitions in which groups do not come to rest."""
 
 
 def trouble(clusters: Sequence[LocalCluster], kills: int, *, seed: int, calm: float) -> None:
@@ -59,23 +63,45 @@ class Rounds:
         )
         self._shard = Shard(0, flow.source.alias, tuple(groups), known, checkpoints, 0.0, DAY_MS)
         self._task = CheckpointTask(flow.source, flow.target, flow.settings)
+        self._flow, self._topic = flow, topic
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rounds")
+        self._thread = threading.Thread(target=self._guarded, name="rounds")
+        self._failure: BaseException | None = None
         self.broken: list[str] = []
+        self.done = 0
+        self.last: ShardReport | None = None
 
     def start(self) -> None:
         self._thread.start()
 
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            self._failure = error
+
     def _run(self) -> None:
         while not self._stop.wait(0.5):
-            report = self._task.run(replace(self._shard))
+            report = self.last = self._task.run(replace(self._shard))
+            self.done += 1
             if report.error:
                 self.broken.append(report.error)
+
+    def told(self, partitions: set[TopicPartition]) -> Iterator[str]:
+        """The last round, those that broke off, the copy task, and where it stands."""
+        yield f"round {self.done}, ended by {self._failure!r}, the last: {self.last}"
+        yield f"{len(self.broken)} broke off, the last of them: {self.broken[-3:]}"
+        for task in self._flow.processes:
+            yield f"copy task {'runs' if task.running else 'has ended'}; it said: {task.said()}"
+        found = places(self._flow, self._topic)
+        yield from (f"{at}: {found[at.partition]}" for at in sorted(partitions))
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
         self._task.close()
+        if self._failure is not None:
+            raise self._failure
 
 
 @contextmanager
@@ -111,14 +137,43 @@ def work_under_trouble(
     return sum(readers.read.values())
 
 
-def at_rest(flow: Clusters, groups: Sequence[str]) -> bool:
-    """Whether what the target keeps was made from what the groups have committed last."""
+class Restless(NamedTuple):
+    """A position on the target that was not made from what the group has committed last."""
+
+    group: str
+    at: TopicPartition
+    committed: int
+    """On the source."""
+    there: Committed | None
+    """What the target keeps; its metadata tell from which offset it was made."""
+
+
+def restless(flow: Clusters, groups: Sequence[str]) -> list[Restless]:
+    """What is not at rest; empty when all is."""
     here, there = offsets_of(flow, flow.source, groups), offsets_of(flow, flow.target, groups)
-    return all(
-        (mark := Mark.of(there[g].get(at, Committed(-1)).metadata)) is not None and mark.upstream == c.offset
-        for g, offsets in here.items()
-        for at, c in offsets.items()
-    )
+    found = [Restless(g, at, c.offset, there[g].get(at)) for g, o in here.items() for at, c in o.items()]
+    return [r for r in found if r.there is None or _made_from(r.there) != r.committed]
+
+
+def _made_from(kept: Committed) -> int | None:
+    mark = Mark.of(kept.metadata)
+    return mark.upstream if mark is not None else None
+
+
+def come_to_rest(flow: Clusters, groups: Sequence[str], told: Told, seconds: float = 60.0) -> None:
+    """Wait until every position is made from its group's last commit; else say which is not, and why."""
+    left: list[Restless] = []
+
+    def settled() -> bool:
+        left[:] = restless(flow, groups)
+        return not left
+
+    try:
+        eventually(settled, seconds, "rest")
+    except AssertionError as error:
+        lines = [f"{error}: {len(left)} positions of {len({r.group for r in left})} groups"]
+        lines += map(str, left[:20])
+        raise AssertionError("\n".join([*lines, *told({r.at for r in left})])) from error
 
 
 def check_positions(flow: Clusters, topic: str, groups: Sequence[str]) -> int:

@@ -6,13 +6,12 @@ from drkit.local.cluster import start_together
 from tests.conftest import ClusterFactory
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.groups_at_rest import (
-    at_rest,
     check_positions,
     check_switch,
+    come_to_rest,
     rounds_beside_a_copy,
     work_under_trouble,
 )
-from tests.replicate.process import eventually
 
 GROUPS = [f"g-{i}" for i in range(4)]
 
@@ -25,11 +24,11 @@ def test_positions_are_exact_at_rest_and_after_the_switch(
     start_together(source, target)
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 12)
-    with rounds_beside_a_copy(flow, topic_name, GROUPS):
+    with rounds_beside_a_copy(flow, topic_name, GROUPS) as rounds:
         read = work_under_trouble(
             flow, topic_name, GROUPS, [target, source], kills=2, per_second=1000, seed=2, calm=1.5
         )
         assert read > 1000
-        eventually(lambda: at_rest(flow, GROUPS), what="rest")
+        come_to_rest(flow, GROUPS, rounds.told)
         assert check_positions(flow, topic_name, GROUPS) > 24
     check_switch(flow, topic_name, GROUPS)

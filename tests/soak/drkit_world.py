@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from drkit.replicate.rounds import CHECKPOINTS
 from drkit.replicate.state_topic import StateTopic, topic_key, topic_name
+from drkit.replicate.translate import look
 from tests.replicate.clusters import Clusters
 from tests.replicate.process import Replicator
 
@@ -46,11 +49,18 @@ class DrkitWorld(Clusters):
 
     def rounds_since(self, at_ms: int) -> bool:
         """Whether a checkpoint round has ended since then."""
-        return bool(self._state().get("checkpoints", {}).get("at_ms", 0) > at_ms)
+        return bool(self._state().get(CHECKPOINTS, {}).get("at_ms", 0) > at_ms)
 
     def knows_its_copy(self) -> bool:
         """Whether the target's state names the copied topic."""
         return topic_key(self._copied) in self._state()
+
+    def told(self, partitions: set[TopicPartition]) -> Iterator[str]:
+        """The last round as the state has it, where the copy stands in some partitions, what drkit said."""
+        yield f"the last round: {self._state().get(CHECKPOINTS)}"
+        looked = look(self.settings, self.flow, partitions, reverse=False)
+        yield from (f"{at}: {place}" for at, place in sorted(looked.places.items()))
+        yield (self._folder / "said").read_text(errors="replace")[-3000:]
 
     def _state(self) -> dict[str, Any]:
         if self.topic(self.target, topic_name("a")).error:

@@ -13,7 +13,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from tests.conftest import ClusterFactory
 from tests.replicate.checkpoint_world import World
 from tests.replicate.conftest import FlowFactory
-from tests.replicate.groups_at_rest import at_rest, check_positions, check_switch, work_under_trouble
+from tests.replicate.groups_at_rest import check_positions, check_switch, come_to_rest, work_under_trouble
 from tests.replicate.process import eventually
 from tests.soak.drkit_world import DrkitWorld
 
@@ -39,7 +39,7 @@ def test_twenty_groups_on_120_partitions(
             world, topic_name, GROUPS, clusters, kills=8, per_second=1000, seed=seed, calm=8.0
         )
         assert read > 20_000
-        eventually(lambda: drkit.alive() and at_rest(world, GROUPS), 120, "rest")
+        come_to_rest(world, GROUPS, world.told, 120)
         assert check_positions(world, topic_name, GROUPS) > 20 * 100
     finally:
         drkit.kill()
