@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Iterable
+from functools import cache
 import json
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
+import tempfile
 from typing import Any
 import zipfile
 
-import pyspark
-import pytest
+from pyspark.java_gateway import launch_gateway
 
 from drkit.local.jars import Module, classpath
-from drkit.local.java import find_java
 
 _ROOT = Path(__file__).parents[2]
 _TOKENS = Path(__file__).parent / "delegation_tokens"
@@ -26,27 +29,39 @@ CONNECTOR = (
 )
 
 
-def connector(scratch: Path) -> list[str]:
+@cache
+def connector() -> list[str]:
     """The jars of Spark's Kafka connector, fetched once like those of brokers, and its missing classes."""
-    compiler = find_java().with_name("javac")
-    if not compiler.exists():
-        pytest.skip("a few classes must be compiled, which needs a JDK")
     jars = classpath(modules=CONNECTOR).split(os.pathsep)
-    made = scratch / "classes"
-    spark = Path(pyspark.__file__).parent / "jars"
-    sources = [str(p) for p in sorted(_TOKENS.glob("*.java"))]
-    subprocess.run([compiler, "-d", made, "-cp", f"{spark}/*", *sources], check=True, timeout=120)
-    with zipfile.ZipFile(scratch / "tokens.jar", "w") as archive:
-        for file in made.rglob("*.class"):
-            archive.write(file, file.relative_to(made))
-    return [*jars, str(scratch / "tokens.jar")]
+    made = Path(tempfile.mkdtemp(prefix="connector-")) / "tokens.jar"
+    atexit.register(shutil.rmtree, made.parent)
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, code in compiled(sorted(_TOKENS.glob("*.java"))).items():
+            archive.writestr(name.replace(".", "/") + ".class", code)
+    return [*jars, str(made)]
+
+
+def compiled(sources: Iterable[Path]) -> dict[str, bytes]:
+    """Class files by class, made by the compiler that Spark brings for its own queries: a JRE suffices."""
+    gateway = launch_gateway()
+    found: dict[str, bytes] = {}
+    try:
+        for source in sources:
+            compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.cook(source.name, source.read_text())
+            found |= compiler.getBytecodes()
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # its JVM ends with it
+        gateway.proc.wait(30)
+    return found
 
 
 def run_spark(bootstrap: str, queries: list[dict[str, Any]], scratch: Path, **settings: str) -> int:
     """Run some queries to their ends; returns the exit code, -9 when one of them killed all."""
     scratch.mkdir(exist_ok=True)
     job = {
-        "jars": connector(scratch),
+        "jars": connector(),
         "bootstrap": bootstrap,
         "scratch": str(scratch),
         "settings": settings,

@@ -3,16 +3,18 @@ package org.apache.spark.kafka010;
 import java.util.HashMap;
 import java.util.Map;
 import scala.Option;
+import scala.Tuple2;
+import scala.collection.Iterator;
 
 /** Client properties as they are; with delegation tokens Spark would add a login. */
 public class KafkaConfigUpdater {
-    private final Map<String, Object> properties = new HashMap<>();
+    private final Map<String, Object> properties = new HashMap<String, Object>();
 
     public KafkaConfigUpdater(String module, scala.collection.immutable.Map<String, Object> properties) {
-        var all = properties.iterator();
+        Iterator<?> all = properties.iterator();
         while (all.hasNext()) {
-            var pair = all.next();
-            this.properties.put(pair._1(), pair._2());
+            Tuple2<?, ?> pair = (Tuple2<?, ?>) all.next();
+            this.properties.put((String) pair._1(), pair._2());
         }
     }
 
