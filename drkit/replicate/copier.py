@@ -6,6 +6,7 @@ everything else is resolved from the target anew, so nothing depends on which wo
 
 from __future__ import annotations
 
+from contextlib import suppress
 import resource
 from typing import Any
 
@@ -16,7 +17,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
-from drkit.offsets import Intent, MapKey, MapRecord
+from drkit.offsets import Intent
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
@@ -175,16 +176,23 @@ class CopyTask:
             await self.task.loop.sleep(_WATCH_SECONDS)
             if boottime() - last >= _MARK_SECONDS and not self.task.ending:
                 last = boottime()
-                await self._write_marks()
+                # A mark says what the log proves too: while the map takes none, copying goes on.
+                with suppress(Failed):
+                    await self._write_marks()
 
     async def _write_marks(self) -> None:
-        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
+        by_bucket: dict[int, list[PartitionCopy]] = {}
         for p in self.task.partitions:
-            mark = p.mark(self.task.nonce)
-            if mark is not None:
-                by_bucket.setdefault(p.lease.bucket, []).append((p.key, mark))
-        for bucket, marks in by_bucket.items():
-            await self.task.write_map(bucket, marks)
+            by_bucket.setdefault(p.lease.bucket, []).append(p)
+        for bucket, partitions in by_bucket.items():
+            marks = [(p, mark) for p in partitions if (mark := p.mark(self.task.nonce)) is not None]
+            try:
+                if marks:
+                    await self.task.write_map(bucket, [(p.key, mark) for p, mark in marks])
+            except Failed:
+                for p, _ in marks:  # the next ones say it
+                    p.marked, p.unmarked_intents = (-1, -1), True
+                raise
 
     async def _drain(self) -> None:
         """Wait for what is on its way, confirm it in the map, and let the coroutines end."""

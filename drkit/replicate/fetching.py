@@ -71,13 +71,12 @@ class Fetcher:
                 # The source may wait for records before it answers at all.
                 patience = (task.links.fetch.request_timeout_ms or _PATIENCE_MS) + task.flow.fetch_max_wait_ms
                 answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
+                if not task.ending:
+                    await self._take(answer, wanted)  # asks more where the source has trouble
             except RawError:
                 self._reset()
                 await task.loop.sleep(_PAUSE_SECONDS)
                 await find_leaders(task)
-                continue
-            if not task.ending:
-                await self._take(answer, wanted)
 
     def _reset(self) -> None:
         self._session_id = self._session_epoch = 0

@@ -1,0 +1,98 @@
+"""What ends neither an epoch nor a task: a map that takes no marks, a source that dies while it is asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
+import pytest
+
+from drkit.errors import Failed
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import context, copier, fetching, mapstore
+from drkit.replicate.context import TaskContext
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.partition import PartitionCopy
+from drkit.replicate.state_topic import StateTopic
+from tests.replicate.compare import check_copy
+from tests.replicate.conftest import FlowFactory
+from tests.replicate.flow import Flow
+from tests.replicate.process import eventually
+from tests.replicate.produce import Load, fill
+
+
+def confirmed(flow: Flow, lease: TaskLease) -> dict[int, int]:
+    """Up to which source offset marks go, by partition."""
+    raw = flow._raw[flow.target.alias]
+    buckets = mapstore.load(flow._loop, raw, flow.map_topic, range(flow.settings.buckets))
+    known = {p.partition: buckets[p.bucket].partitions.get(PartitionCopy(p).key) for p in lease.partitions}
+    return {p: state.tail.upstream if state and state.tail else -1 for p, state in known.items()}
+
+
+def test_a_map_that_takes_no_marks_holds_nothing_up(
+    flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when too few of its replicas are left; afterwards they are made up for."""
+    monkeypatch.setattr(copier, "_MARK_SECONDS", 0.2)
+    monkeypatch.setattr(context, "_RETRIES", 3)
+    refused: list[Failed] = []
+    write = TaskContext.write_map
+
+    async def seen(task: TaskContext, bucket: int, records: Any) -> None:
+        try:
+            await write(task, bucket, records)
+        except Failed as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(TaskContext, "write_map", seen)
+    flow.create_both(topic_name, 2)
+    fill(flow.source, topic_name, 200)
+    lease = flow.lease(topic_name, once=False, seconds=120)
+    ends = flow.offsets(flow.source, topic_name)
+    with ThreadPoolExecutor(1) as pool, StateTopic(flow.target, flow.source.alias) as state:
+        copying = pool.submit(copier.copy_task, lease, flow.source, flow.target, flow.settings)
+        try:
+            eventually(lambda: copying.done() or confirmed(flow, lease) == ends, what="the copy")
+            flow.configure(flow.target, flow.map_topic, "max.message.bytes", "1")
+            with Load(flow.source, [topic_name], per_second=200, transactions=False):
+                eventually(lambda: copying.done() or len(refused) > 1, what="marks refused")
+                flow.grown(topic_name, 100)
+            flow.configure(flow.target, flow.map_topic, "max.message.bytes", "1048588")
+            ends = flow.offsets(flow.source, topic_name)
+            eventually(lambda: copying.done() or confirmed(flow, lease) == ends, what="marks of everything")
+        finally:
+            state.put("control", {"run_id": lease.run_id, "action": "stop"})
+        assert copying.result(60).ended == "stop"
+    check_copy(flow, topic_name)
+
+
+def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
+    flow_factory: FlowFactory,
+    source: LocalCluster,
+    target: LocalCluster,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked again; the other partitions never notice."""
+    flow = flow_factory(source, target, on_source_gap="continue")
+    flow.create_both(topic_name)
+    fill(flow.source, topic_name, 100)
+    flow.copy(topic_name)
+    fill(flow.source, topic_name, 200, first=100)
+    flow.delete_records(topic_name, 0, 200)
+    ask = fetching.source_trouble
+    died: list[int] = []
+
+    async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> None:
+        if not died:
+            died.append(data.error_code)
+            raise KafkaConnectionError("the broker was killed")
+        await ask(task, p, data)
+
+    monkeypatch.setattr(fetching, "source_trouble", dying)
+    flow.copy(topic_name)
+    assert died == [1], "OFFSET_OUT_OF_RANGE"
+    assert flow.offsets(flow.target, topic_name) == {0: 200}
+    assert [e["lost_offsets"] for e in flow.events("source_gap")] == [100]
