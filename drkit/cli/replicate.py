@@ -44,9 +44,7 @@ def replicate(
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
     loaded = configuration()
     settings = loaded.settings
-    flows = [settings.flow(n) for n in names] or list(settings.flows)
-    if not flows:
-        raise click.UsageError("the configuration has no [[flows]]")
+    flows = settings.chosen_flows(names)
     if takeover:
         flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
     if dry_run:

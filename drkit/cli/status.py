@@ -44,9 +44,7 @@ def status(
     Exit code: 0 all is well, 1 there is a fault.
     """
     settings = configuration().settings
-    flows = [settings.flow(n) for n in names] or list(settings.flows)
-    if not flows:
-        raise click.UsageError("the configuration has no [[flows]]")
+    flows = settings.chosen_flows(names)
     collectors = [StatusCollector(settings, flow) for flow in flows]
     shown = Shown(partitions, groups, all_groups)
     if watch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations, islice
 from typing import Annotated, Final, Literal
 
@@ -102,6 +102,20 @@ class Settings(Strict):
         raise ConfigError(
             f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
         )
+
+    def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
+        """The flows of these names, or all when none is named.
+
+        :raises ConfigError: no flow has that name, or there is none at all
+        """
+        if not names and not self.flows:
+            raise ConfigError(
+                "there is no flow",
+                where="flows",
+                evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
+                hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)",
+            )
+        return [self.flow(n) for n in names] or list(self.flows)
 
     def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
         """The flow of that name; without one the only flow there is.

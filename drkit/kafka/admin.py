@@ -39,9 +39,14 @@ _KINDS: Final[Mapping[int, type[DrkitError]]] = {
         ClusterUnreachable,
     ),
 }
+_REACH: Final = "see whether its brokers run and answer from here: drkit config check --connect"
 _HINTS: Final[Mapping[int, str]] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal the operation on this topic (ACL)",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant drkit's principal the operation on the cluster (ACL)",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant drkit's principal the operation on this group (ACL)",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant drkit's principal WRITE on the transactional ids"
+    " that begin with drkit. (ACL)",
+    **dict.fromkeys((KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT), _REACH),  # noqa: SLF001  the constants' only names
     KafkaError.INVALID_REPLICATION_FACTOR: "set replication_factor of the flow to what the target can hold",
     KafkaError.POLICY_VIOLATION: "the cluster's create or alter policy forbids this: ask its operators",
 }
@@ -91,7 +96,10 @@ class Cluster:
             raise self.error(error.args[0], what, where) from error
         except TimeoutError as error:
             raise ClusterUnreachable(
-                f"cannot {what}", where=self._at(where), evidence=f"no answer in {CALL_SECONDS:.0f} s"
+                f"cannot {what}",
+                where=self._at(where),
+                evidence=f"no answer in {CALL_SECONDS:.0f} s",
+                hint=_REACH,
             ) from error
 
     def call(self, what: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -15,6 +15,7 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_PROPERTIES_HINT: Final = "docs/security.md has the properties that each protocol and mechanism needs"
 _PEM_HINT: Final = (
     "check path and password; or export it as PEM with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
     " then set the .type to PEM and the .location to that file"
@@ -185,5 +186,5 @@ def _oauth(client: Mapping[str, str], module: LoginModule, where: str) -> OAuth:
     )
 
 
-def _refuse(where: str, key: str, what: str, hint: str = "") -> NoReturn:
+def _refuse(where: str, key: str, what: str, hint: str = _PROPERTIES_HINT) -> NoReturn:
     raise ConfigError(f"{key}: {what}", where=where, hint=hint)

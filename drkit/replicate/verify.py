@@ -55,9 +55,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
     :raises ClusterUnreachable: a cluster does not answer
     :raises Failed: a cluster stopped answering on the way
     """
-    flows = [settings.flow(request.flow)] if request.flow else list(settings.flows)
-    if not flows:
-        raise ConfigError("there is no flow to verify", where="flows", hint="add a [[flows]] table")
+    flows = settings.chosen_flows([request.flow] if request.flow else [])
     snapshots = [_snapshot(settings, flow, request, progress) for flow in flows]
     tasks = min(_MOST_TASKS, os.cpu_count() or 1)
     with spark_session("drkit verify", max(1, tasks - 1), request.master) as workshop:

@@ -239,3 +239,14 @@ def test_what_nothing_acts_on_yet_is_noted(file: Path):
     assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].name"]
     file.write_text(CLUSTERS + FLOW)
     assert not read(file, ENV).notes
+
+
+def test_flows_by_name_or_all(file: Path):
+    file.write_text(CLUSTERS + FLOW)
+    settings = load(file, ENV)
+    assert settings.chosen_flows([]) == settings.chosen_flows(["primary->standby"]) == [*settings.flows]
+    file.write_text(CLUSTERS)
+    with pytest.raises(ConfigError) as caught:
+        load(file, ENV).chosen_flows([])
+    assert caught.value.evidence == "clusters: primary, standby"
+    assert "A->B.enabled = true" in caught.value.hint
