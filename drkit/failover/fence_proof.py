@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.failover.writable import code_name, write_codes
+from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
@@ -47,9 +48,8 @@ def prove(
     :param canary: client properties of an ordinary producer; empty: drkit's own
     :raises DrkitError: the canary cannot connect at all
     """
-    loop = EventLoop()
-    cluster = RawCluster(loop, settings.with_client(canary), "canary")
-    try:
+    with connections("canary", settings.with_client(canary)) as (cluster,):
+        loop = cluster.loop
         loop.run(cluster.connect, _CONNECT_MS)
         deadline = clock() + seconds
         while True:
@@ -57,9 +57,6 @@ def prove(
             if found.is_whole or clock() >= deadline:
                 return found
             loop.run(loop.sleep, _PAUSE_SECONDS)
-    finally:
-        cluster.close()
-        loop.close()
 
 
 def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str]) -> Proof:

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol.admin.acl import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
+from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.security import read_security
 from drkit.kafka.topics import broker_config
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
@@ -128,25 +129,12 @@ def is_open(cluster: Cluster) -> bool | None:
 
 
 def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *args: object) -> Any:
-    loop = EventLoop()
-    cluster = RawCluster(loop, settings, "acls")
-
-    async def ask() -> Any:
-        await cluster.connected()
-        return await question(cluster, settings.alias, *args)
-
-    try:
-        return loop.run(ask)
-    except RawError as error:
-        raise ClusterUnreachable(
-            f"cannot ask {settings.alias} for its ACLs",
-            where=settings.alias,
-            evidence=repr(error),
-            hint="check the cluster with: drkit config check --connect",
-        ) from error
-    finally:
-        cluster.close()
-        loop.close()
+    return ask_once(
+        settings,
+        "acls",
+        lambda cluster: question(cluster, settings.alias, *args),
+        what=f"ask {settings.alias} for its ACLs",
+    )
 
 
 async def _list(cluster: RawCluster, alias: str) -> Listed:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import Final
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable
-from drkit.kafka.group_asking import Answered
-from drkit.kafka.groups import Described, Groups, Listed, Member, failure
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.groups import Groups, Listed, Member, failure
+from drkit.kafka.one_shot import ask_once
+
+_PURPOSE: Final = "groups"
 
 
 def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str, tuple[Member, ...]]:
@@ -19,8 +19,8 @@ def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str,
     :raises ClusterUnreachable: no answer
     """
     wanted = list(groups)
-    answers: dict[str, Answered[Described]] = _ask(
-        settings, "ask for the members of a group", lambda known: known.describe(wanted)
+    answers = ask_once(
+        settings, _PURPOSE, lambda c: Groups(c).describe(wanted), what="ask for the members of a group"
     )
     found = {}
     for group, answer in answers.items():
@@ -35,22 +35,4 @@ def listed_groups(settings: ClusterSettings) -> dict[str, Listed]:
 
     :raises ClusterUnreachable: a broker does not answer, so groups may be missing
     """
-    found: dict[str, Listed] = _ask(settings, "list groups", lambda known: known.listed())
-    return found
-
-
-def _ask(settings: ClusterSettings, what: str, question: Callable[[Groups], Awaitable[Any]]) -> Any:
-    loop = EventLoop()
-    cluster = RawCluster(loop, settings, "groups")
-
-    async def ask() -> Any:
-        await cluster.connected()
-        return await question(Groups(cluster))
-
-    try:
-        return loop.run(ask)
-    except RawError as error:
-        raise ClusterUnreachable(f"cannot {what}", where=settings.alias, evidence=repr(error)) from error
-    finally:
-        cluster.close()
-        loop.close()
+    return ask_once(settings, _PURPOSE, lambda c: Groups(c).listed(), what="list groups")

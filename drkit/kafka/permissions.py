@@ -20,9 +20,9 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable
 from drkit.kafka.group_permissions import may_commit, may_delete, may_describe
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
 
 _UNKNOWN_TOPIC: Final = 3
 _DENIED: Final = frozenset({29, 31, 53})
@@ -87,27 +87,13 @@ def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
     :raises ClusterUnreachable: no answer
     :raises NotAuthenticated: wrong credentials
     """
-    needs = list(needs)
-    loop = EventLoop()
-    cluster = RawCluster(loop, settings, "permissions")
-
-    async def ask() -> list[Need]:
-        await cluster.connected()
-        return await _missing(cluster, needs)
-
-    try:
-        found: list[Need] = loop.run(ask)
-    except RawError as error:
-        raise ClusterUnreachable(
-            f"cannot ask for drkit's permissions on {settings.alias}",
-            where=settings.alias,
-            evidence=repr(error),
-            hint="check the cluster with: drkit config check --connect",
-        ) from error
-    finally:
-        cluster.close()
-        loop.close()
-    return found
+    wanted = list(needs)
+    return ask_once(
+        settings,
+        "permissions",
+        lambda cluster: _missing(cluster, wanted),
+        what=f"ask for drkit's permissions on {settings.alias}",
+    )
 
 
 async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from drkit import observe
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups import Groups, Listed
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.group_members import listed_groups
+from drkit.kafka.raw import RawError
 from drkit.kafka.topics import broker_config
 from drkit.replicate.checkpoint_query import start_checkpoint_query
 from drkit.replicate.checkpoint_shard import Shard, ShardReport, shards_of
@@ -191,12 +191,12 @@ class CheckpointDriver:
         if not self._refresh_ms:
             minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
-        theirs = _listed(self._clusters[0])
+        theirs = listed_groups(self._clusters[0])
         accepted = flow.group_filter.accepts
         groups = sorted(g for g, x in theirs.items() if x.protocol in CONSUMERS and accepted(g))
         gone: list[str] = []
         if flow.on_source_group_deleted == "mirror":
-            gone = sorted(g for g in _listed(self._clusters[1]) if g not in theirs and accepted(g))
+            gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
         promoted = frozenset(promoted_topics(values))
         shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
         return [
@@ -246,25 +246,3 @@ def _sync_after(flow: FlowSettings, *, at_once: bool) -> float | None:
     if at_once:
         return 0.0
     return max(0.0, flow.sync_group_offsets_interval_seconds - flow.checkpoint_interval_seconds / 2)
-
-
-def _listed(settings: ClusterSettings) -> dict[str, Listed]:
-    """The groups of a cluster.
-
-    :raises ClusterUnreachable: it does not answer
-    """
-    loop = EventLoop()
-    cluster = RawCluster(loop, settings, "groups")
-
-    async def ask() -> dict[str, Listed]:
-        await cluster.connected()
-        return await Groups(cluster).listed()
-
-    try:
-        found: dict[str, Listed] = loop.run(ask)
-    except RawError as error:
-        raise ClusterUnreachable("cannot list groups", where=settings.alias, evidence=repr(error)) from error
-    finally:
-        cluster.close()
-        loop.close()
-    return found

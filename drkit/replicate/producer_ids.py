@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 from drkit.replicate.state_topic import BULK_PRODUCER_ID, PRODUCER_IDS, StateTopic, Value
 
@@ -78,18 +79,11 @@ def _ask(
     target: ClusterSettings, flow: FlowSettings, buckets: Iterable[int], *, live: bool
 ) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
     """A new live id, and the ids that some buckets' transactional ids have."""
-    loop = EventLoop()
-    cluster = RawCluster(loop, target, "driver")
 
-    async def ask() -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
-        await cluster.connected()
+    async def ask(cluster: RawCluster) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
+        spawn = cluster.loop.spawn
         first = await new_producer_id(cluster) if live else None
-        asked = {b: loop.spawn(Transactions(cluster, transactional_id(flow, b)).begin_epoch) for b in buckets}
+        asked = {b: spawn(Transactions(cluster, transactional_id(flow, b)).begin_epoch) for b in buckets}
         return first, {bucket: await future for bucket, future in asked.items()}
 
-    try:
-        answer: tuple[ProducerIdentity | None, dict[int, ProducerIdentity]] = loop.run(ask)
-    finally:
-        cluster.close()
-        loop.close()
-    return answer
+    return ask_once(target, "driver", ask, what="ask for producer ids")

@@ -12,7 +12,8 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.topics import Topic, describe_topics, topic_configs
 from drkit.replicate.acl_preview import acl_plan
 from drkit.replicate.status import FlowStatus
@@ -114,15 +115,11 @@ def _partitions(
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
     """Registered brokers and disks; None for what the brokers do not tell."""
-    loop = EventLoop()
-    raw = RawCluster(loop, settings, "readiness")
-    try:
+    with connections("readiness", settings) as (raw,):
+        loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
         registered = _told(lambda: loop.run(_registered, raw))
         return registered, _told(lambda: loop.run(_disks, raw))
-    finally:
-        raw.close()
-        loop.close()
 
 
 def _told(ask: Callable[[], Any]) -> Any:

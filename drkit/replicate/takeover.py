@@ -18,7 +18,7 @@ from drkit.config import FlowSettings
 from drkit.errors import Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.one_shot import connections
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_map_record
@@ -131,15 +131,9 @@ class Takeover:
 
     def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
         places = [p for t in topics.values() for p in _places(t)]
-        loop = EventLoop()
-        cluster = RawCluster(loop, self._target.settings, "takeover")
-        try:
-            buckets = mapstore.load(
-                loop, cluster, mapstore.topic_name(self._flow.source), {self._bucket(p) for p in places}
-            )
-        finally:
-            cluster.close()
-            loop.close()
+        name, numbers = mapstore.topic_name(self._flow.source), {self._bucket(p) for p in places}
+        with connections("takeover", self._target.settings) as (cluster,):
+            buckets = mapstore.load(cluster.loop, cluster, name, numbers)
         return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
 
     def _bucket(self, place: _Place) -> int:

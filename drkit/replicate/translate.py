@@ -14,7 +14,8 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups import Groups, failure
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place, Translation
@@ -106,17 +107,13 @@ def look(
 def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking], Awaitable[T]]) -> T:
     source, target = settings.sides(flow)
     known = _known(target, flow)
-    loop = EventLoop()
-    asking = _Asking(flow, known, loop, source, target)
-    try:
-        found: T = loop.run(question, asking)
-    except RawError as error:
-        raise ClusterUnreachable(
-            "a cluster stopped answering", where=flow.name, evidence=repr(error)
-        ) from error
-    finally:
-        asking.close()
-        loop.close()
+    with connections("translate", source, target) as (theirs, ours):
+        try:
+            found: T = ours.loop.run(question, _Asking(flow, known, target, theirs, ours))
+        except RawError as error:
+            raise ClusterUnreachable(
+                "a cluster stopped answering", where=flow.name, evidence=repr(error)
+            ) from error
     return found
 
 
@@ -136,19 +133,18 @@ def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
 
 
 class _Asking:
-    """One question and the connections for it."""
+    """One question, over connections to both sides."""
 
     def __init__(
         self,
         flow: FlowSettings,
         known: Known,
-        loop: EventLoop,
-        source: ClusterSettings,
-        target: ClusterSettings,
+        settings: ClusterSettings,
+        source: RawCluster,
+        target: RawCluster,
     ) -> None:
-        self._flow, self._known, self._settings = flow, known, target
-        self._source = RawCluster(loop, source, "translate")
-        self._target = RawCluster(loop, target, "translate")
+        self._flow, self._known, self._settings = flow, known, settings
+        self._source, self._target = source, target
 
     async def answer(self, question: Question) -> list[Line]:
         """The lines of the answer."""
@@ -219,11 +215,6 @@ class _Asking:
             observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
                           cluster=self._flow.target, records=len(bad), reason=bad[0])  # fmt: skip
         return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._source.close()
-        self._target.close()
 
 
 def _line(at: TopicPartition, offset: int, looked: Looked) -> Line:
