@@ -20,13 +20,18 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T | None], seconds: float = 60.0, what: str = "the condition") -> T:
-    """Wait until the condition is true and return what it gave."""
+    """Wait until the condition is true and return what it gave.
+
+    A condition that works hard is asked less often: what it waits for needs the processors too.
+    """
     deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while not (found := condition()):
+    while True:
+        worked = time.process_time()
+        if found := condition():
+            return found
         assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
-        pause.wait(0.02)
-    return found
+        pause.wait(min(0.5, max(0.02, 2 * (time.process_time() - worked))))
 
 
 def tree(root: int) -> list[int]:
