@@ -241,7 +241,13 @@ class Fence:
 
 def _means(context: Context) -> Means | None:
     settings = context.settings.failover.fence
-    return choose(settings.means, context.source_settings, context.state, spare_own=bool(settings.canary))
+    return choose(
+        settings.means,
+        context.source_settings,
+        context.state,
+        spare_own=bool(settings.canary),
+        topics=context.scope.topics,
+    )
 
 
 def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:

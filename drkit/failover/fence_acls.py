@@ -19,14 +19,14 @@ def fence_acls(
     topics: Iterable[str],
     existing: Collection[Acl],
     *,
-    is_open: bool | None,
+    is_open: bool,
     own: Collection[str] = (),
     spare_own: bool = False,
 ) -> frozenset[Acl]:
     """The ACLs to create.
 
     :param existing: those of the cluster, without the fence's own
-    :param is_open: whether a topic without ACLs is open to everybody; None, not known, counts as open
+    :param is_open: whether a topic without ACLs is open to everybody
     :param own: drkit's principals
     :param spare_own: let drkit write on; otherwise it is fenced like everybody
     """
@@ -37,12 +37,17 @@ def fence_acls(
     )
 
 
+def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
+    """Topics on which no ACL stands: who may use them is a matter of the cluster."""
+    return [topic for topic in topics if not _on(topic, existing)]
+
+
 def _of_topic(
-    topic: str, existing: Collection[Acl], *, is_open: bool | None, own: Collection[str], spare: bool
+    topic: str, existing: Collection[Acl], *, is_open: bool, own: Collection[str], spare: bool
 ) -> Iterator[Acl]:
-    there = [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
+    there = _on(topic, existing)
     if not there:
-        if is_open is not False:
+        if is_open:
             # Any ACL closes the topic: reading is given back to everybody.
             yield from (_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
             if spare:
@@ -51,6 +56,10 @@ def _of_topic(
     writers = {a.principal for a in there if not a.denies and a.operation in _WRITES}
     fenced = writers - set(own) if spare else writers | set(own)
     yield from (_acl(topic, p, Operation.WRITE, Permission.DENY) for p in sorted(fenced))
+
+
+def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
+    return [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
 
 
 def _acl(topic: str, principal: str, operation: Operation, permission: Permission) -> Acl:

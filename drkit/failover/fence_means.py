@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
-from drkit.errors import DrkitError, Failed
-from drkit.failover.fence_acls import fence_acls
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.fence_acls import bare_topics, fence_acls
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -59,15 +59,32 @@ class AclFence:
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`Means`. Raises NoAuthorizer."""
+        """See :class:`Means`.
+
+        :raises NoAuthorizer: there is none
+        :raises Refused: an ACL could give more than it takes
+        """
         ours = self._recorded()
+        there = list_acls(self._settings).acls - ours
+        found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, there)
+        if found is None and bare:
+            raise Refused(
+                "a fence by ACL could open topics to readers that nobody has let in",
+                where=self._settings.alias,
+                evidence=f"no ACL stands on {', '.join(bare[:_SHOWN])}, and allow.everyone.if.no.acl.found is"
+                " shown to nobody",
+                hint=f"set allow_everyone_if_no_acl_found in [clusters.{self._settings.alias}] as its brokers"
+                f' have it, or means = "{SIZE}" in [failover.fence]',
+            )
         wanted = fence_acls(
             topics,
-            list_acls(self._settings).acls - ours,
-            is_open=is_open(Cluster.connect(self._settings)),
+            there,
+            is_open=bool(found),
             own=own_principals(self._settings),
             spare_own=self._spare,
         )
+        # What stands there already is somebody else's: it must stay when the fence goes.
+        wanted -= there
         return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
 
     def raise_(self, details: Details) -> None:
@@ -157,19 +174,30 @@ def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: s
         )
 
 
-def choose(wanted: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> Means | None:
+def choose(
+    wanted: str,
+    settings: ClusterSettings,
+    state: StateTopic,
+    *,
+    spare_own: bool,
+    topics: Collection[str] = (),
+) -> Means | None:
     """The means that the settings name; None for "none".
 
+    :param topics: that are to be fenced: "auto" takes ACLs where they are sure to give nothing to anybody
     :raises DrkitError: the cluster does not answer
     """
     if wanted == "auto":
-        try:
-            list_acls(settings)
-        except NoAuthorizer:
-            wanted = SIZE
-        else:
-            wanted = ACL
+        wanted = ACL if _acls_serve(settings, topics) else SIZE
     return by_name(wanted, settings, state, spare_own=spare_own)
+
+
+def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
+    try:
+        there = list_acls(settings).acls
+    except NoAuthorizer:
+        return False
+    return not bare_topics(topics, there) or is_open(Cluster.connect(settings)) is not None
 
 
 def by_name(name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> Means | None:

@@ -23,10 +23,12 @@ def measure_failovers(
 ) -> None:
     """Measure; what gives no figure costs no other. Each part starts clusters of its own.
 
-    :param rounds: kills of a primary; quick: one round of each, and clients of librdkafka alone
+    :param rounds: kills of a primary
+    :param quick: failovers beside a replicator without Spark, clients of librdkafka alone
     """
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("failover", lambda: results.failovers.extend(failovers.measure(folder / "failover", tell))),
+        ("failover", lambda: results.failovers.extend(
+            failovers.measure(folder / "failover", tell, quick=quick))),
         ("detection", lambda: results.detections.extend(detection.measure(("killed",), rounds, tell))),
         ("repointing", lambda: results.repoints.extend(
             repointing.measure(_STATES, 1 if quick else 3, _PATIENCE, tell, java=not quick))),

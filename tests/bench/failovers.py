@@ -23,7 +23,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.bench.peers.drkit import Drkit
-from tests.bench.peers.replicator import Flow, Running, running
+from tests.bench.peers.replicator import Command, Flow, Running, running
 from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.topics import Topics
 
@@ -31,8 +31,9 @@ BROKERS: Final = 3
 PARTITIONS: Final = 12
 COUNTS: Final = (20, 1000)
 PRIMARIES: Final = ("answers", "killed")
+_ROOT: Final = Path(__file__).parents[2]
 _RECORDS: Final = 2400
-_SYNC_SECONDS: Final = 150.0
+_SYNC_SECONDS: Final = 180.0
 _LOOK_SECONDS: Final = 0.5
 _SETTINGS: Final = """\
 groups = ["failover-.*"]
@@ -72,7 +73,7 @@ class _Sets:
         out = Producer({"bootstrap.servers": self._from, "log_level": 0})
         with GroupOffsets(self._from) as source:
             for topic, count in ((f"failover-{p}-{n}", n) for p in PRIMARIES for n in COUNTS):
-                Topics(self._from).create(topic, PARTITIONS)
+                Topics(self._from).create(topic, PARTITIONS, BROKERS)
                 for i in range(_RECORDS):
                     out.produce(topic, b"%d" % i, partition=i % PARTITIONS)
                 out.flush(60)
@@ -101,9 +102,23 @@ class _Sets:
                 time.sleep(_LOOK_SECONDS)
 
 
-def measure(folder: Path, tell: Tell) -> Iterator[FailoverRun]:
+@dataclass(frozen=True, slots=True)
+class _Light:
+    """What ``drkit replicate`` does, in one process without Spark."""
+
+    name: str = "drkit"
+
+    def prepare(self, flow: Flow) -> Command:
+        """See :class:`tests.bench.peers.replicator.Peer`."""
+        Drkit().prepare(flow)
+        command = [sys.executable, "-m", "tests.failover.replicator", str(flow.folder / "drkit.toml")]
+        return Command(command, env={"PYTHONPATH": str(_ROOT)})
+
+
+def measure(folder: Path, tell: Tell, *, quick: bool = False) -> Iterator[FailoverRun]:
     """Every failover once, as it ends.
 
+    :param quick: with a replicator that runs without Spark
     :raises TimeoutError: the replicator did not bring everything to the target
     :raises RuntimeError: a failover was refused or failed
     """
@@ -113,7 +128,7 @@ def measure(folder: Path, tell: Tell) -> Iterator[FailoverRun]:
         sets.fill()
         settings = _SETTINGS.format(journal=folder / "journal")
         flow = Flow(source.bootstrap(), target.bootstrap(), "failover-.*", "", folder, settings=settings)
-        with running(Drkit(), flow) as replicator:
+        with running(_Light() if quick else Drkit(), flow) as replicator:
             sets.synced(replicator)
             for primary in PRIMARIES:
                 if primary == "killed":

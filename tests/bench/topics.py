@@ -34,9 +34,9 @@ class Topics:
     def __init__(self, bootstrap: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
-    def create(self, name: str, partitions: int = PARTITIONS) -> None:
+    def create(self, name: str, partitions: int = PARTITIONS, replicas: int = 1) -> None:
         """Create a benchmark topic and wait until it has leaders."""
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=TOPIC_CONFIG)
         _settle(self._admin.create_topics([topic]))
         self._wait_until(present=True, names={name})
 

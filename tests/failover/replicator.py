@@ -2,7 +2,7 @@
 place.
 
 The same lease, topics, state, copy task, heartbeats and checkpoint rounds; only the query that deals out the
-work is left out. The settings come as JSON on standard input.
+work is left out. The settings come from the file that is named, else as JSON on standard input.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 import json
+from pathlib import Path
 import sys
 import threading
 import uuid
 
 from drkit.clock import wall_ms
-from drkit.config import FlowSettings, Settings
+from drkit.config import FlowSettings, Settings, load
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_members import listed_groups
@@ -127,7 +128,8 @@ def _again_and_again(once: Callable[[], None]) -> None:
 
 
 def main() -> None:
-    settings = Settings.model_validate(json.load(sys.stdin))
+    given = [Path(name) for name in sys.argv[1:]]
+    settings = load(given[0]) if given else Settings.model_validate(json.load(sys.stdin))
     Replicator(settings, settings.flows[0]).run()
 
 

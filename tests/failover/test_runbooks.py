@@ -14,8 +14,6 @@ from drkit.failover.gates import GATES
 
 ROOT = Path(__file__).parents[2]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}
-ELSEWHERE = ("fence", "freeze", "transactions")
-"""Fences have pages of their own."""
 REFUSALS = {"Refused", "Taken"}
 
 
@@ -34,7 +32,7 @@ def refusals(path: Path) -> Iterator[str]:
 
 
 FILES = [
-    *(p for p in sorted((ROOT / "drkit/failover").glob("*.py")) if not p.name.startswith(ELSEWHERE)),
+    *sorted((ROOT / "drkit/failover").glob("*.py")),
     ROOT / "drkit/replicate/topic_rules.py",
 ]
 SAID = sorted({s for path in FILES for s in refusals(path)} - {"the target cannot hold … replicas"})

@@ -21,6 +21,7 @@ from drkit.failover.journal_topic import JournalTopic
 from drkit.kafka.groups import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
+from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.status_facts import SOURCE_SEEN
@@ -40,8 +41,8 @@ class World(Clusters):
         self.folder, self.brokers = folder, (source, target)
         replicas = min(3, len(target.brokers))
         super().__init__(
-            ClusterSettings(alias=f"a{tag}", bootstrap_servers=source.bootstrap()),
-            ClusterSettings(alias=f"b{tag}", bootstrap_servers=target.bootstrap()),
+            _reached(f"a{tag}", source),
+            _reached(f"b{tag}", target),
             replicas,
         )
         self.flow_fields = {
@@ -60,7 +61,10 @@ class World(Clusters):
 
     def plain(self) -> dict[str, Any]:
         """The configuration as plain data."""
-        servers = {c.alias: {"bootstrap_servers": c.bootstrap_servers} for c in (self.source, self.target)}
+        servers = {
+            c.alias: {"bootstrap_servers": c.bootstrap_servers, "client": dict(c.client)}
+            for c in (self.source, self.target)
+        }
         failover = {"journal_folder": str(self.folder), **self.failover_fields}
         return {"clusters": servers, "flows": [self.flow_fields], "failover": failover}
 
@@ -205,6 +209,12 @@ class World(Clusters):
         self.stop_replicating()
         self._log.close()
         super().close()
+
+
+def _reached(alias: str, cluster: LocalCluster) -> ClusterSettings:
+    """As the super user where there are users."""
+    client = cluster.client_properties(ADMIN, "PLAIN") if cluster.spec.sasl else {}
+    return ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap(), client=client)
 
 
 def assigned(topic: str, offsets: Mapping[int, int]) -> list[ConsumerPartition]:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
@@ -37,8 +38,7 @@ class Clusters:
     def __init__(self, source: ClusterSettings, target: ClusterSettings, replicas: int) -> None:
         self.source, self.target, self.replicas = source, target, replicas
         self._admins = {
-            c.alias: AdminClient({"bootstrap.servers": c.bootstrap_servers, "log_level": 0})
-            for c in (source, target)
+            c.alias: AdminClient({**confluent_config(c), "log_level": 0}) for c in (source, target)
         }
         self._loop = EventLoop()
         self._raw = {c.alias: RawCluster(self._loop, c, "test") for c in (source, target)}
