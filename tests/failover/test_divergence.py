@@ -1,0 +1,66 @@
+"""What a partition's begin and end say, beside the place up to which it was copied. Pure."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from drkit.failover.divergence import Divergence, Found, Tail, judged
+from drkit.replicate.lag_source import Ends
+
+offsets = st.integers(0, 50)
+
+
+@pytest.mark.parametrize(
+    ("frontier", "log", "same", "expected"),
+    [
+        (10, Ends(0, 10), True, (Found.CLEAN, 10, 0)),
+        (10, Ends(0, 12), True, (Found.DIVERGED, 10, 0)),
+        (10, Ends(0, 9), True, (Found.REGRESSED, 10, 0)),
+        (10, Ends(11, 20), True, (Found.DIVERGED, 11, 1)),
+        (10, Ends(20, 20), True, (Found.DIVERGED, 20, 10)),
+        (None, Ends(3, 3), True, (Found.CLEAN, 3, 0)),
+        (None, Ends(3, 5), True, (Found.DIVERGED, 3, 0)),
+        (10, Ends(0, 10), False, (Found.RECREATED, 0, 0)),
+        (10, None, False, (Found.GONE, 10, 0)),
+        (None, None, False, (Found.GONE, 0, 0)),
+    ],
+)
+def test_how_a_partition_stands(frontier, log, same, expected):
+    assert judged(frontier, log, same=same) == expected
+
+
+@given(st.none() | offsets, offsets, offsets)
+def test_every_offset_behind_the_frontier_is_read_or_said_to_be_gone(frontier, start, more):
+    log = Ends(start, start + more)
+    found, first, removed = judged(frontier, log, same=True)
+    wanted = set(range(log.start if frontier is None else frontier, log.end))
+    read = set(range(first, log.end))
+    assert read <= wanted
+    assert len(wanted - read) == removed
+    assert (found is Found.CLEAN) == (not wanted and found is not Found.REGRESSED)
+
+
+def said(*tails: Tail, **more: str) -> Divergence:
+    return Divergence("a->b", tails, **more)
+
+
+def test_what_is_not_known_is_never_clean():
+    clean = Tail("t", 0, Found.CLEAN, 5, 5)
+    assert said(clean).is_clean
+    assert not said(clean, clean._replace(found=Found.UNKNOWN)).is_clean
+    assert not said(clean, clean._replace(found=Found.UNKNOWN)).is_known
+    assert not said(clean._replace(open_transaction=True)).is_clean, "it may still be committed"
+    silent = said(unanswered="nothing listens")
+    assert not silent.is_known
+    assert not silent.is_clean
+    assert silent.to_json()["records"] is None
+    assert "a does not answer: nothing listens" in silent.statement()
+
+
+def test_the_statement_names_places_and_what_may_still_come():
+    found = said(Tail("t", 1, Found.DIVERGED, 7, 9, 2), owed="it was dead")
+    assert found.statement() == (
+        "2 records stand on a only: t-1 from 7 (diverged); its fence is owed, so there may come more"
+    )
