@@ -22,6 +22,7 @@ import drkit
 from drkit.clock import monotonic
 from drkit.errors import ConfigError, Refused
 from drkit.local.java import find_java
+from drkit.replicate.class_archive import archive_option
 
 TASK_RETRIES: Final = 4
 _SLOT_WAIT_SECONDS: Final = 30.0
@@ -29,6 +30,9 @@ _SLOT_POLL_SECONDS: Final = 0.2
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
 # Records never pass through the JVM: a quick start is worth more than optimised code.
 _QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+_NO_LOOK_AROUND: Final = "none"
+"""The JVM would start the Python of this name to search all installed packages for data sources: a second of
+every start. Workers run the one of PYSPARK_PYTHON."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -79,11 +83,12 @@ def choose_master(url: str | None, tasks: int) -> Master:
 
 @contextmanager
 def spark_session(
-    name: str, tasks: int, master: str | None = None, memory: str = "512m"
+    name: str, tasks: int, master: str | None = None, memory: str = "512m", *, java_options: str | None = None
 ) -> Iterator[Workshop]:
     """A Spark session for so many tasks at once; stopped and cleaned up at the end.
 
     :param memory: heap of the driver, in Java's notation; copied data never passes through it
+    :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
     :raises ConfigError: no usable Java, or a master that Spark does not understand
     :raises Refused: fewer slots than tasks
     """
@@ -91,7 +96,8 @@ def spark_session(
     _require_java()
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
     try:
-        spark = _start(name, chosen.url, folder, memory)
+        options = archive_option() if java_options is None else java_options
+        spark = _start(name, chosen.url, folder, memory, options)
         try:
             if chosen.slots is None:
                 _refuse_few_slots(chosen.url, _cluster_slots(spark, tasks), tasks)
@@ -102,9 +108,10 @@ def spark_session(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
+def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkSession:
     # The wrong interpreter shows only as "Python worker failed to connect back".
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
     # Workers import drkit even where it is not installed, as from a checkout.
     root = str(Path(drkit.__file__).resolve().parent.parent)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -112,7 +119,7 @@ def _start(name: str, master: str, folder: Path, memory: str) -> SparkSession:
     log4j = folder / "log4j2.properties"
     log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
     builder = SparkSession.Builder().master(master).appName(name)
-    for key, value in _settings(folder, log4j, memory).items():
+    for key, value in _settings(folder, log4j, memory, java_options).items():
         builder = builder.config(key, value)
     # A callback that fails when its query is stopped is told as a traceback; the query's end is told by us.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -148,13 +155,15 @@ def _own_stderr(log: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _settings(folder: Path, log4j: Path, memory: str) -> dict[str, str]:
+def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
         "spark.driver.host": os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM}",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM} {java_options}".strip()
+        ),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # A second copy of a task is harmless, and useless: it would wait for the same source.

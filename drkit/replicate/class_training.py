@@ -1,0 +1,104 @@
+"""Makes the archive of Spark's classes, once, with a query that copies nothing.
+
+``python -m drkit.replicate.class_training``, which `make setup` runs;
+see :mod:`drkit.replicate.class_archive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import sys
+import threading
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from drkit.errors import DrkitError, Failed
+from drkit.local.file_lock import locked
+from drkit.replicate.class_archive import archive_place
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.leases_source import Plan, source_of
+from drkit.replicate.session import Workshop, spark_session
+
+_EPOCHS: Final = 2
+_SECONDS: Final = 120.0
+
+
+def make_archive() -> Path:
+    """Make it unless it is there; half a minute.
+
+    :raises ConfigError: no usable Java
+    :raises Failed: Spark ended without writing it
+    """
+    archive = archive_place()
+    with locked(archive.parent / "spark.lock"):
+        if not archive.exists():
+            _train(archive)
+    return archive
+
+
+def _train(archive: Path) -> None:
+    fresh = archive.with_suffix(".new")
+    # What cannot be archived is listed in warnings by the hundred.
+    options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"
+    with spark_session("drkit class archive", 1, java_options=options) as workshop:
+        gateway = workshop.spark.sparkContext._gateway  # noqa: SLF001  the only way to its process
+        _use(workshop)
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        raise Failed("Spark's JVM is not ours to end", where=str(archive))
+    process.stdin.close()  # the JVM ends when its standard input does, and writes the archive then
+    process.wait(_SECONDS)
+    if not fresh.exists():
+        raise Failed("no class archive was written", where=str(archive))
+    fresh.rename(archive)
+
+
+def _use(workshop: Workshop) -> None:
+    """Let a query of the same kind as a flow's hand out leases, and drop them."""
+    plan = workshop.folder / "plan" / "plan.json"
+    plan.parent.mkdir()
+    lease = TaskLease(
+        flow="class-archive", run_id="", epoch=0, task=0, plan=1, producer_id=0, producer_epoch=0,
+        own_producer_ids=(), skip_producer_ids=(), map_topic="", state_topic="", epoch_seconds=0.0,
+        grace_seconds=0.0, live_max_age_ms=0, partitions=(),
+    )  # fmt: skip
+    Plan(1, hold=False, leases=(lease,)).write(plan)
+    source, done = source_of("class-archive"), threading.Event()
+    workshop.spark.dataSource.register(source)
+    leases = workshop.spark.readStream.format(source.name()).option("plan", str(plan)).load()
+
+    def collect(batch: DataFrame, epoch: int) -> None:
+        batch.collect()
+        if epoch + 1 >= _EPOCHS:
+            done.set()
+
+    query = (
+        leases.mapInArrow(_drop, "report string")
+        .writeStream.foreachBatch(collect)
+        .option("checkpointLocation", str(plan.parent / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    done.wait(_SECONDS)
+    query.stop()
+
+
+def _drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"report": batch.column("lease").to_pylist()})
+
+
+def main() -> int:
+    """Make the archive; without it everything works, so a failure is told and is none."""
+    try:
+        make_archive()
+    except (DrkitError, OSError) as error:
+        sys.stderr.write(f"Spark will start without an archive of its classes: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
