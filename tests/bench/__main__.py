@@ -9,6 +9,7 @@ import sys
 import tempfile
 from typing import Final
 
+from drkit.config import FlowSettings
 from drkit.local import jars
 from drkit.local.java import find_java
 from tests.bench.failover_session import FAILOVER, measure_failovers
@@ -25,6 +26,8 @@ from tests.bench.store import load, save
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
+WARM_UP_SECONDS: Final = 60.0
+"""Before a window of latencies opens: compilers of all JVMs have seen the work by then."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER)
 
 
@@ -102,16 +105,17 @@ def _options(arguments: Sequence[str]) -> Namespace:
 
 def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
     wanted, quick = options.only.split(","), options.quick
-    epoch = options.epoch_seconds or (6.0 if quick else 45.0)
+    epoch = options.epoch_seconds or (6.0 if quick else FlowSettings.model_fields["epoch_seconds"].default)
+    warm_up = min(epoch + 10, WARM_UP_SECONDS)
     return Plan(
         peers=[peers[name] for name in options.peers.split(",")],
         scenarios=[scenario for scenario in SCENARIOS if scenario.key in wanted],
         paces=PACES if "latency" in wanted else (),
         rounds=options.rounds or (1 if quick else 3),
         quick=quick,
-        window_seconds=options.window or 2 * epoch + 5,
-        # The first epoch's end belongs to the warm-up: what runs for the first time is compiled there.
-        warm_up_seconds=epoch + 10,
+        # It holds the end of an epoch, of short ones two.
+        window_seconds=options.window or max(2 * epoch + 5 if warm_up > epoch else 0, epoch + 40 - warm_up),
+        warm_up_seconds=warm_up,
         epoch_seconds=epoch,
         delay_seconds=20.0 if quick else 60.0,
     )
