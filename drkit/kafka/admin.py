@@ -95,12 +95,22 @@ class Cluster:
         except KafkaException as error:
             raise self.error(error.args[0], what, where) from error
         except TimeoutError as error:
-            raise ClusterUnreachable(
-                f"cannot {what}",
-                where=self._at(where),
-                evidence=f"no answer in {CALL_SECONDS:.0f} s",
-                hint=_REACH,
-            ) from error
+            raise self._silent(what, where) from error
+
+    def refused_with(self, code: int, future: Future[Any], what: str, where: str = "") -> bool:
+        """Whether an admin call ended with one certain error of Kafka's.
+
+        :raises ClusterUnreachable: it has not ended in time
+        """
+        try:
+            error = future.exception(CALL_SECONDS)
+        except TimeoutError as late:
+            raise self._silent(what, where) from late
+        return isinstance(error, KafkaException) and error.args[0].code() == code
+
+    def _silent(self, what: str, where: str) -> ClusterUnreachable:
+        evidence = f"no answer in {CALL_SECONDS:.0f} s"
+        return ClusterUnreachable(f"cannot {what}", where=self._at(where), evidence=evidence, hint=_REACH)
 
     def call(self, what: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """A blocking or future-making call whose own KafkaException is translated too."""

@@ -38,6 +38,7 @@ from drkit.model import TopicPartition
 BROKER_DEFAULT: Final = -1
 """As replication factor or number of partitions: what the brokers are configured for (KIP-464)."""
 
+_UNKNOWN: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _SETTLE_SECONDS: Final = 5.0
 _SETTLING: Final = frozenset({
     KafkaError._NOENT,  # noqa: SLF001  the constant's only name
@@ -45,7 +46,7 @@ _SETTLING: Final = frozenset({
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  likewise
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    _UNKNOWN,
 })  # fmt: skip
 _ADDRESSES: Final = (1 << 128) - 1
 _LOW: Final = (1 << 64) - 1
@@ -113,7 +114,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     )
     found = {}
     for name, future in futures.items():
-        if not _is(future, KafkaError.UNKNOWN_TOPIC_OR_PART):
+        if not cluster.refused_with(_UNKNOWN, future, "describe a topic", name):
             found[name] = _topic(cluster.wait(future, "describe a topic", name))
     return found
 
@@ -183,7 +184,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitErro
     if not wanted:
         return {}
     futures = cluster.call("delete topics", cluster.admin.delete_topics, wanted, request_timeout=CALL_SECONDS)
-    return _failures(cluster, futures, "delete a topic", fine=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return _failures(cluster, futures, "delete a topic", fine=_UNKNOWN)
 
 
 def list_offsets(
@@ -272,7 +273,7 @@ def _configs(cluster: Cluster, resources: list[ConfigResource]) -> dict[str, dic
             for name, entry in cluster.wait(future, "read the configuration", resource.name).items()
         }
         for resource, future in futures.items()
-        if not _is(future, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if not cluster.refused_with(_UNKNOWN, future, "read the configuration", resource.name)
     }
 
 
@@ -286,15 +287,9 @@ def _failures(
 ) -> dict[str, DrkitError]:
     failed = {}
     for name, future in futures.items():
-        if fine is not None and _is(future, fine):
-            continue
         try:
-            cluster.wait(future, what, name)
+            if fine is None or not cluster.refused_with(fine, future, what, name):
+                cluster.wait(future, what, name)
         except DrkitError as error:
             failed[name] = error
     return failed
-
-
-def _is(future: Future[Any], code: int) -> bool:
-    error = future.exception(CALL_SECONDS)
-    return error is not None and bool(error.args) and getattr(error.args[0], "code", int)() == code

@@ -1,0 +1,60 @@
+"""Admin calls that come to no end: an error like any other, never a thread that dies of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+import pytest
+
+from drkit.config import ClusterSettings
+from drkit.errors import ClusterUnreachable
+from drkit.kafka import admin
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import _failures
+
+UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Nobody is there."""
+    monkeypatch.setattr(admin, "CALL_SECONDS", 0.01)
+    settings = ClusterSettings(alias="standby", bootstrap_servers="127.0.0.1:1")
+    client = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 0})
+    return Cluster(settings, client, "id", [])
+
+
+def ended(error: int | None = None) -> Future[str]:
+    future: Future[str] = Future()
+    if error is None:
+        future.set_result("done")
+    else:
+        future.set_exception(KafkaException(KafkaError(error)))
+    return future
+
+
+def test_no_answer_is_said_as_such(cluster: Cluster):
+    for ask in (
+        lambda: cluster.wait(Future(), "describe a topic", "orders"),
+        lambda: cluster.refused_with(UNKNOWN, Future(), "describe a topic", "orders"),
+    ):
+        with pytest.raises(ClusterUnreachable) as caught:
+            ask()
+        assert caught.value.where == "standby: orders"
+        assert "no answer" in caught.value.evidence
+        assert "drkit config check --connect" in caught.value.hint
+
+
+def test_one_error_of_kafka_is_told_from_all_others(cluster: Cluster):
+    assert cluster.refused_with(UNKNOWN, ended(UNKNOWN), "describe a topic")
+    assert not cluster.refused_with(UNKNOWN, ended(KafkaError.TOPIC_AUTHORIZATION_FAILED), "describe a topic")
+    assert not cluster.refused_with(UNKNOWN, ended(), "describe a topic")
+
+
+def test_one_topic_without_an_answer_leaves_the_others_theirs(cluster: Cluster):
+    futures = {"silent": Future[str](), "gone": ended(UNKNOWN), "fine": ended()}
+    failed = _failures(cluster, futures, "delete a topic", fine=UNKNOWN)
+    assert failed.keys() == {"silent"}
+    assert isinstance(failed["silent"], ClusterUnreachable)
