@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import threading
+import traceback
 from typing import Any, Final, NamedTuple
 import uuid
+
+from py4j.protocol import Py4JError
 
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
+from drkit.masking import scrubbed
 from drkit.replicate import state_topic
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
@@ -172,8 +176,23 @@ class _FlowRun:
         except DrkitError as error:
             self._error = error
             observe.error(error, flow=self.name, gives_up=True)
+        except Exception as error:  # noqa: BLE001  the thread's last line of defence
+            self._ended_by(error)
         finally:
             beats.stop()
+
+    def _ended_by(self, error: Exception) -> None:
+        """A fault that nobody foresaw: nothing may look as if this flow still ran, or were complete."""
+        if self._stop.is_set() and isinstance(error, Py4JError | ConnectionError):
+            return  # who ends all processes of a group ends Spark's, too; copying is safe to cut anywhere
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        self._error = Failed(
+            f"unexpected {type(error).__name__}: {scrubbed(str(error)).partition(chr(10))[0]}",
+            where=self.name,
+            evidence=f"{last.filename}, line {last.lineno}, in {last.name}",
+            hint="start drkit replicate again: it goes on where it ended; and please report it",
+        )
+        observe.error(self._error, flow=self.name, gives_up=True)
 
     def glance(self, tell: Tell) -> None:
         """Look at the clusters and tell how it goes; one that does not answer is told by others."""

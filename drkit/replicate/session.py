@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import logging
 import os
 from pathlib import Path
@@ -16,6 +16,7 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import drkit
@@ -103,7 +104,9 @@ def spark_session(
                 _refuse_few_slots(chosen.url, _cluster_slots(spark, tasks), tasks)
             yield Workshop(spark, folder)
         finally:
-            spark.stop()
+            # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
+            with suppress(Py4JError, ConnectionError):
+                spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

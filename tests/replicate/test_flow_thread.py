@@ -1,0 +1,60 @@
+"""How the thread of a flow ends when something breaks that nobody foresaw."""
+
+from __future__ import annotations
+
+import threading
+
+from py4j.protocol import Py4JNetworkError
+import pytest
+from structlog.testing import capture_logs
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.replicate.job import FlowJob
+from drkit.replicate.run import Options, _FlowRun
+
+CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
+SECRET = "known-to-nobody-7f3a"
+
+
+class Broken(FlowJob):
+    """A job that ends as told; it never gets as far as a cluster, or Spark."""
+
+    def __init__(self, error: Exception, *, asked_to_stop: bool) -> None:
+        flow = FlowSettings(source="a", target="b", emit_heartbeats=False)
+        super().__init__((CLUSTERS[0], CLUSTERS[1]), flow, None, "run")  # type: ignore[arg-type]
+        self._error, self._asked = error, asked_to_stop
+
+    def run(self, stop: threading.Event) -> None:
+        if self._asked:
+            stop.set()
+        raise self._error
+
+
+def ended(error: Exception, *, asked_to_stop: bool) -> _FlowRun:
+    run = _FlowRun(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), Options())
+    run.thread.start()
+    run.thread.join(10)
+    assert not run.thread.is_alive()
+    return run
+
+
+def test_a_fault_of_ours_is_a_failure_and_no_traceback(capfd: pytest.CaptureFixture[str]):
+    for asked_to_stop in (False, True):
+        with capture_logs() as events:
+            run = ended(KeyError(f"password={SECRET}"), asked_to_stop=asked_to_stop)
+        assert run.exit_code == 1
+        result = run.result()
+        assert result["ended"] == "failed"
+        assert "test_flow_thread.py" in result["error"]["evidence"]
+        assert result["error"]["hint"]
+        assert "gives_up" in events[-1]
+        assert SECRET not in f"{result}{events}"
+        assert "Traceback" not in capfd.readouterr().err
+
+
+def test_sparks_process_that_ends_with_ours_is_no_failure():
+    """As systemd stops a service: all its processes are told at once."""
+    for error in (Py4JNetworkError("gone"), ConnectionRefusedError(111, "refused")):
+        run = ended(error, asked_to_stop=True)
+        assert (run.exit_code, run.result()["ended"]) == (0, "stopped")
+        assert ended(error, asked_to_stop=False).exit_code == 1
