@@ -238,7 +238,7 @@ def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(
         text += f'[clusters.{settings.alias}]\nbootstrap_servers = "{settings.bootstrap_servers}"\n'
         text += f"[clusters.{settings.alias}.client]\n"
         text += "".join(f'"{k}" = "{v}"\n' for k, v in settings.client.items())
-    text += f'[[flows]]\nsource = "{world.source.alias}"\ntarget = "standby"\ntasks = 1\n'
+    text += f'[[flows]]\nsource = "{world.source.alias}"\ntarget = "standby"\ntasks = 1\nbuckets = 2\n'
     text += f'topics = ["{orders}"]\n'
     path = tmp_path / "drkit.toml"
     path.write_text(text)

@@ -54,7 +54,7 @@ class Triangle:
                 "naming": "prefix",
                 "tasks": 1,
                 "buckets": 2,
-                "epoch_seconds": 2.0,
+                "epoch_seconds": 10.0,
                 "refresh_topics_interval_seconds": 0.5,
                 "emit_heartbeats": False,
                 "heartbeats_replication": False,
