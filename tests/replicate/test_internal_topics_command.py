@@ -37,8 +37,8 @@ class Shop:
         )
         self.config.write_text(
             f'{clusters}[[flows]]\nsource = "{self.source.alias}"\ntarget = "{self.target.alias}"\n'
-            f'topics = ["{self.topic}"]\ntasks = 1\nbuckets = 2\nemit_heartbeats = false\n'
-            "refresh_topics_interval_seconds = 1\n"
+            f'topics = ["{self.topic}"]\ngroups = ["{tag}-.*"]\ntasks = 1\nbuckets = 2\n'
+            "emit_heartbeats = false\nrefresh_topics_interval_seconds = 1\n"
         )
         assert not create_topics(Cluster.connect(self.source), [TopicPlan(self.topic, 1, 1)])
         eventually(lambda: self.topic in topic_names(Cluster.connect(self.source)), what=self.topic)
@@ -72,7 +72,7 @@ def shop(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Shop:
 
 def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(shop: Shop) -> None:
     code, answer = shop.ended(shop.start("--once"))
-    assert (code, answer["records"]) == (0, RECORDS)
+    assert (code, answer["records"], answer["groups"]) == (0, RECORDS, {})
     shop.delete(state_topic.topic_name(shop.source.alias))
     code, answer = shop.ended(shop.start("--once"))
     assert code == 3
