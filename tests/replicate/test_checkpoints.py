@@ -10,6 +10,7 @@ import pytest
 from drkit.kafka.groups import EMPTY, Committed, Groups
 from drkit.offsets.group_guard import Mark
 from drkit.offsets.mm2_records import Checkpoint, latest
+from drkit.replicate import mm2_topic
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.compare import not_foreign, read
 from tests.replicate.flow import Flow
@@ -139,6 +140,13 @@ def test_deleted_groups_are_followed_only_where_nobody_else_committed(world: Wor
     assert world.there(other) == Committed(6)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes checkpoints waits for a topic for a shorter time."""
+    monkeypatch.setattr(mm2_topic, "_SECONDS", 4.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_lost_checkpoint_topic_is_told_and_holds_up_nothing(world: World) -> None:
     world.commit(world.flow.source, 5)
     world.round()
