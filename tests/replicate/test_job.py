@@ -217,7 +217,9 @@ def test_a_query_that_dies_is_named_with_its_cause(world: World, tmp_path: Path)
         partitions=(PartitionLease("t", "no id", "t", "no id", 0, 0),),
     )  # fmt: skip
     Plan(version=1, hold=False, leases=(lease,)).write(tmp_path / "plan.json")
-    query = start_query(world.workshop.spark, tmp_path / "plan.json", world.clusters, job.flow, lambda _: None)
+    query = start_query(
+        world.workshop.spark, tmp_path / "plan.json", world.clusters, job.flow, lambda _: None
+    )
     eventually(lambda: not query.isActive, 120, "the end of the query")
 
     died = cause_of(query, job.flow)
