@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import itertools
 import random
-import threading
 import time
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
 from drkit.config import ClusterSettings
+from tests.replicate.beside import Beside
 
 Header = tuple[str, bytes | None]
 
@@ -118,7 +118,7 @@ def fill_transactions(
     return aborted
 
 
-class Load:
+class Load(Beside):
     """A load in a thread: plain records and transactions side by side, until stopped."""
 
     def __init__(
@@ -130,28 +130,10 @@ class Load:
         transactions: bool = True,
         timestamp: Callable[[int], int] | None = None,
     ) -> None:
+        super().__init__()
         self._cluster, self._topics, self._rate = cluster, topics, per_second
         self._transactions, self._timestamp = transactions, timestamp
-        self._stop = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._guarded)
         self.count = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            self._failure = error
 
     def _run(self) -> None:
         plain = producer(self._cluster, compression_type="lz4")

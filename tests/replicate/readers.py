@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 import random
-import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings
+from tests.replicate.beside import Beside
 from tests.replicate.process import eventually
 
 Content = tuple[Any, ...]
@@ -33,41 +32,17 @@ def _member(cluster: ClusterSettings, group: str, **more: Any) -> Consumer:
     )
 
 
-class Readers:
+class Readers(Beside):
     """One member per group, all in a thread: they subscribe, read and commit until they are told to stop.
 
     Then each commits once more and leaves. Some read slowly, so that the groups stand at different places.
     """
 
     def __init__(self, cluster: ClusterSettings, topic: str, groups: Sequence[str], *, seed: int = 3) -> None:
+        super().__init__()
         self._members = {g: _member(cluster, g) for g in groups}
         self._topic, self._chance = topic, random.Random(seed)
-        self._stop = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._guarded, name="readers")
         self.read = dict.fromkeys(groups, 0)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Let all commit and leave."""
-        self._stop.set()
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            self._failure = error
 
     def _run(self) -> None:
         for member in self._members.values():
