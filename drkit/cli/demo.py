@@ -23,9 +23,9 @@ from drkit.demo.story import tell
     help="With --keep: the configuration to write.",
 )
 def demo(file: Path, *, keep: bool) -> None:
-    """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, and the proof.
+    """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, the proof, a failover.
 
-    Takes a minute, needs nothing but Java, and leaves nothing behind.
+    Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
     """
     as_json = session().as_json
     measured = tell(RichScreen(quiet=as_json), keep=file if keep else None)

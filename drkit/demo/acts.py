@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any, Protocol
 
+from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
 from drkit.demo.group_acts import ReadSome, ReadTheRest
 from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage
@@ -13,9 +14,10 @@ from drkit.errors import Failed
 
 _BACKLOG = 100_000
 _PER_SECOND = 2000
-_STEADY_SECONDS = 7.0
-_DEAD_SECONDS = 2.5
-_AFTER_SECONDS = 2.0
+_STEADY_SECONDS = 5.0
+"""At least one pause between epochs is in it."""
+_DEAD_SECONDS = 2.0
+_AFTER_SECONDS = 1.0
 _PATIENCE_SECONDS = 180.0
 _CLOSE_BEHIND = 1000
 """Records; half a second of the shop."""
@@ -148,11 +150,10 @@ class CloseShop:
     title = "The shop closes"
 
     def run(self, stage: Stage) -> None:
-        """Stop writing, let the last records arrive, stop copying."""
+        """Stop writing, let the last records arrive."""
         shop, observer = stage.shop, stage.observer
         shop.close()
         stage.watch(_PATIENCE_SECONDS, "the last records", lambda: observer.records >= shop.records)
-        stage.replicator.stop()
         stage.measured |= {
             "orders": shop.orders,
             "payments": shop.payments,
@@ -225,15 +226,9 @@ def _close(stage: Stage) -> bool:
     return stage.shop.records - stage.observer.records < _CLOSE_BEHIND
 
 
-ACTS: tuple[Act, ...] = (
-    TwoClusters(),
-    OpenShop(),
-    Replicate(),
-    ReadSome(),
-    Kill(),
-    CloseShop(),
-    ReadTheRest(),
-    Verify(),
-    BothSides(),
-)
+_BEGINNING: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(), Kill(), CloseShop())
+_PROOF: tuple[Act, ...] = (Verify(), BothSides())
+ACTS: tuple[Act, ...] = (*_BEGINNING, *_PROOF, PrimaryDies(), FailOver(), GoOn())
 """In the order in which they are played."""
+PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
+"""Where both clusters are to go on living."""

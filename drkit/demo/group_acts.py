@@ -10,7 +10,8 @@ from drkit.demo.shop import PAYMENTS
 from drkit.demo.stage import TOPICS, Stage
 from drkit.errors import Failed
 
-_FIRST = 5
+FIRST = 5
+"""Payments that the group reads on the primary."""
 _PATIENCE_SECONDS = 180.0
 _QUIET_SECONDS = 0.5
 
@@ -23,12 +24,12 @@ class ReadSome:
     def run(self, stage: Stage) -> None:
         """Read, commit, leave; wait until the group's position is on the standby."""
         stage.screen.say(
-            f"The group [b]{GROUP}[/b] reads {_FIRST} payments on the primary, commits them and stops for"
+            f"The group [b]{GROUP}[/b] reads {FIRST} payments on the primary, commits them and stops for"
             " today. Offsets differ from cluster to cluster; drkit translates those of all groups, every few"
             " seconds, exactly, and puts them where the group would look for them on the standby."
         )
         with Accounting(stage.bootstrap("primary")) as group:
-            stage.read_on_primary = group.read(_FIRST)
+            stage.read_on_primary = group.read(FIRST)
             there = group.positions(TOPICS[PAYMENTS])
         begun = time.monotonic()
         with Accounting(stage.bootstrap("standby")) as group:
@@ -51,7 +52,7 @@ class ReadTheRest:
         """Ask for its position, start it there, and compare what both clusters gave it with all there is."""
         stage.screen.say(
             f"Now the group starts at the standby, with nothing but its name. It must get every payment but"
-            f" the {_FIRST} that it has: no gap, none again."
+            f" the {FIRST} that it has: no gap, none again."
         )
         stage.screen.command(f"drkit translate --group {GROUP}")
         for line in stage.ask("translate", "--group", GROUP):
@@ -60,7 +61,7 @@ class ReadTheRest:
                 f" {line['to_offset']} on the standby"
             )
         everything = payments(stage.settings.cluster("primary"))
-        left = sum(map(len, everything.values())) - _FIRST
+        left = sum(map(len, everything.values())) - FIRST
         with Accounting(stage.bootstrap("standby")) as group:
             rest = group.read(left)
             more = group.more(_QUIET_SECONDS)
@@ -69,7 +70,7 @@ class ReadTheRest:
                 "the group did not get exactly the rest on the standby",
                 evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
             )
-        stage.measured |= {"group_before": _FIRST, "group_after": left}
+        stage.measured |= {"group_before": FIRST, "group_after": left}
         stage.screen.fact(f"{left:,} payments came, exactly the rest: none missing, none twice, all in order")
 
 

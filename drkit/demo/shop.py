@@ -19,6 +19,7 @@ _TICK_SECONDS = 0.01
 _PAYMENT_SECONDS = 0.1
 _DECLINED = 0.25
 _FLUSH_SECONDS = 30.0
+_ABANDON_SECONDS = 0.3
 
 
 class Shop:
@@ -63,6 +64,7 @@ class Shop:
 
     def open(self, per_second: int) -> None:
         """Begin the day: orders at this pace, and their payments."""
+        self._closed.clear()
         for name, run in (("orders", lambda: self._sell(per_second)), ("payments", self._collect)):
             thread = threading.Thread(target=self._guarded, args=(run,), name=f"shop {name}", daemon=True)
             self._threads.append(thread)
@@ -80,6 +82,14 @@ class Shop:
         self._flush()
         if self._failure is not None:
             raise Failed("the demo's shop could not write to the primary") from self._failure
+
+    def abandon(self) -> None:
+        """End the day of a shop whose primary is gone: nobody waits for what it will never acknowledge."""
+        self._closed.set()
+        for thread in self._threads:
+            thread.join(_ABANDON_SECONDS)
+        self._threads = []
+        self._producer.purge()
 
     def _guarded(self, run: Any) -> None:
         try:

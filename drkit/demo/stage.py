@@ -50,6 +50,13 @@ epoch_seconds = {epoch_seconds}
 refresh_topics_interval_seconds = 2
 checkpoint_interval_seconds = 1
 sync_group_offsets_interval_seconds = 1
+
+[failover]
+rpo_seconds = 60
+# The group starts afterwards.
+verify_seconds = 0.5
+journal_folder = "{journal}"
+repoint = [{{ kind = "file", path = "{endpoint}" }}]
 """
 EPOCH_SECONDS = 4
 
@@ -71,6 +78,7 @@ class Stage:
     folder: Path = field(init=False)
     _ending: ExitStack = field(default_factory=ExitStack, init=False)
     _addresses: dict[str, str] = field(default_factory=dict, init=False)
+    _primary: LocalCluster | None = field(default=None, init=False)
     _shop: Shop | None = field(default=None, init=False)
     _observer: Observer | None = field(default=None, init=False)
     _replicator: Replicator | None = field(default=None, init=False)
@@ -111,7 +119,12 @@ class Stage:
         :raises Refused: with `keep`, when a local pair runs already
         """
         self._addresses = self._start_pair() if self.keep else self._start_own()
-        text = _CONFIG.format(**self._addresses, epoch_seconds=EPOCH_SECONDS)
+        text = _CONFIG.format(
+            **self._addresses,
+            epoch_seconds=EPOCH_SECONDS,
+            journal=self.folder / "journal",
+            endpoint=self.endpoint,
+        )
         self.config.write_text(text, encoding="utf-8")
         primary = Cluster.connect(self.settings.cluster("primary"))
         lz4 = {"compression.type": "lz4"}
@@ -126,6 +139,7 @@ class Stage:
         start_together(*clusters)
         for cluster in clusters:
             self._ending.callback(cluster.stop)
+        self._primary = clusters[0]
         return {c.spec.name: c.bootstrap() for c in clusters}
 
     def _start_pair(self) -> dict[str, str]:
@@ -138,6 +152,20 @@ class Stage:
             )
         up = pair.up(self.keep_config, progress=self.screen.say)
         return {b["cluster"]: b["bootstrap"] for b in up["brokers"]}
+
+    def kill_primary(self) -> None:
+        """SIGKILL all of its brokers; it stays dead.
+
+        :raises Failed: with `keep`: the pair is to be played with
+        """
+        if self._primary is None:
+            raise Failed("the primary of a kept pair is not killed", where="drkit demo --keep")
+        self._primary.kill()
+
+    @property
+    def endpoint(self) -> Path:
+        """Where clients find out which cluster is theirs, from the first failover on."""
+        return self.folder / "endpoint.json"
 
     @property
     def config(self) -> Path:

@@ -7,23 +7,25 @@ from pathlib import Path
 import time
 from typing import Any
 
-from drkit.demo.acts import ACTS, Act
+from drkit.demo.acts import ACTS, PEACEFUL, Act
 from drkit.demo.screen import Screen
 from drkit.demo.stage import EPOCH_SECONDS, Stage
 
 _PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 
 
-def tell(screen: Screen, *, keep: Path | None = None, acts: Sequence[Act] = ACTS) -> dict[str, Any]:
+def tell(screen: Screen, *, keep: Path | None = None, acts: Sequence[Act] = ()) -> dict[str, Any]:
     """Play the story; whatever happens, nothing is left behind.
 
-    :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration
+    :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration; then
+        no cluster is killed, and there is no failover
+    :param acts: others than these
     :return: the measurements, as plain data
     :raises DrkitError: something did not happen as it should; the error tells what
     """
     begun = time.monotonic()
     with Stage(screen, keep is not None, keep or Path("drkit.toml")) as stage:
-        for act in acts:
+        for act in acts or (ACTS if keep is None else PEACEFUL):
             screen.act(act.title)
             act.run(stage)
         stage.measured["seconds"] = round(time.monotonic() - begun, 1)
@@ -57,8 +59,10 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
             "{group_after:,} payments",
             "read by the group at the standby, after {group_before} at the primary",
         ),
+        ("failover", "{failover_seconds} s", "from its first step until the standby was verified"),
+        ("", "{failover_lost:,} records", "acknowledged by the primary in its last moment, and lost with it"),
         ("verify", "{verify[records_per_second]:,} records/s", "compared in {verify[seconds]} s"),
-        ("lost", "{lost}", ""),
+        ("lost by the copy", "{lost}", ""),
         ("twice", "{twice}", ""),
         ("all of this", "{seconds} s", ""),
     )

@@ -1,0 +1,106 @@
+"""The last acts: the primary is gone, topics and groups move to the standby, and the group goes on there."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from drkit.demo.accounting import GROUP, Accounting
+from drkit.demo.group_acts import FIRST, joined
+from drkit.demo.proof import payments
+from drkit.demo.stage import Stage
+from drkit.endpoint import parse_endpoint
+from drkit.errors import Failed
+
+_PER_SECOND = 2000
+_OPEN_SECONDS = 1.5
+_QUIET_SECONDS = 0.5
+_LONGEST = 70
+"""Characters of a note in the table of steps."""
+
+
+class PrimaryDies:
+    """The day for which all of this is."""
+
+    title = "The primary is gone"
+
+    def run(self, stage: Stage) -> None:
+        """Open the shop once more, and kill every broker of the primary while it works."""
+        stage.screen.say(
+            "The next day the shop is open and drkit copies, when every broker of the primary is killed at"
+            " once (SIGKILL). What was acknowledged in its last moments may be there and nowhere else."
+        )
+        stage.shop.open(_PER_SECOND)
+        stage.watch(_OPEN_SECONDS, "the shop is open again")
+        stage.kill_primary()
+        stage.shop.abandon()
+        stage.screen.fact(f"{stage.shop.records:,} records were acknowledged by a cluster that is gone")
+
+
+class FailOver:
+    """One command."""
+
+    title = "drkit failover"
+
+    def run(self, stage: Stage) -> None:
+        """Run it, and show what it did and what is lost."""
+        stage.screen.say(
+            "One command moves everything: drkit's own writers are shut out, every group stands at its next"
+            " record, producers may write, clients are told where to go. And it says what is lost."
+        )
+        stage.screen.command("drkit failover --all")
+        begun = time.monotonic()
+        report: dict[str, Any] = stage.ask("failover", "--all", "--yes")
+        seconds = time.monotonic() - begun
+        if report.get("state") != "done":
+            raise Failed("the failover was not done", where="drkit failover", evidence=str(report)[:1500])
+        stage.replicator.kill()  # there is nothing left for it to copy from
+        stage.screen.table([_row(step) for step in report["steps"]])
+        stage.screen.fact(report["loss"]["statement"])
+        places = report["loss"]["partitions"]
+        lost = max(0, stage.shop.records - stage.observer.records)
+        stage.measured |= {
+            "failover_seconds": round(report["seconds"]["until_verified"], 1),
+            "failover_command_seconds": round(seconds, 1),
+            "failover_groups": len(report["groups"]["moved"]),
+            "failover_lost": lost,
+            "lost_from": {f"{p['topic']}-{p['partition']}": p["lost_from"] for p in places},
+        }
+        stage.screen.fact(
+            f"the shop knows better than anybody: {lost:,} acknowledged records are not on the standby"
+        )
+
+
+class GoOn:
+    """The group again, where it was told to go."""
+
+    title = "The group goes on at the standby"
+
+    def run(self, stage: Stage) -> None:
+        """Start it at the address in the endpoint file, and compare what it got with all there is."""
+        endpoint = parse_endpoint(stage.endpoint.read_text(encoding="utf-8"))
+        stage.screen.say(
+            f"The group [b]{GROUP}[/b] starts where the failover has told it to, with nothing but its name."
+            f" It must get every payment but the {FIRST} that it has: no gap, none again."
+        )
+        stage.screen.fact(
+            f"endpoint.json leads to {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
+        )
+        everything = payments(stage.settings.cluster("standby"))
+        left = sum(map(len, everything.values())) - FIRST
+        with Accounting(endpoint.bootstrap_servers) as group:
+            rest = group.read(left)
+            more = group.more(_QUIET_SECONDS)
+        if more or joined(stage.read_on_primary, rest) != everything:
+            raise Failed(
+                "the group did not get exactly the rest on the standby",
+                evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
+            )
+        stage.measured |= {"group_before": FIRST, "group_after": left}
+        stage.screen.fact(f"{left:,} payments came, exactly the rest: none missing, none twice, all in order")
+
+
+def _row(step: dict[str, Any]) -> tuple[str, str, str]:
+    note = step["notes"][0] if step["notes"] else ""
+    short = note if len(note) <= _LONGEST else note[: _LONGEST - 1] + "…"
+    return step["step"], f"{step['seconds'] or 0:.1f} s", short
