@@ -8,6 +8,8 @@ import os
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from confluent_kafka import KafkaException
+
 from drkit.client.calls import deadline_of, turn
 from drkit.client.errors import NotSent
 from drkit.client.identity import KNOWN_SECONDS
@@ -217,16 +219,27 @@ class FailoverProducer:
         self._txn.phase = Phase.NONE
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """As `Producer.abort_transaction`; behind a :class:`TransactionCut` it goes to the new cluster."""
+        """As `Producer.abort_transaction`; behind a :class:`TransactionCut` it goes to the new cluster.
+
+        So does it where the transaction cannot be aborted any more: a failover has ended it, and the client
+        of the old cluster is fenced.
+        """
         left, was_cut = self._sending.client, self._txn.phase is Phase.CUT
-        if was_cut:
-            self._txn.phase = Phase.NONE
-            self._follow(at_once=True)
-        if self._sending.client is left:
-            left.abort_transaction(timeout)
-            self._txn.phase = Phase.NONE
-        else:
+        if not was_cut:
+            try:
+                left.abort_transaction(timeout)
+            except KafkaException:
+                if self._watch.newer(at_once=True) is None:
+                    raise
+            else:
+                self._txn.phase = Phase.NONE
+                return
+        self._txn.phase = Phase.NONE
+        self._follow(at_once=True)
+        if self._sending.client is not left:
             self.init_transactions(timeout)
+        elif was_cut:
+            left.abort_transaction(timeout)
 
     def __enter__(self) -> Self:
         return self

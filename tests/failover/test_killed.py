@@ -114,6 +114,7 @@ def orchestrators() -> Iterator[Orchestrators]:
         yield warm
 
 
+# P36
 def test_killed_at_some_boundaries_and_resumed(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, orchestrators: Orchestrators
 ) -> None:

@@ -41,6 +41,7 @@ def begin(world: World, number: int, **more: object) -> Running:
     return Running({"settings": world.plain(), "verb": "begin", "groups": [world.name(f"g{number}")], **more})
 
 
+# P36
 @pytest.mark.parametrize("number", [0, 1])
 def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: World, number: int) -> None:
     ended = [r.outcome() for r in [begin(world, number) for _ in range(RIVALS)]]

@@ -20,8 +20,9 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from drkit.wire import Record
+from tests.failover.command import drkit
 from tests.failover.story import BEFORE, PARTITIONS, Story, told_story
-from tests.failover.test_refused import drkit, written
+from tests.failover.test_refused import written
 from tests.failover.truth import check_order, check_position, values
 from tests.failover.world import World
 
@@ -50,6 +51,7 @@ def test_it_is_done_and_all_groups_moved(story: Story):
     assert sorted(story.report["groups"]["moved"]) == sorted([*story.groups, story.live])
 
 
+# P32
 def test_i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story):
     with story.world.desk() as desk:
         listed: set[tuple[str, int, int]] = set()
@@ -61,6 +63,7 @@ def test_i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story):
             assert (record.value in there[record.partition]) is not gone, record
 
 
+# P32
 def test_i2_the_stated_loss_is_the_real_loss_record_by_record(story: Story):
     """Everything from `lost_from` on and nothing else; the count is a lower bound while nobody can ask."""
     loss = story.report["loss"]
@@ -79,6 +82,7 @@ def test_i2_the_stated_loss_is_the_real_loss_record_by_record(story: Story):
     assert sum(one["records"] for one in stated.values()) <= len(story.lost)
 
 
+# P32
 def test_i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(story: Story):
     for topic in story.topics:
         check_order(story.theirs[topic], story.ours[topic], topic)
@@ -86,6 +90,7 @@ def test_i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(sto
         assert not [v for v, number in found.items() if number > 1]
 
 
+# P32
 def test_i5_i6_groups_stand_between_what_they_had_read_and_what_not(story: Story):
     topic, checked = story.topics[0], 0
     for group, at, upstream, downstream in places(story):
@@ -129,6 +134,7 @@ def _before(story: Story, group: str) -> dict[str, list[int]]:
     return found
 
 
+# P32
 def test_i8_each_group_polls_all_that_it_had_not_committed(story: Story):
     topic = story.topics[0]
     for group, offsets in story.groups.items():
@@ -139,6 +145,7 @@ def test_i8_each_group_polls_all_that_it_had_not_committed(story: Story):
             assert got[p] == [v for v in values(story.ours[topic][p]) if v not in read], (group, p)
 
 
+# P36
 def test_i11_the_journal_follows_the_table(story: Story):
     assert story.run.state is State.DONE
     assert not violations(story.run)
@@ -149,6 +156,7 @@ def test_i11_the_journal_follows_the_table(story: Story):
     assert len(on_disk) == len(numbers), "the file of this machine has it too"
 
 
+# P37
 def test_i12_it_holds_who_decided_the_votes_and_the_evidence(story: Story):
     opening = story.run.entries[0]
     assert opening.kind is Kind.RUN
@@ -164,6 +172,7 @@ def test_i12_it_holds_who_decided_the_votes_and_the_evidence(story: Story):
     assert all(evidence[step] for step in ORDER)
 
 
+# P32
 def test_the_divergence_is_what_was_lost_record_by_record(story: Story):
     with story.world.desk() as desk:
         listed: list[tuple[TopicPartition, Record]] = []
@@ -184,9 +193,9 @@ def test_the_divergence_is_what_was_lost_record_by_record(story: Story):
 
 def test_the_command_says_the_same(story: Story, tmp_path: Path):
     file, out = written(story.world, tmp_path), tmp_path / "lost.jsonl"
-    done = drkit(file, "divergence", "--json", "--records", str(out))
-    assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)
+    done = drkit(file, "divergence", "--records", str(out))
+    assert done.code == 1, done.err
+    told = done.data
     assert told["records"] == len(story.lost)
     lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert {(r["topic"], r["partition"], r["offset"]) for r in lines} == story.lost
@@ -195,3 +204,24 @@ def test_the_command_says_the_same(story: Story, tmp_path: Path):
     }
     assert all(b64decode(r["value"]) == by_place[r["topic"], r["partition"], r["offset"]] for r in lines)
     assert out.stat().st_mode & 0o077 == 0, "they are the records themselves"
+
+
+def test_what_happened_to_the_old_log_since_is_said(story: Story):
+    """Retention took a part of what was lost, and somebody has created a topic anew."""
+    world, (topic, other) = story.world, story.topics
+    [first] = [
+        p["lost_from"]
+        for p in story.report["loss"]["partitions"]
+        if (p["topic"], p["partition"]) == (topic, 0)
+    ]
+    world.delete_records(topic, 0, first + 5)
+    world.delete(world.source, other)
+    world.create(world.source, other, 1, {})
+    with world.desk() as desk:
+        found = divergence(desk.beside())
+    tails = {(t.topic, t.partition): t for t in found.tails}
+    cut = tails[topic, 0]
+    left = {o for t, p, o in story.lost if (t, p) == (topic, 0) and o >= first + 5}
+    assert (cut.found, cut.lost_from, cut.removed, cut.records) == (Found.DIVERGED, first, 5, len(left))
+    assert [tails[other, p].found for p in range(PARTITIONS)] == [Found.RECREATED, Found.GONE, Found.GONE]
+    assert not found.is_clean

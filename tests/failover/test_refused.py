@@ -75,6 +75,7 @@ def refused(
     return error
 
 
+# P38
 def test_a_live_member_on_the_target(world: World) -> None:
     consumer = world.consumer(world.target, world.name("shop"))
     consumer.subscribe([world.name("orders")])
@@ -104,6 +105,7 @@ def _members(world: World, group: str) -> bool:
     return bool(found.members)
 
 
+# P38
 def test_more_than_the_budget_is_missing(world: World) -> None:
     world.stop_replicating()
     fill(world.source, world.name("orders"), 7, first=20)
@@ -148,6 +150,7 @@ def test_paused(world: World) -> None:
         by_hand.resume(settings, settings.flows[0])
 
 
+# P38
 def test_another_cluster_behind_a_name(world: World) -> None:
     twice = world.plain()
     twice["clusters"][world.source.alias]["bootstrap_servers"] = world.target.bootstrap_servers
@@ -173,6 +176,7 @@ def test_a_target_without_the_topic(world: World) -> None:
     assert "does not exist" in error.evidence
 
 
+# P38
 def test_a_group_that_has_worked_on_the_target(world: World) -> None:
     at = TopicPartition(world.name("orders"), 0)
     there = world.committed(world.target, world.name("shop"))[at]

@@ -74,6 +74,7 @@ def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+# P39
 def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watched: Lookout):
     began = time.monotonic()
     calm.primary.freeze()
@@ -93,6 +94,7 @@ def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+# P39
 def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     calm.primary.link("PROBE").cut()
     moment = watched.sees(Reason.REPLICATION_MOVES)
@@ -127,6 +129,7 @@ def test_another_cluster_behind_the_name(calm: World, watched: Lookout):
     assert any(ids in line and "expected" in line for line in moment.verdict.evidence)
 
 
+# P39
 def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched: Lookout):
     """Replication is cut, and so is one of three observers; the others see the primary at work."""
     watch = {"observers": 3, "vote_interval_seconds": 0.5}
@@ -141,6 +144,7 @@ def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched:
     assert watched.observer.identity.name not in moment.picture.tally.told()
 
 
+# P39
 def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     """No observer of several decides alone, and two of three do."""
     watch = {"observers": 3, "vote_interval_seconds": 0.5}
@@ -161,6 +165,7 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     assert {a.broker for a in second.observer.senses.probes.newest()} == {0, 1, 2}
 
 
+# P39
 def test_killed_is_lost_and_a_pause_holds_it(world: World):
     """The last one: nobody starts the primary again."""
     lookout = world.lookout("c1")

@@ -1,0 +1,161 @@
+"""Applications that follow the endpoint file through a switchover, and remember what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import threading
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Switch, TransactionCut
+
+_TICK_SECONDS = 0.01
+
+
+class _Application:
+    """Works in a thread until stopped."""
+
+    def __init__(self) -> None:
+        self.switches: list[Switch] = []
+        self.trouble: list[BaseException] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def finish(self) -> None:
+        """Begin nothing more; wait for what was begun."""
+        self._stop.set()
+        self._thread.join(60)
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+        self._close()
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.trouble.append(error)
+            raise
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+
+class Writer(_Application):
+    """Unique values, numbered; each is acknowledged once, wherever."""
+
+    def __init__(self, name: str, topic: str, endpoint: Path, **config: Any) -> None:
+        super().__init__()
+        self.name, self._topic = name, topic
+        self.acked: list[bytes] = []
+        self.failed: list[KafkaError] = []
+        self.written = 0
+        self._out = FailoverProducer(
+            {"log_level": 0, "linger.ms": 2, **{k.replace("_", "."): v for k, v in config.items()}},
+            endpoint=endpoint,
+            on_switch=self.switches.append,
+        )
+
+    def _run(self) -> None:
+        while not self._stop.wait(_TICK_SECONDS):
+            for _ in range(2):
+                value = b"%s %d" % (self.name.encode(), self.written)
+                self._out.produce(
+                    self._topic,
+                    value,
+                    b"%s%d" % (self.name.encode(), self.written % 7),
+                    on_delivery=self._told,
+                )
+                self.written += 1
+            self._out.poll(0)
+        self._out.flush(30)
+
+    def _told(self, error: KafkaError | None, message: Message | None) -> None:
+        if error is not None:
+            self.failed.append(error)
+        else:
+            assert message is not None
+            self.acked.append(message.value() or b"")
+
+    def _close(self) -> None:
+        self._out.close(5)
+
+
+class Transactor(_Application):
+    """Transactions of five records; one that is cut is begun anew with the same records."""
+
+    def __init__(self, name: str, topic: str, endpoint: Path) -> None:
+        super().__init__()
+        self.name, self._topic = name, topic
+        self.committed: list[bytes] = []
+        self.again = 0
+        self._out = FailoverProducer(
+            {"log_level": 0, "transactional.id": f"{topic}-{name}"},
+            endpoint=endpoint,
+            on_switch=self.switches.append,
+        )
+
+    def _run(self) -> None:
+        self._out.init_transactions(20)
+        number = 0
+        while not self._stop.wait(_TICK_SECONDS):
+            values = [b"%s %d" % (self.name.encode(), i) for i in range(number, number + 5)]
+            while not self._written(values):
+                self.again += 1
+                self._stop.wait(_TICK_SECONDS)
+            self.committed += values
+            number += 5
+
+    def _written(self, values: list[bytes]) -> bool:
+        try:
+            self._out.begin_transaction()
+            for value in values:
+                self._out.produce(self._topic, value, value)
+            self._out.commit_transaction(20)
+        except TransactionCut:
+            self._out.abort_transaction(20)
+        except NotSent:
+            return False
+        except KafkaException:
+            try:
+                self._out.abort_transaction(20)
+            except KafkaException:
+                return False  # drkit has ended it: the client is of no use until it is on the other cluster
+        else:
+            return True
+        return False
+
+    def _close(self) -> None:
+        self._out.close(5)
+
+
+class Reader(_Application):
+    """A member of a group that commits what it has processed."""
+
+    def __init__(self, group: str, topic: str, endpoint: Path) -> None:
+        super().__init__()
+        self.processed: list[bytes] = []
+        self._in = FailoverConsumer(
+            {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0},
+            endpoint=endpoint,
+            on_switch=self.switches.append,
+        )
+        self._in.subscribe([topic])
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            messages = [m for m in self._in.consume(500, 0.1) if m.error() is None]
+            if messages:
+                self.processed += [m.value() or b"" for m in messages]
+                self._in.commit(asynchronous=False)
+
+    def _close(self) -> None:
+        threading.Thread(target=self._in.close, daemon=True).start()
