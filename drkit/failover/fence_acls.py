@@ -37,6 +37,11 @@ def fence_acls(
     )
 
 
+def refusing_own(fence: Iterable[Acl], own: Collection[str]) -> list[Acl]:
+    """Those of a fence that refuse drkit itself; of everybody is of drkit too."""
+    return sorted(a for a in fence if a.denies and a.principal in {*own, EVERYBODY})
+
+
 def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
     """Topics on which no ACL stands: who may use them is a matter of the cluster."""
     return [topic for topic in topics if not _on(topic, existing)]

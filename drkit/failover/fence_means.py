@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.fence_acls import bare_topics, fence_acls
+from drkit.failover.fence_acls import bare_topics, fence_acls, refusing_own
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -62,7 +62,7 @@ class AclFence:
         """See :class:`Means`.
 
         :raises NoAuthorizer: there is none
-        :raises Refused: an ACL could give more than it takes
+        :raises Refused: an ACL could give more than it takes, or would refuse drkit, which is to be spared
         """
         ours = self._recorded()
         there = list_acls(self._settings).acls - ours
@@ -76,16 +76,32 @@ class AclFence:
                 hint=f"set allow_everyone_if_no_acl_found in [clusters.{self._settings.alias}] as its brokers"
                 f' have it, or means = "{SIZE}" in [failover.fence]',
             )
-        wanted = fence_acls(
-            topics,
-            there,
-            is_open=bool(found),
-            own=own_principals(self._settings),
-            spare_own=self._spare,
-        )
+        own = own_principals(self._settings)
+        wanted = fence_acls(topics, there, is_open=bool(found), own=own, spare_own=self._spare)
+        if self._spare and wanted:
+            self._refuse_own(wanted, own)
         # What stands there already is somebody else's: it must stay when the fence goes.
         wanted -= there
         return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
+
+    def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
+        """A DENY wins over every ALLOW: drkit could not copy back under it."""
+        alias = self._settings.alias
+        if not own:
+            raise Refused(
+                "a fence by ACL could refuse drkit itself: its principal is not known",
+                where=alias,
+                evidence="no own_principal is set, and the client's properties do not tell it",
+                hint=f'set own_principal = "User:…" in [clusters.{alias}]',
+            )
+        if found := refusing_own(wanted, own):
+            raise Refused(
+                "a fence by ACL would refuse drkit itself",
+                where=alias,
+                evidence=", ".join(str(a) for a in found[:_SHOWN]),
+                hint="let writers write by their own principals instead of User:* or drkit's; or leave canary"
+                " away in [failover.fence]: then drkit is fenced like everybody, and proves it itself",
+            )
 
     def raise_(self, details: Details) -> None:
         """See :class:`Means`."""
@@ -119,8 +135,12 @@ class SizeFence:
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """See :class:`Means`."""
-        known = self._recorded()
         there = topic_configs(Cluster.connect(self._settings), topics)
+        known = self._recorded()
+        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in there.items()):
+            # Somebody has put it up since the state was read, and has recorded what was before: that counts.
+            self._state.load()
+            known = self._recorded()
         sizes = {}
         for topic, configs in sorted(there.items()):
             found = configs[MAX_MESSAGE_BYTES]

@@ -49,8 +49,7 @@ def set_on(world: World, topic: str) -> str | None:
 def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World, before: str | None):
     topic = world.name("orders")
     world.create(world.source, topic, 3, {SIZE: before} if before else {})
-    world.replicate()
-    world.copied([topic])
+    ensure_state_topic(Cluster.connect(world.target), world.settings.flows[0])
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
         fence = SizeFence(world.source, state)
@@ -68,6 +67,24 @@ def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World
         assert FENCE_SIZES not in state.values
     assert set_on(world, topic) == before
     eventually(lambda: write(world, topic) is None, what="writing again")
+
+
+def test_two_that_put_it_up_at_once_both_know_what_was_before(world: World):
+    topic, at = world.name("orders"), (world.target, world.source.alias)
+    world.create(world.source, topic, 1, {SIZE: "2000000"})
+    world.replicate()
+    world.copied([topic])
+    with StateTopic(*at) as one, StateTopic(*at) as two:
+        one.load()
+        two.load()
+        first, second = SizeFence(world.source, one), SizeFence(world.source, two)
+        first.raise_(first.details([topic]))
+        eventually(lambda: set_on(world, topic) == "0", what="the fence")
+        details = second.details([topic])
+        second.raise_(details)
+        assert details == {"sizes": {topic: "2000000"}}
+        second.lift(details)
+    assert set_on(world, topic) == "2000000"
 
 
 class Behind:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.failover.fence_acls import fence_acls
+from drkit.failover.fence_acls import fence_acls, refusing_own
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
 
 TOPIC = "orders"
@@ -73,3 +73,19 @@ def test_on_an_open_cluster_nothing_is_denied():
 
 def test_a_topic_that_is_closed_anyway_needs_nothing():
     assert fence_acls([TOPIC], [], is_open=False, own={OWN}) == frozenset()
+
+
+def test_a_deny_of_everybody_or_of_drkit_is_found():
+    shop = topic_acl((PatternKind.LITERAL, TOPIC), "User:shop", Operation.WRITE, Permission.DENY)
+    everybody, own = (shop._replace(principal=p) for p in (EVERYBODY, OWN))
+    given = shop._replace(principal=OWN, permission=Permission.ALLOW)
+    assert refusing_own([shop, given], [OWN]) == []
+    assert refusing_own([shop, everybody, own], [OWN]) == sorted([everybody, own])
+
+
+@given(st.frozensets(acls, max_size=6), st.booleans())
+def test_spared_drkit_is_refused_only_where_that_is_found(existing: frozenset[Acl], is_open):
+    fence = fence_acls([TOPIC], existing, is_open=is_open, own={OWN}, spare_own=True)
+    before = allowed(existing, OWN, Operation.WRITE, is_open=is_open)
+    after = allowed(existing | fence, OWN, Operation.WRITE, is_open=is_open)
+    assert after or not before or refusing_own(fence, [OWN])

@@ -137,6 +137,20 @@ def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worl
     eventually(lambda: app.write() == 0, what="writing again")
 
 
+def test_drkit_is_never_refused_where_it_is_to_be_spared(worlds: Worlds, shared: Shared):
+    """A DENY of everybody wins over every ALLOW: nobody puts one up."""
+    world = worlds(shared.source)
+    topic = world.topic("orders")
+    world.give(0, world.acl(topic, "WRITE", EVERYBODY))
+    before = world.has(0)
+    with pytest.raises(Refused, match="would refuse drkit itself") as refused:
+        AclFence(world.source.settings, world.state, spare_own=True).details([topic])
+    assert EVERYBODY in refused.value.evidence
+    assert "canary" in refused.value.hint
+    assert world.has(0) == before
+    assert AclFence(world.source.settings, world.state, spare_own=False).details([topic])["acls"]
+
+
 def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Shared):
     world = worlds(shared.source)
     topic = world.topic("orders")
