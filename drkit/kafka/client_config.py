@@ -96,6 +96,19 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
     return found | _raw_security(settings, security)
 
 
+def refuse_unusable(settings: ClusterSettings) -> None:
+    """Say which file or number a client cannot use, where its library tells only that it cannot.
+
+    :raises ConfigError: a certificate or key does not load, or a number is none
+    """
+    security = read_security(settings)
+    if security.tls:
+        tls_context(security.tls, f"clusters.{settings.alias}.client")
+    for key in (*_RAW_NUMBERS, *_BUFFERS):
+        if key in settings.client:
+            _whole(settings, key)
+
+
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
     """Python's form of the TLS settings. Raises ConfigError when a file does not load."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

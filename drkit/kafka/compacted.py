@@ -12,6 +12,7 @@ from drkit.clock import monotonic
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.groupless import is_passed_over
 from drkit.kafka.topics import describe_topics
 
 _SECONDS: Final = 20.0
@@ -70,8 +71,7 @@ def _read(
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 unread.discard((topic, message.partition() or 0))
-            # librdkafka looks for the coordinator of the group that it must be given; nothing here needs one.
-            elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            elif not is_passed_over(error):
                 raise cluster.error(error, "read a topic", topic)
         elif isinstance(key, bytes):
             values[topic].pop(key, None)

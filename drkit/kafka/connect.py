@@ -15,7 +15,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.config.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.client_config import confluent_config, refuse_unusable
 from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
 from drkit.kafka.security import read_security
 
@@ -76,6 +76,7 @@ class _Attempt:
         try:
             return AdminClient(conf, logger=_QUIET)
         except KafkaException as error:
+            refuse_unusable(self.settings)
             raise _unusable(self.settings.alias, error.args[0]) from error
 
     def _heard(self, error: KafkaError) -> None:

@@ -163,7 +163,8 @@ def _login_module(client: Mapping[str, str], where: str) -> LoginModule:
     try:
         return parse_jaas(text)
     except ValueError as error:
-        form = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";'
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        form = f'write it as in: {module} required username="…" password="…";'
         _refuse(where, "sasl.jaas.config", f"cannot be read: {error}", form)
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.groupless import is_passed_over
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
 from drkit.replicate.group_ready import Known
@@ -90,7 +91,7 @@ class CheckpointTail:
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Also behind what compaction has left out, of which no message tells.
                     self._position = end = message.offset() or 0
-                elif not error.retriable():
+                elif not is_passed_over(error):
                     raise KafkaException(error)
             if monotonic() > deadline:
                 return f"the checkpoints in {self._topic} could not be read to their end at {end}"

@@ -12,6 +12,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.groupless import is_passed_over
 from drkit.model import TopicPartition
 from drkit.replicate.state_topic import QUIET
 
@@ -52,7 +53,12 @@ def read_partitions(
         consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
         _drain(consumer, cluster.alias, set(starts), take)
     except KafkaException as error:
-        raise Failed("records cannot be read", where=cluster.alias, evidence=error.args[0].str()) from error
+        raise Failed(
+            "records cannot be read",
+            where=f"{', '.join(sorted({p.topic for p in starts}))} on {cluster.alias}",
+            evidence=error.args[0].str(),
+            hint="see what drkit may do there: drkit config check --connect",
+        ) from error
     finally:
         consumer.close()
 
@@ -65,7 +71,12 @@ def _drain(
         messages = consumer.consume(_BATCH, 0.1)
         if not messages and monotonic() - heard > _SILENT_SECONDS:
             where = ", ".join(map(str, sorted(open_)[:3]))
-            raise Failed("records cannot be read", where=f"{where} on {alias}", evidence="no answer")
+            raise Failed(
+                "records cannot be read",
+                where=f"{where} on {alias}",
+                evidence=f"nothing arrived for {_SILENT_SECONDS:.0f} s",
+                hint="see whether the partitions have leaders, then try again",
+            )
         for message in messages:
             heard = monotonic()
             at = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -75,5 +86,5 @@ def _drain(
                     open_.discard(at)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 open_.discard(at)
-            elif not error.retriable():
+            elif not is_passed_over(error):
                 raise KafkaException(error)

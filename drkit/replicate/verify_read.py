@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.groupless import is_passed_over
 from drkit.model import TopicPartition
 from drkit.replicate.verify_compare import Seen
 
@@ -112,7 +113,7 @@ class Reader:
         return int(low)
 
     def _trouble(self, error: KafkaError, partition: TopicPartition) -> None:
-        if error.fatal() or not error.retriable():
+        if error.fatal() or not is_passed_over(error):
             raise Failed(
                 "cannot read a partition to compare it",
                 where=f"{self._alias}: {partition}",

@@ -107,6 +107,25 @@ def test_what_a_cluster_cannot_have_is_refused_when_it_is_used(name: str, hint: 
     assert caught.value.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("client", "what", "evidence"),
+    [
+        (
+            {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/no.pem"},
+            "a certificate or key does not load", "/no.pem",
+        ),
+        ({"request.timeout.ms": "many"}, "request.timeout.ms: 'many' is not a whole number", ""),
+    ],
+)  # fmt: skip
+def test_a_file_or_number_that_cannot_be_used_is_named(client: dict[str, str], what: str, evidence: str):
+    """By the name that the user wrote, not by librdkafka's."""
+    with pytest.raises(ConfigError) as caught:
+        connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client=client))
+    assert caught.value.what == what
+    assert evidence in caught.value.evidence
+    assert caught.value.hint
+
+
 def test_what_does_nothing_is_noted(tmp_path):
     (tmp_path / "drkit.toml").write_text(
         '[clusters.a]\nbootstrap_servers = "a:1"\n[clusters.b]\nbootstrap_servers = "b:1"\n'

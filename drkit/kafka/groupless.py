@@ -1,0 +1,14 @@
+"""Consumers that are given their partitions: librdkafka wants a group all the same."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+
+def is_passed_over(error: KafkaError) -> bool:
+    """Whether a consumer without a group goes on behind this error.
+
+    librdkafka must be given a group's name and looks for its coordinator, which nothing here needs. Where an
+    authorizer knows nothing of that group, its refusal arrives between the records.
+    """
+    return bool(error.retriable()) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
