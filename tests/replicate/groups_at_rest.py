@@ -17,6 +17,7 @@ from drkit.offsets.group_guard import Mark
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.known import Known, Producers
+from tests.replicate.beside import Beside
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read
 from tests.replicate.exactness import first, ids_of, places
@@ -51,10 +52,11 @@ def offsets_of(flow: Clusters, cluster: ClusterSettings, groups: Sequence[str]) 
     return {g: a.value for g, a in answers.items()}
 
 
-class Rounds:
+class Rounds(Beside):
     """Checkpoint rounds in a thread, as the flow's second query does them."""
 
     def __init__(self, flow: Flow, topic: str, groups: Sequence[str]) -> None:
+        super().__init__()
         checkpoints = f"{flow.source.alias}.checkpoints.internal"
         flow.create(flow.target, checkpoints, 1, {"cleanup.policy": "compact"})
         known = Known(
@@ -64,21 +66,9 @@ class Rounds:
         self._shard = Shard(0, flow.source.alias, tuple(groups), known, checkpoints, 0.0, DAY_MS)
         self._task = CheckpointTask(flow.source, flow.target, flow.settings)
         self._flow, self._topic = flow, topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._guarded, name="rounds")
-        self._failure: BaseException | None = None
         self.broken: list[str] = []
         self.done = 0
         self.last: ShardReport | None = None
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            self._failure = error
 
     def _run(self) -> None:
         while not self._stop.wait(0.5):
@@ -97,24 +87,21 @@ class Rounds:
         yield from (f"{at}: {found[at.partition]}" for at in sorted(partitions))
 
     def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._task.close()
-        if self._failure is not None:
-            raise self._failure
+        try:
+            super().stop()
+        finally:
+            self._task.close()
 
 
 @contextmanager
 def rounds_beside_a_copy(flow: Flow, topic: str, groups: Sequence[str]) -> Iterator[Rounds]:
     """A copy task and checkpoint rounds, without Spark."""
     task = flow.start(topic, once=False, seconds=600.0)
-    rounds = Rounds(flow, topic, groups)
-    rounds.start()
     try:
-        yield rounds
-        assert task.running
+        with Rounds(flow, topic, groups) as rounds:
+            yield rounds
+            assert task.running
     finally:
-        rounds.stop()
         task.kill()
 
 

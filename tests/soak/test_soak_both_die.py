@@ -20,6 +20,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
 from drkit.replicate.translate import EXACT, Question, look, translate
 from tests.conftest import ClusterFactory
+from tests.replicate.beside import Beside
 from tests.replicate.both_die import die_together_again_and_again, timestamps
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read
@@ -147,20 +148,12 @@ def same_next(theirs: Sequence[Seen], ours: Sequence[Seen], up: int, down: int, 
         assert got.content == wanted.content, where
 
 
-class Committing:
+class Committing(Beside):
     """Groups that commit somewhere, all the time, as long as their cluster answers."""
 
     def __init__(self, world: DrkitWorld, topic: str) -> None:
+        super().__init__()
         self._world, self._topic = world, topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="committing")
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def _run(self) -> None:
         asking = Clusters(self._world.source, self._world.target, 1)  # a thread has connections of its own
