@@ -17,8 +17,9 @@ from tests.replicate.process import eventually
 from tests.replicate.produce import fill
 
 FROZEN_SECONDS = 4.0
-CASES = ((StepName.DRAIN, "primary"), (StepName.TRANSLATE, "primary"), (StepName.COMMIT_OFFSETS, "standby"),
-         (StepName.OPEN, "standby"))  # fmt: skip
+Cases = tuple[tuple[StepName, str], ...]
+ONE_OF_EACH: Cases = ((StepName.TRANSLATE, "primary"), (StepName.COMMIT_OFFSETS, "standby"))
+OTHERS: Cases = ((StepName.DRAIN, "primary"), (StepName.OPEN, "standby"))
 
 
 def prepared(world: World, number: int) -> None:
@@ -39,16 +40,20 @@ def begin(world: World, number: int, **more: object) -> Running:
 
 
 @pytest.mark.timeout(280)
+@pytest.mark.parametrize(
+    "cases",
+    [pytest.param(ONE_OF_EACH, id="one-of-each"), pytest.param(OTHERS, id="others", marks=pytest.mark.soak)],
+)
 def test_the_orchestrator_survives_brokers_that_freeze_and_revive(
-    world_factory: WorldFactory, cluster_factory: ClusterFactory
+    world_factory: WorldFactory, cluster_factory: ClusterFactory, cases: Cases
 ) -> None:
     clusters = {name: cluster_factory(name) for name in ("primary", "standby")}
     world = world_factory(*clusters.values())
-    prepared(world, len(CASES) + 1)
-    first = begin(world, len(CASES)).outcome()
+    prepared(world, len(cases) + 1)
+    first = begin(world, len(cases)).outcome()
     assert first.error is None, first.error
     entries = world.run_log().entries
-    for number, (step, which) in enumerate(CASES):
+    for number, (step, which) in enumerate(cases):
         at = next(n for n, e in enumerate(entries) if e.step is step and e.kind is Kind.INTENT)
         running = begin(world, number, freeze=Kill(at, "after"))
         eventually(lambda running=running: is_stopped(running), what=f"{step}")  # type: ignore[misc]

@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drkit.local import jars
 from drkit.local.java import find_java
-from tests.bench.peers.mm2 import JVM, MAIN_CLASS
+from tests.bench.peers.mm2 import MAIN_CLASS
 from tests.bench.peers.replicator import Command, Flow, Running, running
+
+JVM: Final = (
+    "-Xmx512M",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "-Dlog4j2.level=WARN",
+)
+"""A quick start, where nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)

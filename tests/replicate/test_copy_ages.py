@@ -43,9 +43,9 @@ def test_target_restarted_while_old_records_are_copied(
 ) -> None:
     flow, target = restless
     flow.create_both(topic_name, 3, retention_ms="-1")
-    fill(flow.source, topic_name, 40_000, timestamp=timestamp, compression_type="lz4")
+    fill(flow.source, topic_name, 20_000, timestamp=timestamp, compression_type="lz4")
     for how in (target.broker(0).terminate, target.broker(0).kill):
-        with Load(flow.source, [topic_name], per_second=4000, timestamp=timestamp):
+        with Load(flow.source, [topic_name], per_second=2000, timestamp=timestamp):
             task = flow.start(topic_name, once=False, seconds=90)
             flow.grown(topic_name, 5000, committed=False)
             how()

@@ -26,8 +26,9 @@ from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.verify_ranges import cut
 from drkit.replicate.verify_task import compare_range
-from tests.bench.peers.mm2 import JVM, MAIN_CLASS
+from tests.bench.peers.mm2 import MAIN_CLASS
 from tests.replicate.compare import read, same_records
+from tests.replicate.mirror_maker import JVM
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load, fill, fill_transactions, producer, put
 
