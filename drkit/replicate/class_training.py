@@ -23,6 +23,8 @@ from drkit.replicate.leases_source import Plan, source_of
 from drkit.replicate.session import Workshop, spark_session
 
 _EPOCHS: Final = 2
+_KEPT: Final = 3
+"""Archives of other Sparks, as of virtual environments that may be gone by now: 170 MB each."""
 _SECONDS: Final = 120.0
 
 
@@ -54,6 +56,8 @@ def _train(archive: Path) -> None:
     if not fresh.exists():
         raise Failed("no class archive was written", where=str(archive))
     fresh.rename(archive)
+    for old in sorted(archive.parent.glob("spark-*.jsa"), key=lambda f: f.stat().st_mtime)[:-_KEPT]:
+        old.unlink()
 
 
 def _use(workshop: Workshop) -> None:
