@@ -41,7 +41,14 @@ def next_steps(context: Context) -> list[str]:
     fence = context.result(StepName.FENCE)
     if fence and not fence.get("proven"):
         why = fence.get("debt") or "its fence is not proven"
-        lines.append(f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced")
+        lines.append(
+            f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
+            " drkit watch does that at the first contact, or: drkit fence pay"
+        )
+    if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
+        lines.append(
+            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
+        )
     lines.append(f"{flow.target} is not protected: nothing copies from it until the reverse replication runs")
     back = f"when {flow.source} is back and fenced: drkit failback --plan"
     if any(f.name == reverse for f in context.settings.flows):

@@ -24,7 +24,10 @@ _SHOWN: Final = 5
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
-_LATER: Final = "drkit failover --resume fences it once it answers; else close its listeners"
+_LATER: Final = (
+    "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
+    " close its listeners"
+)
 
 
 class Fence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 import signal
 import threading
@@ -46,21 +47,17 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Its cluster may be dead: the last commit, and closing, would wait for it.
         self._stop.set()
-        self._thread.join(30)
-        # Its cluster may be dead: closing would wait for it.
-        threading.Thread(target=self._consumer.close, daemon=True).start()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            messages = [m for m in self._consumer.consume(200, 0.1) if m.error() is None]
-            if not messages:
-                continue
-            try:
-                self._consumer.commit(asynchronous=False)
-            except KafkaException:
-                return
-            self.read += len(messages)
+        with suppress(KafkaException):  # a commit that its cluster did not live to take
+            while not self._stop.is_set():
+                messages = [m for m in self._consumer.consume(200, 0.1) if m.error() is None]
+                if messages:
+                    self._consumer.commit(asynchronous=False)
+                    self.read += len(messages)
+        self._consumer.close()
 
 
 @dataclass
