@@ -18,8 +18,8 @@ class FenceSettings(Strict):
 
     means: Literal["auto", "acl", "max.message.bytes", "none"] = "auto"
     """acl: the cluster's authorizer refuses producers. max.message.bytes: the topics take no record; the only
-    way without an authorizer. auto: acl where there is an authorizer and it is known who may use a topic without
-    ACLs (``allow_everyone_if_no_acl_found`` of the cluster). none: somebody else fences."""
+    way without an authorizer. auto: acl where there is an authorizer and it is known who may use a topic
+    without ACLs (``allow_everyone_if_no_acl_found`` of the cluster). none: somebody else fences."""
     canary: ClientText = Field(default_factory=dict)
     """Kafka's client properties of an ordinary producer of the source, as in ``"sasl.username" = "shop"``:
     with these a canary proves that producers are refused. Absent: drkit's own, and drkit is fenced too."""
