@@ -10,6 +10,7 @@ import click
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
 from drkit.cli.status_screen import as_data, show_again
 from drkit.cli.status_view import Shown, view
 from drkit.config.closest import closest
@@ -47,22 +48,26 @@ def status(
     flows = settings.chosen_flows(names)
     collectors = [StatusCollector(settings, flow) for flow in flows]
     shown = Shown(partitions, groups, all_groups)
+    # Raised where it falls, an interrupt could end in an event loop that takes it for a failed request.
+    stop = until_signalled() if watch else threading.Event()
     if watch:
         for collector in collectors:
             collector.beats.follow()
             collector.groups.follow()
-    pause, found = threading.Event(), [c.look() for c in collectors]
+    found = [c.look() for c in collectors]
     try:
         _refuse_unknown(groups, found)
-        while watch:
+        while watch and not stop.is_set():
             show_again(found, shown)
-            pause.wait(interval)
-            found = [c.look() for c in collectors]
-    except KeyboardInterrupt:
-        return int(any(f.faults for f in found))
+            if not stop.wait(interval):
+                found = [c.look() for c in collectors]
+    except KeyboardInterrupt:  # asked twice
+        stop.set()
     finally:
         for collector in collectors:
             collector.close()
+    if watch:
+        return int(any(f.faults for f in found))
     if session().as_json:
         emit(as_data(found, shown))
     else:

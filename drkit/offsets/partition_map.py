@@ -25,17 +25,35 @@ class Tail:
 
 
 @dataclass(slots=True)
+class Packing:
+    """A pack whose first parts are there, joined as they come: kept apart, all would be there twice."""
+
+    nonce: int
+    taken: int = 0
+    segments: SegmentMap = field(default_factory=SegmentMap)
+
+    def follows(self, part: Pack) -> bool:
+        """Whether the part is the next of this pack."""
+        return (part.nonce, part.part) == (self.nonce, self.taken)
+
+    def take(self, part: Pack) -> None:
+        """Take the next part."""
+        self.segments.join(part.segments)
+        self.taken += 1
+
+
+@dataclass(slots=True)
 class PartitionMap:
     """Confirmed segments, and the intents behind them that the target's log must confirm."""
 
     segments: SegmentMap = field(default_factory=SegmentMap)
     tail: Tail | None = None
     pending: list[Intent] = field(default_factory=list)
-    packing: list[Pack] = field(default_factory=list)
+    packing: Packing | None = None
 
     def clear(self) -> None:
         """Forget everything: the map topic is read anew."""
-        self.segments, self.tail, self.pending, self.packing = SegmentMap(), None, [], []
+        self.segments, self.tail, self.pending, self.packing = SegmentMap(), None, [], None
 
     def apply(self, record: MapRecord) -> None:
         """Take the next record of the map topic, in log order."""
@@ -112,19 +130,21 @@ class PartitionMap:
 
     def _pack(self, part: Pack) -> None:
         """Take over the segments of a pack once all its parts are there, in order."""
-        if part.part != len(self.packing) or (self.packing and self.packing[0].nonce != part.nonce):
-            self.packing = []
-        if part.part == len(self.packing):
-            self.packing.append(part)
-        if len(self.packing) < part.parts:
+        if part.part == 0:
+            self.packing = Packing(part.nonce)
+        if self.packing is None or not self.packing.follows(part):
+            self.packing = None
             return
-        packed = SegmentMap.joined(p.segments for p in self.packing)
+        self.packing.take(part)
+        if self.packing.taken < part.parts:
+            return
+        packed = self.packing.segments
         if self.tail is not None and self.tail.downstream > part.until:
             packed.extend(self.segments, part.until)  # another task has gone on meanwhile
         self.segments = packed
         # Those that begin before it are cut by the mark that follows the last part.
         self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
-        self.packing = []
+        self.packing = None
 
 
 def _upstream_end(record: Intent) -> int:

@@ -55,14 +55,10 @@ class SegmentMap:
             out._length.append(length)
         return out
 
-    @classmethod
-    def joined(cls, parts: Iterable[SegmentMap]) -> SegmentMap:
-        """The segments of several maps, one behind the other."""
-        out = cls()
-        for part in parts:
-            for whole, column in zip(out._columns(), part._columns(), strict=True):  # noqa: SLF001  its own kind
-                whole.extend(column)
-        return out
+    def join(self, following: SegmentMap) -> None:
+        """Take over all segments of a map that goes on where this one ends."""
+        for column, more in zip(self._columns(), following._columns(), strict=True):
+            column.extend(more)
 
     def copy(self) -> SegmentMap:
         """Independent of this one."""

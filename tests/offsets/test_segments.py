@@ -108,8 +108,10 @@ def test_a_map_survives_its_bytes_and_its_parts(shape: list[tuple[int, int, int]
     whole = segments.triples()
     pieces = [segments.part(i, i + size) for i in range(0, len(segments), size)]
     assert [len(p) for p in pieces[:-1]] == [size] * (len(pieces) - 1)
-    read = [SegmentMap.from_bytes(p.to_bytes()) for p in pieces]
-    assert SegmentMap.joined(read).triples() == whole
+    read = SegmentMap()
+    for piece in pieces:
+        read.join(SegmentMap.from_bytes(piece.to_bytes()))
+    assert read.triples() == whole
     # The format of the topic: column by column, big-endian.
     numbers = [n for column in zip(*whole, strict=True) for n in column]
     assert segments.to_bytes() == struct.pack(f">{len(numbers)}q", *numbers)
