@@ -158,7 +158,7 @@ class GroupSession:
         ends = EndOffsets(self._to, GROUP_TOPIC)
         copied = sum(len(self._records[p]) for p in range(PARTITIONS))
         deadline = time.monotonic() + WAIT_SECONDS
-        while ends.appended() < copied or ends.visible() < copied:  # the topic comes while we look
+        while ends.appended() < copied or ends.visible() < copied:
             replicator.check()
             if time.monotonic() > deadline:
                 raise TimeoutError("the groups' topic is not copied")

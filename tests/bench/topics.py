@@ -81,7 +81,9 @@ class EndOffsets:
 
     def _has_leaders(self) -> bool:
         topic = self._admin.list_topics(timeout=WAIT_SECONDS).topics.get(self._topic)
-        return topic is not None and [p.leader >= 0 for p in topic.partitions.values()] == [True] * PARTITIONS
+        if topic is None or len(topic.partitions) < PARTITIONS:
+            return False
+        return all(p.leader >= 0 for p in topic.partitions.values())
 
     def _sum(self, isolation: IsolationLevel) -> int:
         answers = self._admin.list_offsets(self._latest, isolation_level=isolation, request_timeout=10.0)
