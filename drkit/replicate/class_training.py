@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+import subprocess
 import sys
 import threading
 from typing import Final
 
+from py4j.protocol import Py4JError
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from drkit.errors import DrkitError, Failed
@@ -99,7 +102,7 @@ def main() -> int:
     """Make the archive; without it everything works, so a failure is told and is none."""
     try:
         make_archive()
-    except (DrkitError, OSError) as error:
+    except (DrkitError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
         sys.stderr.write(f"Spark will start without an archive of its classes: {error}\n")
     return 0
 
