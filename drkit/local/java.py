@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+import hashlib
 import os
 from pathlib import Path
 import re
@@ -39,6 +40,23 @@ def find_java(env: Mapping[str, str] = os.environ) -> Path:
             hint=_INSTALL,
         )
     return Path(found)
+
+
+def archive_identity(java: Path, jars: Iterable[Path]) -> str:
+    """A name for the archive of classes (class data sharing, JEP 350) that fits this Java and these jars.
+
+    The JVM checks name and time of every jar against the archive, so they are its identity, with the Java.
+
+    :param jars: in the order of the class path
+    """
+    java = java.resolve()
+    digest = hashlib.sha256(str(java).encode())
+    release = java.parent.parent / "release"
+    if release.exists():
+        digest.update(release.read_bytes())
+    for jar in jars:
+        digest.update(f"{jar} {jar.stat().st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:24]
 
 
 def _major_version(java: str) -> int:

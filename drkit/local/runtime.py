@@ -7,7 +7,6 @@ broker that only starts and stops.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 import tempfile
@@ -16,7 +15,7 @@ import time
 from drkit.errors import Failed
 from drkit.local.file_lock import locked
 from drkit.local.jars import Progress, classpath
-from drkit.local.java import find_java
+from drkit.local.java import archive_identity, find_java
 from drkit.local.node import PROPERTIES_FILE, Runtime, prepare_broker
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec, reserve_addresses
@@ -32,7 +31,8 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
     :raises Failed: Kafka's jars could not be fetched
     """
     plain = Runtime(find_java(), classpath(cache, progress))
-    archive = cache / "classes" / f"{_identity(plain)}.jsa"
+    jars = map(Path, plain.classpath.split(os.pathsep))
+    archive = cache / "classes" / f"{archive_identity(plain.java, jars)}.jsa"
     with locked(
         cache / "locks" / "classes.lock", lambda: progress("waiting for another process that prepares Kafka")
     ):
@@ -45,17 +45,6 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
                 progress(f"brokers will start without a class archive: {error}")
                 return plain
     return plain._replace(archive=archive)
-
-
-def _identity(runtime: Runtime) -> str:
-    # The JVM checks name and time of every jar against the archive, so they are its identity, with the Java.
-    digest = hashlib.sha256(str(runtime.java.resolve()).encode())
-    release = runtime.java.resolve().parent.parent / "release"
-    if release.exists():
-        digest.update(release.read_bytes())
-    for jar in runtime.classpath.split(os.pathsep):
-        digest.update(f"{jar} {Path(jar).stat().st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:24]
 
 
 def _train(runtime: Runtime, archive: Path) -> None:

@@ -8,37 +8,25 @@ starts as ever.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
 import pyspark
 
 from drkit.local.jars import default_cache
-from drkit.local.java import find_java
+from drkit.local.java import archive_identity
 
 
-def archive_place() -> Path:
-    """Where the archive for this Java and this Spark is, once it is made.
-
-    The JVM compares the names and times of the jars with the archive's: with the Java they are its identity.
-
-    :raises ConfigError: no usable Java
-    """
-    java = find_java().resolve()
-    digest = hashlib.sha256(str(java).encode())
-    release = java.parent.parent / "release"
-    if release.exists():
-        digest.update(release.read_bytes())
+def archive_place(java: Path) -> Path:
+    """Where the archive for this Java and this Spark is, once it is made."""
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    for jar in sorted((home / "jars").glob("*.jar")):
-        digest.update(f"{jar} {jar.stat().st_mtime_ns}\n".encode())
-    return default_cache() / "classes" / f"spark-{digest.hexdigest()[:24]}.jsa"
+    name = archive_identity(java, sorted((home / "jars").glob("*.jar")))
+    return default_cache() / "classes" / f"spark-{name}.jsa"
 
 
-def archive_option() -> str:
+def archive_option(java: Path) -> str:
     """What the JVM is told to use it; empty where there is none."""
-    archive = archive_place()
+    archive = archive_place(java)
     # Spark splits the options at spaces. "auto", the JVM's default: what does not fit is ignored.
     usable = archive.exists() and not any(c.isspace() for c in str(archive))
     return f"-XX:SharedArchiveFile={archive}" if usable else ""

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from drkit.errors import DrkitError, Failed
 from drkit.local.file_lock import locked
+from drkit.local.java import find_java
 from drkit.replicate.class_archive import archive_place
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.leases_source import Plan, source_of
@@ -37,7 +38,7 @@ def make_archive() -> Path:
     :raises ConfigError: no usable Java
     :raises Failed: Spark ended without writing it
     """
-    archive = archive_place()
+    archive = archive_place(find_java())
     with locked(archive.parent / "spark.lock"):
         if not archive.exists():
             _train(archive)

@@ -94,10 +94,10 @@ def spark_session(
     :raises Refused: fewer slots than tasks
     """
     chosen = choose_master(master, tasks)
-    _require_java()
+    java = _require_java()
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
     try:
-        options = archive_option() if java_options is None else java_options
+        options = archive_option(java) if java_options is None else java_options
         spark = _start(name, chosen.url, folder, memory, options)
         try:
             if chosen.slots is None:
@@ -186,9 +186,9 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
     }
 
 
-def _require_java() -> None:
+def _require_java() -> Path:
     try:
-        find_java()
+        return find_java()
     except ConfigError as error:
         raise ConfigError(
             "Spark needs Java 17 or newer, and it was not found",

@@ -13,7 +13,7 @@ from drkit.failover.context import Request
 from drkit.failover.fence_means import ACL, SIZE, AclFence, choose
 from drkit.failover.fence_proof import Proof, prove
 from drkit.kafka.client_config import confluent_config
-from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.cluster import LocalCluster
 from drkit.replicate.acl_sync import FENCE_ACLS
 from drkit.topology.acls import EVERYBODY
 from tests.failover.conftest import WorldFactory
@@ -27,11 +27,8 @@ Worlds = Callable[..., World]
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Shared]:
-    made = Shared()
-    start_together(made.source, made.locked, made.open)
-    yield made
-    for cluster in (made.source, made.locked, made.open):
-        cluster.stop()
+    with Shared() as made:
+        yield made
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 import uuid
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -13,7 +13,7 @@ from drkit.kafka.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
-from drkit.local.cluster import LocalCluster
+from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import AclSync
@@ -34,6 +34,15 @@ class Shared:
             )
             for name, more in (("source", {}), ("locked", {}), ("open", OPEN))
         )
+        self._all = self.source, self.locked, self.open
+
+    def __enter__(self) -> Self:
+        start_together(*self._all)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for cluster in self._all:
+            cluster.stop()
 
 
 def connect(cluster: LocalCluster, alias: str, user: str, **more: Any) -> Cluster:

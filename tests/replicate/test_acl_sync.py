@@ -16,7 +16,7 @@ from drkit.kafka.acls import delete_acls, is_open, own_principal
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics
-from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.replicate.acl_preview import acl_plan_rows
 from drkit.replicate.acl_sync import ACLS, FENCE_ACLS, AclSync
@@ -32,11 +32,8 @@ Worlds = Callable[..., World]
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Shared]:
-    made = Shared()
-    start_together(made.source, made.locked, made.open)
-    yield made
-    for cluster in (made.source, made.locked, made.open):
-        cluster.stop()
+    with Shared() as made:
+        yield made
 
 
 @pytest.fixture
