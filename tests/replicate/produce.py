@@ -164,7 +164,7 @@ class Load(Beside):
     def _transaction(self, out: Producer, number: int, chance: random.Random) -> None:
         out.begin_transaction()
         self._some(out, number, chance)
-        out.flush(60)  # librdkafka ends an abort fatally if the broker has not yet heard of the partitions
+        out.flush(60)  # an abort before the broker knows the partitions is fatal in librdkafka
         (out.abort_transaction if chance.random() < 0.3 else out.commit_transaction)(60)
 
     def _some(self, out: Producer, number: int, chance: random.Random) -> None:

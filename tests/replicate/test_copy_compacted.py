@@ -47,7 +47,7 @@ def _fill(flow: Flow, topic: str, count: int, *, keys: int, seed: int, age_ms: i
             atomic.begin_transaction()
         put(atomic if i % 50 < 20 else plain, topic, value, key, timestamp=aged(age_ms)(i))
         if i % 50 == 20:
-            atomic.flush(30)  # librdkafka ends an abort fatally if the broker has not yet heard of the partitions
+            atomic.flush(30)  # an abort before the broker knows the partitions is fatal in librdkafka
             (atomic.abort_transaction if chance.random() < 0.3 else atomic.commit_transaction)(30)
     assert plain.flush(30) == 0
     wait_for_markers(flow.source, f"{topic}-{seed}")
