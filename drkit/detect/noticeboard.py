@@ -23,9 +23,8 @@ from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import newest_values
-from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.kafka.own_topics import create_own_topic
 
-_REPLICAS: Final = 3
 _RETRY_SECONDS: Final = 2.0
 _PUT_SECONDS: Final = 20.0
 _QUIET: Final = logging.getLogger("drkit.detect.clients")
@@ -56,17 +55,14 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
 
     :raises DrkitError: it cannot be created
     """
-    replicas = min(_REPLICAS, len(cluster.brokers))
     configs = {
         "cleanup.policy": "compact",
         # A vote a second: what is old goes within minutes, so that reading from the start stays quick.
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "1200000",
-        "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
     }
-    for error in create_topics(cluster, [TopicPlan(topic_name(flow), 1, replicas, configs)]).values():
-        raise error
+    create_own_topic(cluster, topic_name(flow), configs)
 
 
 def read_board(cluster: Cluster, flow: FlowSettings) -> dict[str, Value]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import Gap
-from drkit.wire import decode, read_header, transform
+from drkit.wire import decode, read_header, visible
 
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
@@ -60,11 +60,7 @@ async def _count(
         )  # fmt: skip
         if answer.error_code:
             break
-        out = transform(
-            answer.records or b"", position=position, end=gap.end,
-            aborted=[(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()],
-            skip_producer_ids=skip, merge_below=0, merge_up_to=0, max_batch_bytes=1 << 30,
-        )  # fmt: skip
+        out = visible(answer.records or b"", position, gap.end, aborted=aborted_in(answer), without=skip)
         for chunk in out.chunks:
             times = [r.timestamp for r in decode(read_header(chunk.data), chunk.data)]
             records, size = records + chunk.count, size + chunk.size

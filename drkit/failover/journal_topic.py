@@ -15,16 +15,15 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.entries import Assembly, Entry, History, parts_of
 from drkit.kafka.admin import Cluster
+from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, fetch_one, metadata, produce_request
-from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics
 from drkit.kafka.transactions import ProducerIdentity, Transactions
-from drkit.wire import Record, decode, encode, read_header, stamp, transform
+from drkit.wire import Record, encode, records_in, stamp, visible
 
 _SECONDS: Final = 20.0
 _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
-_REPLICAS: Final = 3
 _UNCOMPRESSED: Final = 0
 _FENCED: Final = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
@@ -52,17 +51,13 @@ def ensure_topic(target: Cluster, name: str) -> None:
 
     :raises DrkitError: it cannot be created
     """
-    replicas = min(_REPLICAS, len(target.brokers))
     configs = {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
         "unclean.leader.election.enable": "false",
     }
-    plan = TopicPlan(name, 1, replicas or BROKER_DEFAULT, configs)
-    for error in create_topics(target, [plan]).values():
-        raise error
+    create_own_topic(target, name, configs)
 
 
 class JournalTopic:
@@ -143,12 +138,9 @@ class JournalTopic:
             await self._cluster.loop.sleep(_PAUSE_SECONDS)
 
     def _records(self, answer: Any) -> list[Record]:
-        out = transform(
-            answer.records or b"", position=self.next_offset, end=None, aborted=(),
-            skip_producer_ids=frozenset(), merge_below=0, merge_up_to=0, max_batch_bytes=1 << 30,
-        )  # fmt: skip
+        out = visible(answer.records or b"", self.next_offset)
         self.next_offset = max(self.next_offset, out.next_source)
-        return [r for c in out.chunks for r in decode(read_header(c.data), c.data)]
+        return [record for chunk in out.chunks for record in records_in(chunk)]
 
     def _entry(self, record: Record) -> Entry | None:
         try:

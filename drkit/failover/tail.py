@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata, fetch_one
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one
 from drkit.model import TopicPartition
-from drkit.wire import Chunk, Record, decode, read_header, transform
+from drkit.wire import Record, records_in, visible
 
 _FETCH_BYTES: Final = 4 << 20
-_LARGEST_BATCH: Final = 1 << 30
-"""Nothing is written, so nothing has to be cut."""
 Take = Callable[[TopicPartition, Record], None]
 """Gets each record, with its offset on the source."""
 
@@ -52,23 +50,12 @@ async def read_tail(
         )  # fmt: skip
         if error := answer.error_code:
             break
-        out = transform(
-            answer.records or b"", position=position, end=end,
-            aborted=[(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()],
-            skip_producer_ids=skip, merge_below=0, merge_up_to=0, max_batch_bytes=_LARGEST_BATCH,
-        )  # fmt: skip
+        out = visible(answer.records or b"", position, end, aborted=aborted_in(answer), without=skip)
         for chunk in out.chunks:
-            for record in _of_source(chunk):
+            for record in records_in(chunk):
                 records, size = records + 1, size + len(record.key or b"") + len(record.value or b"")
                 take(at, record)
         if out.next_source <= position:
             break
         position = out.next_source
     return Passed(records, size, position, error)
-
-
-def _of_source(chunk: Chunk) -> list[Record]:
-    """The records of a chunk with the offsets they have on the source."""
-    offsets = [o for run in chunk.runs for o in range(run.source, run.source + run.count)]
-    there = decode(read_header(chunk.data), chunk.data)
-    return [record._replace(offset=o) for o, record in zip(offsets, there, strict=True)]

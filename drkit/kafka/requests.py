@@ -177,6 +177,11 @@ async def fetch_one(
     return answer.responses[0].partitions[0]
 
 
+def aborted_in(answer: Any) -> list[tuple[int, int]]:
+    """The aborted transactions of a partition's fetch answer: producer id, first offset (KIP-98)."""
+    return [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
+
+
 class Append(NamedTuple):
     """One batch for one partition in a Produce request."""
 

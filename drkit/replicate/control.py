@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import LATEST, fetch_one, list_offsets
+from drkit.kafka.requests import LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.context import TaskContext
-from drkit.wire import decode, read_header, transform
+from drkit.wire import records_in, visible
 
 _POLL_SECONDS = 0.4
 _LOOK_BACK = 1000
@@ -44,20 +44,10 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
     if answer.error_code:
         task.state_topic = None
         return None
-    aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
-    out = transform(
-        answer.records or b"",
-        position=position,
-        end=None,
-        aborted=aborted,
-        skip_producer_ids=frozenset(),
-        merge_below=0,
-        merge_up_to=0,
-        max_batch_bytes=1 << 30,
-    )
+    out = visible(answer.records or b"", position, aborted=aborted_in(answer))
     last: bytes | None = None
     for chunk in out.chunks:
-        for record in decode(read_header(chunk.data), chunk.data):
+        for record in records_in(chunk):
             if record.key == b"control" and record.value is not None:
                 last = record.value
     if last is not None:

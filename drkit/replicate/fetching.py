@@ -13,7 +13,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 
 from drkit.clock import wall_ms
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import EARLIEST, LATEST, list_offsets, metadata
+from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, list_offsets, metadata
 from drkit.replicate.context import QUEUE_LIMIT_BYTES, TaskContext, error_name
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.wire import CorruptBatch, transform
@@ -165,7 +165,7 @@ class Fetcher:
                 data.records,
                 position=p.fetch_position,
                 end=p.lease.end,
-                aborted=[(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()],
+                aborted=aborted_in(data),
                 skip_producer_ids=frozenset(self._task.lease.skip_producer_ids),
                 merge_below=flow.merge_below_bytes,
                 merge_up_to=flow.merge_up_to_bytes,

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from kafka.protocol.metadata import MetadataRequest
 
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, Leader, TopicMetadata, fetch_one, list_offsets
+from drkit.kafka.requests import EARLIEST, LATEST, Leader, TopicMetadata, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, read_header, transform
+from drkit.wire import CorruptBatch, read_header, visible
 
 _SAMPLE_BYTES: Final = 512 << 10
 _AT_ONCE: Final = 16
@@ -111,18 +111,14 @@ async def _sample(
         cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
         max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
     )  # fmt: skip
-    aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
-    return counted(gap, bytes(answer.records or b""), aborted, skip)
+    return counted(gap, bytes(answer.records or b""), aborted_in(answer), skip)
 
 
 def counted(gap: Gap, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]) -> Waiting:
     """What waits in a gap, by a fetch answer that begins there."""
     size = gap.end - gap.start
     try:
-        out = transform(
-            data, position=gap.start, end=gap.end, aborted=aborted, skip_producer_ids=skip, merge_below=0,
-            merge_up_to=0, max_batch_bytes=1 << 30,
-        )  # fmt: skip
+        out = visible(data, gap.start, gap.end, aborted=aborted, without=skip)
     except CorruptBatch:
         return Waiting(size, None, None, exact=False)
     seen = out.next_source - gap.start

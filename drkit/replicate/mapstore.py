@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.offsets import MapKey, MapRecord, PartitionMap, decode_record, encode_map_record
 from drkit.offsets.map_record import Kind, about
-from drkit.wire import Record, decode, encode, read_header, transform
+from drkit.wire import Record, encode, records_in, visible
 
 _MISSING = frozenset({3, 100})
 _OFFSET_OUT_OF_RANGE = 1
-_NO_MERGE = 0
 _PATIENCE = 600
 _PAUSE_SECONDS = 0.02
 
@@ -121,23 +119,11 @@ class MapBucket:
             hint="list and abort hanging transactions on the target, then start again",
         )
 
-    def _take(self, answer: object) -> None:
-        aborted = [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]  # type: ignore[attr-defined]
-        data = answer.records or b""  # type: ignore[attr-defined]
-        out = transform(
-            data,
-            position=self.next_offset,
-            end=None,
-            aborted=aborted,
-            skip_producer_ids=frozenset(),
-            merge_below=_NO_MERGE,
-            merge_up_to=_NO_MERGE,
-            max_batch_bytes=1 << 30,
-        )
+    def _take(self, answer: Any) -> None:
+        out = visible(answer.records or b"", self.next_offset, aborted=aborted_in(answer))
         for chunk in out.chunks:
-            offsets = chain.from_iterable(range(r.source, r.source + r.count) for r in chunk.runs)
-            for record, offset in zip(decode(read_header(chunk.data), chunk.data), offsets, strict=True):
-                self.apply(record.key, record.value, offset)
+            for record in records_in(chunk):
+                self.apply(record.key, record.value, record.offset)
         self.next_offset = max(self.next_offset, out.next_source)
 
     def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:

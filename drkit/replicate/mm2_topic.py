@@ -7,13 +7,13 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.own_topics import appeared
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.replicate.log_reader import read_partitions
@@ -59,15 +59,7 @@ def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
     plan = TopicPlan(name, 1, factor, {"cleanup.policy": "compact", "segment.bytes": _SEGMENT_BYTES})
     for error in create_topics(cluster, [plan]).values():
         raise error
-    patient = Retrying(
-        retry=retry_if_result(lambda t: t is None), stop=stop_after_delay(_SECONDS), wait=wait_fixed(0.05)
-    )
-    try:
-        made = patient(lambda: describe_topics(cluster, [name]).get(name))
-    except RetryError as error:
-        raise Failed("a new topic does not appear", where=f"{name} on {cluster.alias}") from error
-    assert made is not None  # noqa: S101  retried until it is not
-    return made.topic_id
+    return appeared(cluster, name).topic_id
 
 
 def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now: UUID) -> bool:

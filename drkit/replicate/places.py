@@ -15,7 +15,7 @@ from uuid import UUID
 
 from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, fetch_one, metadata
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.map_record import SEQUENCE_MODULUS
@@ -27,14 +27,12 @@ from drkit.replicate.mapstore import Unreadable
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
 from drkit.replicate.verify_map import FixedEnd
-from drkit.wire import read_header, transform
+from drkit.wire import read_header, visible
 from drkit.wire.header import HEADER_SIZE
 
 _ONE_BATCH: Final = 1
 """As a fetch limit: a broker returns the first batch whole, however large."""
 _HOLE_BYTES: Final = 64 * 1024
-_NO_MERGE: Final = 0
-_ANY_SIZE: Final = 1 << 30
 _NO_ID: Final = UUID(int=0)
 """Of a topic that is not there."""
 _MISSING: Final = frozenset({3, 100})
@@ -258,16 +256,7 @@ async def _behind_hole(
     )  # fmt: skip
     if answer.error_code:
         return frontier
-    found = transform(
-        answer.records or b"",
-        position=frontier,
-        end=None,
-        aborted=[(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()],
-        skip_producer_ids=left_out,
-        merge_below=_NO_MERGE,
-        merge_up_to=_NO_MERGE,
-        max_batch_bytes=_ANY_SIZE,
-    )
+    found = visible(answer.records or b"", frontier, aborted=aborted_in(answer), without=left_out)
     return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
 
 

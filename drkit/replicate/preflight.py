@@ -17,14 +17,13 @@ from drkit.kafka.security import read_security
 from drkit.kafka.topics import topic_names
 from drkit.replicate import rights
 from drkit.replicate.rights import Seen, Sides
+from drkit.replicate.rounds import CONSUMERS
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
 _ALL: Final = "*"
 _SHOWN: Final = 20
 _SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, Operation.DESCRIBE, "list all groups")
-_CONSUMERS: Final = ("", "consumer")
-"""Kinds of groups whose positions are carried over; others are of Connect and the like."""
 _Both = tuple[ClusterSettings, ClusterSettings]
 
 
@@ -110,7 +109,7 @@ def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
     """Likewise groups; where none is to be seen and there may be some, what their names begin with."""
-    there = {g for g, x in listed_groups(source.settings).items() if x.protocol in _CONSUMERS}
+    there = {g for g, x in listed_groups(source.settings).items() if x.protocol in CONSUMERS}
     found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
         found = {_beginning(p) or _ALL for p in flow.groups}

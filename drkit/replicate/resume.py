@@ -17,6 +17,7 @@ from drkit.kafka.requests import (
     LATEST,
     ProducerState,
     TopicMetadata,
+    aborted_in,
     describe_producers,
     fetch_one,
     list_offsets,
@@ -288,4 +289,4 @@ async def _aborted(
         committed=True,
         max_bytes=_SCAN_BYTES,
     )
-    return [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
+    return aborted_in(answer)

@@ -18,7 +18,8 @@ from drkit.replicate.topic_rules import is_frozen, is_promoted, role_key
 CHECKPOINTS: Final = "checkpoints"
 """Key of the last round's summary in the flow's state."""
 CONSUMERS: Final = frozenset({"", "consumer"})
-"""Protocol types of groups that are looked after: consumers, and offsets that somebody only stored."""
+"""Protocol types of groups that are looked after: consumers, and offsets that somebody only stored. Others
+are of Connect and the like."""
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:

@@ -14,14 +14,15 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
-from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.topics import Topic, TopicPlan, create_topics, describe_topics
+from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.topics import Topic, describe_topics
 from drkit.replicate import mapstore
 
 CONTROL: Final = "control"
@@ -37,7 +38,7 @@ SKIPS: Final = "skips"
 """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
-_REPLICAS: Final = 3
+_CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _FINAL: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -103,23 +104,11 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
 
 
 def _ensure(target: Cluster, name: str, partitions: int) -> Topic:
-    replicas = min(_REPLICAS, len(target.brokers))
-    configs = {
-        "cleanup.policy": "compact",
-        "min.insync.replicas": "2" if replicas == _REPLICAS else "1",
-        "unclean.leader.election.enable": "false",
-    }
-    found = describe_topics(target, [name])
-    if name not in found:
-        for error in create_topics(target, [TopicPlan(name, partitions, replicas, configs)]).values():
-            raise error
-    patient = Retrying(
-        retry=retry_if_result(lambda t: not t), stop=stop_after_delay(_READ_SECONDS), wait=wait_fixed(0.05)
-    )
-    try:
-        return patient(lambda: describe_topics(target, [name]).get(name)) or found[name]
-    except RetryError as error:
-        raise Failed("a new topic does not appear", where=f"{name} on {target.alias}") from error
+    found = describe_topics(target, [name]).get(name)
+    if found is not None:
+        return found
+    create_own_topic(target, name, _CONFIGS, partitions)
+    return appeared(target, name)
 
 
 class Entry(NamedTuple):

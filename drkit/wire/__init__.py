@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drkit.wire.chunk import Chunk, Drop, DropReason, How, Run, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
+from drkit.wire.reading import records_in, visible
 from drkit.wire.records import Record, decode, encode
 from drkit.wire.stamping import batch_crc, stamp
 from drkit.wire.transform import transform
@@ -22,7 +23,9 @@ __all__ = [
     "decode",
     "encode",
     "read_header",
+    "records_in",
     "split",
     "stamp",
     "transform",
+    "visible",
 ]

@@ -1,0 +1,46 @@
+"""What a consumer sees of a fetch answer, for whoever reads and copies nothing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from drkit.wire.chunk import Chunk, Transformed
+from drkit.wire.header import read_header
+from drkit.wire.records import Record, decode
+from drkit.wire.transform import transform
+
+_APART: Final = 0
+_ANY_SIZE: Final = 1 << 30
+
+
+def visible(
+    buffer: bytes | bytearray | memoryview,
+    position: int,
+    end: int | None = None,
+    *,
+    aborted: Sequence[tuple[int, int]] = (),
+    without: frozenset[int] = frozenset(),
+) -> Transformed:
+    """What stands in the record batches of one partition from a position on.
+
+    Nothing of it is to be written, so no batch is joined with another one or cut because of its size.
+
+    :param buffer: the record batches as fetched; the last may be cut off
+    :param end: first offset not wanted, None without a limit
+    :param aborted: the answer's aborted transactions: producer id, first offset
+    :param without: producers whose records are left out
+    :raises CorruptBatch: a batch cannot be read
+    """
+    return transform(
+        buffer, position=position, end=end, aborted=aborted, skip_producer_ids=without,
+        merge_below=_APART, merge_up_to=_APART, max_batch_bytes=_ANY_SIZE,
+    )  # fmt: skip
+
+
+def records_in(chunk: Chunk) -> Iterator[Record]:
+    """The records of a chunk, with the offsets at which they were fetched."""
+    offsets = chain.from_iterable(range(run.source, run.source + run.count) for run in chunk.runs)
+    for offset, record in zip(offsets, decode(read_header(chunk.data), chunk.data), strict=True):
+        yield record._replace(offset=offset)
