@@ -8,7 +8,9 @@ import re
 import pytest
 
 from drkit import observe
+from drkit.offsets.group_guard import Verdict
 from drkit.replicate.metrics import TABLE, documentation
+from drkit.replicate.metrics_groups import STATES
 from tests.replicate.alert_files import DASHBOARD, METRIC, ROOT, RULES, expressions
 
 
@@ -42,6 +44,25 @@ def test_labels_in_expressions_exist():
                 assert set(re.findall(r"(\w+)\s*=~?", chosen)) <= labels
             for grouped in re.findall(r"by \(([^)]*)\)", expression):
                 assert set(grouped.replace(" ", "").split(",")) <= labels
+
+
+def test_values_in_expressions_exist():
+    page = (ROOT / "docs/events.md").read_text(encoding="utf-8")
+    events = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    known = {"kind": set(events), "state": set(STATES), "reason": {v.name.lower() for v in Verdict}}
+    asked = {name: set[str]() for name in known}
+    for expression in (e for path in (RULES, DASHBOARD) for e in expressions(path)):
+        for name, values in re.findall(r"(kind|state|reason)=~?\"([^\"]*)\"", expression):
+            asked[name] |= set(values.split("|"))
+    assert all(asked.values())
+    assert [(name, values - known[name]) for name, values in asked.items() if values - known[name]] == []
+
+
+def test_an_alert_on_one_event_hears_the_first_one():
+    """A counter's series begins with its first event, and nothing has increased then."""
+    single = [e for e in expressions(RULES) if "increase(drkit_events_total{" in e and "> 0" in e]
+    assert single
+    assert [e for e in single if "unless drkit_events_total{" not in e] == []
 
 
 def test_the_page_of_metrics_is_up_to_date():
