@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 import json
 from pathlib import Path
 import random
@@ -105,8 +106,12 @@ def one_death(world: DrkitWorld, source: LocalCluster, topic: str, chance: rando
 def proven(world: DrkitWorld, source: LocalCluster, topic: str) -> Counter[str]:
     """Ask with the source dead, bring it back, and look at every answer."""
     partitions = [TopicPartition(topic, p) for p in range(PARTITIONS)]
-    looked = look(world.settings, world.flow, partitions, reverse=False)
-    lines = {g: translate(world.settings, world.flow, Question(group=g)) for g in checkpointed(world)}
+    groups = checkpointed(world)
+    with ThreadPoolExecutor(1 + len(GROUPS)) as pool:  # each of them waits for the dead primary
+        look_once = pool.submit(look, world.settings, world.flow, partitions, reverse=False)
+        asked = [pool.submit(translate, world.settings, world.flow, Question(group=g)) for g in groups]
+        looked = look_once.result()
+        lines = {g: answer.result() for g, answer in zip(groups, asked, strict=True)}
     synced = offsets_of(world, world.target, GROUPS)
     source.restart()
     theirs, ours = read(world.source, topic), read(world.target, topic)
