@@ -10,17 +10,18 @@ from typing import Any, Final, NamedTuple, Protocol
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.failover.kept import Kept
 from drkit.failover.machine import StepName
-from drkit.failover.reach import Impatient, unreachable
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reach import Impatient, reach
 from drkit.replicate.known import Known, known_of
 from drkit.replicate.state_topic import StateTopic
 
 REACH_MS: Final = 3000
 """How long a connection to a source that answers is tried."""
-TRY_AGAIN_SECONDS: Final = 5.0
-"""A source that did not answer is left alone for so long."""
+REMEMBERED_SECONDS: Final = 60.0
+"""A source that did not answer is left alone for so long: each look at one that hangs takes a second."""
 
 
 class Scope(NamedTuple):
@@ -119,8 +120,11 @@ class Context:
     wall: Millis = wall_ms
     source_error: str = ""
     """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
+    kept: Kept = field(default_factory=Kept)
+    """What was read of the target's topics so far."""
     _source: RawCluster | None = None
-    _try_again: float = float("-inf")
+    _asked: float = float("-inf")
+    """When the old primary did not answer."""
     _target_admin: Cluster | None = None
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
@@ -142,14 +146,17 @@ class Context:
         """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
         return known_of(self.state.values)
 
-    def source(self) -> RawCluster | None:
-        """The old primary, connected; None when it does not answer, then it is left alone for seconds."""
-        if self._source is not None or self.clock() < self._try_again:
+    def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
+        """The old primary, connected; None when it does not answer.
+
+        :param remembered: for so many seconds one that did not answer is not asked again
+        """
+        if self._source is not None or self.clock() < self._asked + remembered:
             return self._source
-        self._try_again = self.clock() + TRY_AGAIN_SECONDS
-        self.source_error = unreachable(self.source_settings)
+        reached = reach(self.source_settings)
+        self._asked, self.source_error = self.clock(), reached.silence
         if not self.source_error:
-            candidate = Impatient(self.loop, self.source_settings, "failover")
+            candidate = Impatient(self.loop, reached.settings, "failover")
             try:
                 self.loop.run(candidate.connect, REACH_MS)
             except DrkitError as error:
@@ -164,13 +171,13 @@ class Context:
         if self._source is not None:
             self._source.close()
             self._source = None
-            self._try_again = float("-inf")
+            self._asked = float("-inf")
 
     def lose_source(self, error: BaseException) -> None:
         """The old primary stopped answering in the middle of a question; it is asked again a little later."""
         self.drop_source()
         self.source_error = f"it stopped answering ({type(error).__name__})"
-        self._try_again = self.clock() + TRY_AGAIN_SECONDS
+        self._asked = self.clock()
 
     def target_admin(self) -> Cluster:
         """The new primary for calls of confluent-kafka's admin client; never for calls about groups."""

@@ -9,10 +9,10 @@ from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings
 from drkit.config.fence import FenceSettings
 from drkit.errors import DrkitError, Failed
-from drkit.failover.reach import SECONDS
 from drkit.kafka.client_config import tls_context
 from drkit.kafka.probe import Finding, Kind, probe
 from drkit.kafka.raw import EventLoop
+from drkit.kafka.reach import SECONDS
 from drkit.kafka.security import Tls, read_security
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program

@@ -6,13 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.config import FlowSettings
-from drkit.kafka.admin import Cluster
-from drkit.kafka.compacted import newest_values
 from drkit.kafka.groups import Groups, Offsets, failure
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark, Stored
-from drkit.offsets.mm2_records import Checkpoint, latest
+from drkit.offsets.mm2_records import Checkpoint
 from drkit.replicate.known import Known
 from drkit.replicate.rounds import CONSUMERS
 
@@ -40,18 +38,21 @@ class TargetGroup(NamedTuple):
         )
 
 
-async def committed_on_source(source: RawCluster, flow: FlowSettings, known: Known) -> Positions:
-    """What every group that the flow takes along has committed in copied topics.
+async def committed_on_source(
+    source: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+) -> Positions:
+    """What groups that the flow takes along have committed in copied topics.
 
+    :param groups: the only ones to ask about, consumers all; None: all that there are
     :raises DrkitError: the source does not tell of some group
     :raises RawError: it stopped answering
     """
-    groups = Groups(source)
-    accepted = flow.group_filter.accepts
-    listed = await groups.listed()
-    names = sorted(g for g, x in listed.items() if x.protocol in CONSUMERS and accepted(g))
+    asked = Groups(source)
+    if groups is None:
+        groups = [g for g, x in (await asked.listed()).items() if x.protocol in CONSUMERS]
+    names = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
-    for group, answer in (await groups.committed(names)).items():
+    for group, answer in (await asked.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
         mine = {at: Stored(*c) for at, c in answer.value.items() if at.topic in known.topics}
@@ -60,27 +61,31 @@ async def committed_on_source(source: RawCluster, flow: FlowSettings, known: Kno
     return out
 
 
-def checkpointed(target: Cluster, flow: FlowSettings, known: Known, marks: Positions) -> Positions:
-    """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks.
-
-    :raises DrkitError: the target cannot be read
-    """
-    topic = flow.mm2_topics.checkpoints(flow.source)
+def checkpointed(
+    checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: Known, marks: Positions
+) -> Positions:
+    """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks."""
     names, accepted = known.upstream, flow.group_filter.accepts
     out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
-    found = newest_values(target, [topic]).get(topic, {})
-    for c in latest(found.items(), Checkpoint.decode).values():
+    for c in checkpoints:
         if c.topic in names and accepted(c.group):
             out.setdefault(c.group, {})[TopicPartition(names[c.topic], c.partition)] = Stored(c.upstream)
     return out
 
 
-async def marked(target: RawCluster, flow: FlowSettings, known: Known) -> Positions:
-    """Source offsets by the marks on what the target keeps for groups."""
-    groups, names = Groups(target), known.upstream
-    listed = sorted(g for g in await groups.listed() if flow.group_filter.accepts(g))
+async def marked(
+    target: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+) -> Positions:
+    """Source offsets by the marks on what the target keeps for groups.
+
+    :param groups: the only ones to ask about; None: all that there are
+    """
+    asked, names = Groups(target), known.upstream
+    if groups is None:
+        groups = await asked.listed()
+    wanted = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
-    for group, answer in (await groups.committed(listed)).items():
+    for group, answer in (await asked.committed(wanted)).items():
         for at, offset in (answer.value or {}).items():
             mark = Mark.of(offset.metadata)
             if mark is not None and mark.source == flow.source and at.topic in names:

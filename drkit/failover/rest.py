@@ -39,7 +39,8 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 
 def _behind(context: Context, source: RawCluster) -> dict[str, str]:
     places = standing(context, source, final=True)
-    committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
+    of_scope = source, context.flow, context.known, context.scope.groups
+    committed: Positions = context.run(committed_on_source, *of_scope)
     left: dict[str, int] = {}
     for group in context.scope.groups:
         for at, stored in committed.get(group, {}).items():

@@ -12,7 +12,6 @@ from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
 from drkit.replicate.known import CopiedPartition
-from drkit.replicate.places import Places
 
 Standing = dict[TopicPartition, Place | Unavailable]
 """By source partition."""
@@ -40,7 +39,7 @@ def standing(context: Context, source: RawCluster | None, *, final: bool = False
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """
-    places = Places(context.target, context.flow.source)
+    places = context.kept.places_of(context.target, context.flow.source)
     found: Standing = context.run(places.look, pairs_of(context), context.known.producers, source)
     if not final:
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -24,12 +24,13 @@ from drkit.failover.group_look import (
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, of_answering_source, of_silent_source
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore, state_topic
+from drkit.replicate import state_topic
 from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.heartbeat_tail import HeartbeatTail
-from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
-from drkit.replicate.lag_target import Copied, Place, TargetSide
+from drkit.replicate.lag_source import Ends, Gap, Waiting, ends_of, waiting
+from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.rounds import CHECKPOINTS
 from drkit.replicate.status import PartitionStatus
 from drkit.replicate.status_facts import SOURCE_SEEN, ends_from, status_of
@@ -37,7 +38,6 @@ from drkit.replicate.topic_rules import is_promoted, role_key
 
 _PAUSE: Final = "pause"
 """Key of the note by which people hold failovers off (`drkit watch pause`)."""
-_SCAN_UP_TO: Final = 1_000_000
 _NO_PARTITION: Final = "the target has no such partition"
 
 
@@ -133,7 +133,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     identities = _identities(context, source)
     copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
     partitions = _partitions(context, copied, source, now)
-    positions, origin = positions_of(context, source)
+    positions, origin = positions_of(context, source, scope.groups)
     mine = {
         g: {at: s for at, s in p.items() if at.topic in scope.topics}
         for g, p in positions.items()
@@ -154,14 +154,20 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     )  # fmt: skip
 
 
-def positions_of(context: Context, source: RawCluster | None) -> tuple[Positions, str]:
-    """What all groups of the flow had committed in copied topics, and from where that is known."""
+def positions_of(
+    context: Context, source: RawCluster | None, groups: Collection[str] | None = None
+) -> tuple[Positions, str]:
+    """What groups of the flow had committed in copied topics, and from where that is known.
+
+    :param groups: the only ones to ask about; None: all
+    """
     flow, known = context.flow, context.known
     if source is not None:
-        found: Positions = context.run(committed_on_source, source, flow, known)
+        found: Positions = context.run(committed_on_source, source, flow, known, groups)
         return found, FROM_SOURCE
-    by_marks: Positions = context.run(marked, context.target, flow, known)
-    return checkpointed(context.target_admin(), flow, known, by_marks), FROM_CHECKPOINTS
+    by_marks: Positions = context.run(marked, context.target, flow, known, groups)
+    written = context.kept.checkpoints_of(context.target_admin(), flow)
+    return checkpointed(written.read(groups), flow, known, by_marks), FROM_CHECKPOINTS
 
 
 # -- the clusters ------------------------------------------------------------------------------------
@@ -225,8 +231,7 @@ def _partitions(
 
 
 def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, Place]:
-    side = TargetSide(context.target, mapstore.topic_name(context.flow.source), _SCAN_UP_TO)
-    producers = context.known.producers
+    side, producers = context.kept.side_of(context.target, context.flow.source), context.known.producers
     found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.current, producers.own)
     return found
 
@@ -241,8 +246,8 @@ def _waiting(
         noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
         missing = {at: g.end - g.start for at in noted for g in _gap(at, noted[at], places)}
         return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
-    topics = context.run(all_topics, source)
-    same = {c.topic for c in copied if c.topic in topics and topics[c.topic].topic_id == c.source_id}
+    topics = context.run(metadata, source, sorted(names))
+    same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
     gaps = [g for at, e in ends.items() for g in _gap(at, e, places)]
     if not gaps:

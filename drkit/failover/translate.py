@@ -66,7 +66,7 @@ class Translate:
 
     def _translated(self, context: Context, source: RawCluster | None) -> dict[str, Any]:
         places = standing(context, source, final=True)
-        committed, origin = positions_of(context, source)
+        committed, origin = positions_of(context, source, context.scope.groups)
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}

@@ -99,7 +99,8 @@ class Verify:
                 told = context.clock()
                 text = f"{len(waiting)} of {len(found)} groups are not at work yet"
                 context.tell(Progress(self.name, text, {"first": min(waiting)}))
-            context.run(context.loop.sleep, _PAUSE_SECONDS)
+            left = max(0.0, deadline - context.clock())
+            context.run(context.loop.sleep, min(_PAUSE_SECONDS, left))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: it is one itself."""

@@ -100,6 +100,14 @@ def is_checkpoint(value: bytes) -> bool:
     return 0 <= int(length) <= len(value) - fixed
 
 
+def group_of(key: bytes) -> str | None:
+    """The group in a checkpoint's key, without decoding the rest; None: there is none."""
+    try:
+        return _Reader(key).string()
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """A sign of life; its age on the target is the delay of the whole path."""

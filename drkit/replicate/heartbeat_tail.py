@@ -116,6 +116,8 @@ class HeartbeatTail:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
+                # Who only reads to the end must not wait there for a heartbeat to come.
+                **({} if self._thread is not None else {"fetch.wait.max.ms": 50}),
                 "log_level": 0,
             },
             logger=QUIET,

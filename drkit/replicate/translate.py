@@ -16,6 +16,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.groups import Groups, failure
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reach import reach
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place, Translation
@@ -107,9 +108,11 @@ def look(
 def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking], Awaitable[T]]) -> T:
     source, target = settings.sides(flow)
     known = _known(target, flow)
-    with connections("translate", source, target) as (theirs, ours):
+    reached = reach(source)
+    with connections("translate", reached.settings, target) as (theirs, ours):
+        asking = _Asking(flow, known, target, None if reached.silence else theirs, ours)
         try:
-            found: T = ours.loop.run(question, _Asking(flow, known, target, theirs, ours))
+            found: T = ours.loop.run(question, asking)
         except RawError as error:
             raise ClusterUnreachable(
                 "a cluster stopped answering", where=flow.name, evidence=repr(error)
@@ -133,14 +136,17 @@ def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
 
 
 class _Asking:
-    """One question, over connections to both sides."""
+    """One question, over connections to both sides.
+
+    :param source: None: it does not answer
+    """
 
     def __init__(
         self,
         flow: FlowSettings,
         known: Known,
         settings: ClusterSettings,
-        source: RawCluster,
+        source: RawCluster | None,
         target: RawCluster,
     ) -> None:
         self._flow, self._known, self._settings = flow, known, settings
@@ -172,6 +178,8 @@ class _Asking:
 
     async def _reached(self) -> RawCluster | None:
         """The source, when it answers."""
+        if self._source is None:
+            return None
         try:
             await self._source.connect(_CONNECT_MS)
         except DrkitError:

@@ -1,7 +1,8 @@
 """How long a failover takes by itself: 20 and 1,000 groups in 12 partitions each, clusters of three brokers.
 
 A real ``drkit replicate`` has copied everything and keeps the groups' places; then ``drkit failover`` moves
-each set of groups, with a primary that answers and is fenced, and with one that was killed.
+one half of the groups with a primary that answers and is fenced, the other with one that was killed. Each
+number of groups has clusters and a flow of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.bench.peers.drkit import Drkit
-from tests.bench.peers.replicator import Command, Flow, Running, running
+from tests.bench.peers.replicator import Command, Flow, Peer, Running, running
 from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.topics import Topics
 
@@ -62,17 +63,20 @@ class FailoverRun:
 
 
 class _Sets:
-    """Topics and their groups, one set for each failover."""
+    """Topics and their groups, one set for each failover.
 
-    def __init__(self, source: LocalCluster, target: LocalCluster) -> None:
-        self._from, self._to = source.bootstrap(), target.bootstrap()
+    :param groups: in each set
+    """
+
+    def __init__(self, source: LocalCluster, target: LocalCluster, groups: int) -> None:
+        self._from, self._to, self._groups = source.bootstrap(), target.bootstrap(), groups
         self.commits: dict[str, Commits] = {}
 
     def fill(self) -> None:
         chance = random.Random(1)
         out = Producer({"bootstrap.servers": self._from, "log_level": 0})
         with GroupOffsets(self._from) as source:
-            for topic, count in ((f"failover-{p}-{n}", n) for p in PRIMARIES for n in COUNTS):
+            for topic in (f"failover-{p}" for p in PRIMARIES):
                 Topics(self._from).create(topic, PARTITIONS, BROKERS)
                 for i in range(_RECORDS):
                     out.produce(topic, b"%d" % i, partition=i % PARTITIONS)
@@ -80,7 +84,7 @@ class _Sets:
                 at = [TopicPartition(topic, p) for p in range(PARTITIONS)]
                 self.commits[topic] = {
                     f"{topic}-{i:04d}": {tp: chance.randrange(_RECORDS // PARTITIONS + 1) for tp in at}
-                    for i in range(count)
+                    for i in range(self._groups)
                 }
                 source.commit(self.commits[topic])
 
@@ -122,25 +126,30 @@ def measure(folder: Path, tell: Tell, *, quick: bool = False) -> Iterator[Failov
     :raises TimeoutError: the replicator did not bring everything to the target
     :raises RuntimeError: a failover was refused or failed
     """
+    for count in COUNTS:
+        yield from _both(folder / str(count), tell, count, _Light() if quick else Drkit())
+
+
+def _both(folder: Path, tell: Tell, count: int, peer: Peer) -> Iterator[FailoverRun]:
+    """A failover of so many groups with each state of the primary."""
     with _clusters(tell) as (source, target):
-        sets = _Sets(source, target)
-        tell(f"committing for {sum(COUNTS) * len(PRIMARIES):,} groups")
+        sets = _Sets(source, target, count)
+        tell(f"committing for {count * len(PRIMARIES):,} groups")
         sets.fill()
         settings = _SETTINGS.format(journal=folder / "journal")
         flow = Flow(source.bootstrap(), target.bootstrap(), "failover-.*", "", folder, settings=settings)
-        with running(_Light() if quick else Drkit(), flow) as replicator:
+        with running(peer, flow) as replicator:
             sets.synced(replicator)
             for primary in PRIMARIES:
                 if primary == "killed":
                     source.kill()
-                for count in COUNTS:
-                    found = _failover(folder / "drkit.toml", sets, primary, count)
-                    tell(f"    primary {primary}, {count} groups: {found.seconds:.1f} s, {found.steps}")
-                    yield found
+                found = _failover(folder / "drkit.toml", sets, primary, count)
+                tell(f"    primary {primary}, {count} groups: {found.seconds:.1f} s, {found.steps}")
+                yield found
 
 
 def _failover(config: Path, sets: _Sets, primary: str, count: int) -> FailoverRun:
-    topic = f"failover-{primary}-{count}"
+    topic = f"failover-{primary}"
     command = [
         sys.executable, "-m", "drkit", "failover", "--config", str(config), "--group", f"{topic}-0000",
         "--yes", "--json",
@@ -150,6 +159,7 @@ def _failover(config: Path, sets: _Sets, primary: str, count: int) -> FailoverRu
     took = time.monotonic() - began
     if done.returncode:
         raise RuntimeError(f"drkit failover ended with {done.returncode}: {done.stderr[-1500:]}")
+    (config.parent / f"{primary}.json").write_text(done.stdout)
     report: dict[str, Any] = json.loads(done.stdout)
     steps = {k: round(v, 2) for k, v in report["seconds"].items() if k.isupper()}
     moved = len(report["groups"]["moved"])

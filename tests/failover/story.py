@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 import signal
@@ -30,6 +31,8 @@ PARTITIONS = 3
 BEFORE = 800
 Records = dict[str, dict[int, list[Seen]]]
 """Topic → partition → what stands there."""
+FailOver = Callable[[World, Request], dict[str, Any]]
+"""Fails over all that the flow copies; returns the report."""
 
 
 class Worker:
@@ -129,7 +132,13 @@ def _groups(world: World, topic: str) -> dict[str, dict[TopicPartition, int]]:
     return {g: {TopicPartition(topic, p): o for p, o in at.items()} for g, at in groups.items()}
 
 
-def told_story(world: World, primary: LocalCluster) -> Story:
+def all_at_once(world: World, request: Request) -> dict[str, Any]:
+    """One command fails over everything; its report."""
+    with world.desk() as desk:
+        return desk.begin((), request)
+
+
+def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at_once) -> Story:
     """Kill the primary under load and fail over; then start it again to see what it had."""
     topics = topic, _ = world.name("orders"), world.name("quiet")
     for name in topics:
@@ -154,8 +163,7 @@ def told_story(world: World, primary: LocalCluster) -> Story:
         replicator.send_signal(signal.SIGCONT)
         vote = Vote("o1", "r", 1, now_ms(), Sight.GONE, ("nothing listens",))
         put_note(Cluster.connect(world.target), world.settings.flows[0], votes.KEY + "o1", vote.to_json())
-        with world.desk() as desk:
-            report = desk.begin((), Request())
+        report = fail_over(world, Request())
     ours = {t: world.records(world.target, t) for t in topics}
     committed = {
         g: {at: c.offset for at, c in world.committed(world.target, g).items()} for g in (*groups, live)

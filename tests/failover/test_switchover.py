@@ -19,6 +19,7 @@ from drkit.model import TopicPartition
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from tests.failover.followers import Reader, Transactor, Writer
+from tests.failover.story import FailOver, all_at_once
 from tests.failover.truth import Load, check_position, values
 from tests.failover.world import World
 from tests.replicate.compare import Seen
@@ -48,7 +49,8 @@ class Switchover:
     diverged: Divergence
 
 
-def told(world: World, folder: Path) -> Switchover:
+def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switchover:
+    """Everybody at work on the primary, moved under load."""
     topic, file = world.name("orders"), folder / "endpoint.json"
     world.create(world.source, topic, PARTITIONS, {"retention.ms": "-1"})
     cluster_id = Cluster.connect(world.source).cluster_id
@@ -70,8 +72,7 @@ def told(world: World, folder: Path) -> Switchover:
         for group, offsets in groups.items():
             world.commit(world.source, group, offsets)
         eventually(lambda: reader.processed and all(map(world._synced, groups)), what="groups at work")
-        with world.desk() as desk:
-            report = desk.begin((), Request(planned=True))
+        report = fail_over(world, Request(planned=True))
         committed = {g: _kept(world, g) for g in groups}
         before = [len(w.acked) for w in writers], len(transactor.committed)
         eventually(

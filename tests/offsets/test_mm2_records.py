@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, is_checkpoint, latest
+from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint, latest
 
 Record = OffsetSync | Checkpoint | Heartbeat
 SYNC = OffsetSync("orders", 3, 100, 42)
@@ -78,6 +78,21 @@ def test_a_glance_at_a_value_tells_what_decoding_would(value: bytes) -> None:
         assert not is_checkpoint(value)
     else:
         assert is_checkpoint(value)
+
+
+@given(names, names)
+def test_the_group_of_a_checkpoint_is_known_by_its_key(group: str, topic: str) -> None:
+    assert group_of(Checkpoint(group, topic, 3, 1, 1).key) == group
+
+
+@given(st.binary(max_size=60))
+def test_a_key_of_something_else_has_the_group_that_would_be_decoded_or_none(key: bytes) -> None:
+    try:
+        decoded = Checkpoint.decode(key, CHECKPOINT.value)
+    except ValueError:
+        group_of(key)
+    else:
+        assert group_of(key) == decoded.group
 
 
 @pytest.mark.parametrize("record", [CHECKPOINT, HEARTBEAT], ids=["checkpoint", "heartbeat"])

@@ -7,7 +7,7 @@ and again. Here every server is asked once, all at the same time, with fresh con
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from drkit.config import ClusterSettings
 from drkit.kafka.probe import Finding, Kind, probe
@@ -17,7 +17,7 @@ from drkit.kafka.security import read_security
 SECONDS: Final = 1.0
 """For each step: connecting, the first answer."""
 ANSWER_MS: Final = 10_000
-"""Of a source that was reached."""
+"""Of a cluster that was reached."""
 _MOST: Final = 8
 """Servers that are asked; one that answers is enough."""
 
@@ -30,13 +30,22 @@ class Impatient(RawCluster):
         return await super().send(request, node_id, timeout_ms=min(timeout_ms, ANSWER_MS))
 
 
-def unreachable(settings: ClusterSettings, seconds: float = SECONDS) -> str:
-    """Why no server answers; empty when one does.
+class Reached(NamedTuple):
+    """How a cluster can be reached now."""
+
+    settings: ClusterSettings
+    """With the servers alone that answer, so that nobody who connects waits for another one."""
+    silence: str
+    """Why no server answers; empty when one does."""
+
+
+def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:
+    """Ask every server once.
 
     :raises ConfigError: certificate files that do not load
     """
     security = read_security(settings)
-    servers = settings.bootstrap_servers.split(",")[:_MOST]
+    servers = [s.strip() for s in settings.bootstrap_servers.split(",")][:_MOST]
     where = f"clusters.{settings.alias}"
 
     def look(server: str) -> Finding:
@@ -44,6 +53,7 @@ def unreachable(settings: ClusterSettings, seconds: float = SECONDS) -> str:
 
     with ThreadPoolExecutor(len(servers)) as pool:
         found = list(pool.map(look, servers))
-    if any(f.kind is Kind.KAFKA for f in found):
-        return ""
-    return "; ".join(f"{f.server}: {f.kind.value}{f' ({f.evidence})' if f.evidence else ''}" for f in found)
+    if answering := [f.server for f in found if f.kind is Kind.KAFKA]:
+        return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
+    told = (f"{f.server}: {f.kind.value}{f' ({f.evidence})' if f.evidence else ''}" for f in found)
+    return Reached(settings, "; ".join(told))
