@@ -12,6 +12,7 @@ from drkit.cli.session import session
 from drkit.errors import ConfigError
 from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
+from drkit.replicate.fence_debt import paid_with
 
 _flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 _dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
@@ -35,8 +36,8 @@ def show(flow: str | None) -> None:
     if found.unanswered:
         told["does not answer"] = found.unanswered
     if found.debt is not None:
-        told["owed"] = f"{len(found.debt.topics)} topics, by run {found.debt.run_id}: {found.debt.why}"
-        told["next"] = "drkit fence pay, once it answers; drkit watch does so by itself"
+        told["owed"] = f"{found.debt.owed_by}; {found.debt.why}"
+        told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)
 

@@ -34,6 +34,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "health": status.health,
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
         "run_by": _runner(status.runner),
+        "fence owed": _owed(status),
         "loss if the primary died now": loss_text(status.loss),
         "heartbeat": _beat(status.heartbeat),
         "map segments": status.map_segments,
@@ -43,7 +44,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
     }
     if status.promoted_topics:
         shown["promoted"] = list(status.promoted_topics)
-    return {k: v for k, v in shown.items() if v not in ([], ())}
+    return {k: v for k, v in shown.items() if v not in ([], (), None)}
 
 
 def loss_text(loss: Loss) -> str:
@@ -89,6 +90,14 @@ def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
         "bytes": None if of.bytes is None else f"{about}{size(of.bytes)}",
         "seconds": None if of.seconds is None else round(of.seconds, 1),
     }
+
+
+def _owed(status: FlowStatus) -> str | None:
+    debt = status.fence_debt
+    if debt is None:
+        return None
+    minutes = max(0, status.at_ms - debt.since_ms) / 60_000
+    return f"on {status.source} for {minutes:,.0f} min, {debt.owed_by}; {debt.why}"
 
 
 def _runner(runner: Runner | None) -> str:

@@ -18,11 +18,13 @@ class FenceSettings(Strict):
 
     means: Literal["auto", "acl", "max.message.bytes", "none"] = "auto"
     """acl: the cluster's authorizer refuses producers. max.message.bytes: the topics take no record; the only
-    way without an authorizer. auto: acl where there is an authorizer and it is known who may use a topic
-    without ACLs (``allow_everyone_if_no_acl_found`` of the cluster). none: somebody else fences."""
+    way without an authorizer. auto: acl where there is an authorizer, it is known who may use a topic without
+    ACLs (``allow_everyone_if_no_acl_found`` of the cluster), and ACLs hold for the canary: it is no super
+    user. none: somebody else fences."""
     canary: ClientText = Field(default_factory=dict)
     """Kafka's client properties of an ordinary producer of the source, as in ``"sasl.username" = "shop"``:
-    with these a canary proves that producers are refused. Absent: drkit's own, and drkit is fenced too."""
+    with these a canary proves that producers are refused. Absent: drkit's own, and drkit is fenced too. It
+    must be allowed to write, else its refusal proves nothing."""
     seconds: PositiveFloat = 15.0
     """How long it may take until every partition of the source refuses the canary."""
     open_transactions: Literal["abort", "hold"] = "abort"

@@ -48,6 +48,8 @@ class Picture:
     """Replication that moved within this time still moves."""
     promoted: bool = False
     """The target's topics were opened for producers already."""
+    fence_owed: str = ""
+    """Who owes the old primary a fence, and what pays it; empty: nobody."""
     target_answers: bool = True
     target_error: str = ""
     tally: Tally = field(default_factory=Tally)

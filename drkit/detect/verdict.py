@@ -120,6 +120,12 @@ def _path(p: Picture) -> Iterable[str]:
     yield from _seen(p)
 
 
+def _promoted(p: Picture) -> Iterable[str]:
+    if p.fence_owed:
+        yield f"the old primary was never fenced, {p.fence_owed}"
+    yield from _seen(p)
+
+
 def _votes(p: Picture) -> Iterable[str]:
     yield from p.tally.told()
     yield from _seen(p)
@@ -176,7 +182,7 @@ _HELD: Final = "the primary is lost, and "
 
 ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
     Row(_K.HOLD, _R.PROMOTED, lambda p: p.promoted,
-        "the target was promoted already", _seen,
+        "the target was promoted already", _promoted,
         "nothing here: watch the flow in the other direction; drkit status says who is active"),
     Row(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
         "another cluster id answers behind the primary's name", _seen,
@@ -203,12 +209,12 @@ ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
     Row(_K.HOLD, _R.REPLICATION_MOVES, lambda p: p.moves,
         "no broker answers us, but replication still moves, or its heartbeats are not late yet", _path,
         "repair the way from here to the primary"),
-    Row(_K.HOLD, _R.BEATS_UNKNOWN, lambda p: p.phi is None,
-        "no broker answers us, and no heartbeat ever told whether replication moves", _path,
-        "look at the primary; let heartbeats flow (emit_heartbeats)"),
     Row(_K.HOLD, _R.TARGET_UNREACHABLE, lambda p: not p.target_answers,
         "no broker answers us, nor does the target", _path,
         "repair the target or the way to it: without it nothing can be decided"),
+    Row(_K.HOLD, _R.BEATS_UNKNOWN, lambda p: p.phi is None,
+        "no broker answers us, and no heartbeat ever told whether replication moves", _path,
+        "look at the primary; let heartbeats flow (emit_heartbeats)"),
     Row(_K.HOLD, _R.OBSERVERS_DISAGREE, lambda p: bool(p.tally.alive) and not p.fenced,
         "another observer sees the primary alive, and it is not fenced", _votes,
         "repair the way from here to the primary"),

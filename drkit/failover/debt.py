@@ -6,36 +6,12 @@ Stored with the flow's state on the target, so that anybody who meets the old pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import asdict
 
+from drkit.replicate.fence_debt import FENCE_DEBT, Debt, debt_of
 from drkit.replicate.state_topic import StateTopic
 
-FENCE_DEBT: Final = "fence-debt"
-"""Key in the flow's state."""
-
-
-@dataclass(frozen=True)
-class Debt:
-    """What is to be fenced at the first contact."""
-
-    run_id: str
-    term: int
-    since_ms: int
-    why: str
-    topics: tuple[str, ...]
-    """Of the source."""
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Debt:
-        """As it stands in the state."""
-        return cls(raw["run_id"], raw["term"], raw["since_ms"], raw["why"], tuple(raw["topics"]))
-
-
-def debt_of(values: Mapping[str, Any]) -> Debt | None:
-    """What is owed, from the flow's state."""
-    found = values.get(FENCE_DEBT)
-    return None if found is None else Debt.from_json(found)
+__all__ = ["Debt", "debt_of", "owe", "settle"]
 
 
 def owe(state: StateTopic, debt: Debt) -> None:

@@ -21,8 +21,6 @@ from drkit.failover.transactions import Resolved, Resolver
 from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
-_REMEMBERED_SECONDS: Final = 5.0
-"""One that is back by now is fenced instead of owed the fence."""
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
@@ -62,7 +60,7 @@ class Fence:
         :raises Failed: the site's hook failed
         """
         context.state.load()
-        source = context.source(_REMEMBERED_SECONDS)
+        source = context.source()
         if source is not None:
             try:
                 return self._answering(context, source)
@@ -112,7 +110,13 @@ class Fence:
     # -- a primary that answers ---------------------------------------------------------------------
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
-        means, how, seconds = _means(context), _ELSEWHERE, context.settings.failover.fence.seconds
+        try:
+            means = _means(context)
+        except Refused as error:  # it could be put up, and not be proven
+            if context.request.planned or not context.request.accept_data_loss:
+                raise
+            return self._owed(context, in_one_line(error), answered=True)
+        how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
         details = means.details(context.scope.topics) if means is not None else {}
         resolver = self._resolver(context, source, means, details)
         if means is not None:
@@ -250,7 +254,7 @@ def _means(context: Context) -> Means | None:
         settings.means,
         context.source_settings,
         context.state,
-        spare_own=bool(settings.canary),
+        canary=settings.canary,
         topics=context.scope.topics,
     )
 

@@ -47,6 +47,20 @@ def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
     return [topic for topic in topics if not _on(topic, existing)]
 
 
+def may_write(
+    topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
+) -> bool | None:
+    """Whether some ACL lets one of these principals write; DENYs, which fences are made of, are not asked.
+
+    :param is_open: whether a topic without ACLs is open to everybody; None: nobody knows, nor do we then
+    """
+    there = _on(topic, existing)
+    if not there:
+        return is_open
+    who = {*principals, EVERYBODY}
+    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in there)
+
+
 def _of_topic(
     topic: str, existing: Collection[Acl], *, is_open: bool, own: Collection[str], spare: bool
 ) -> Iterator[Acl]:

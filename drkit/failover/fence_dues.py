@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
@@ -15,14 +16,13 @@ from drkit.failover.context import Context, Scope
 from drkit.failover.debt import Debt, debt_of, settle
 from drkit.failover.desk import Desk
 from drkit.failover.fence import Fence
-from drkit.failover.fence_means import ACL, SIZE, by_name
+from drkit.failover.fence_means import ACL, SIZE, by_name, recorded_acls
 from drkit.failover.fence_proof import Proof, prove
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.replicate.acl_sync import FENCE_ACLS
 from drkit.replicate.topic_rules import FENCE_SIZES, is_promoted, role_key
-from drkit.topology.acls import Acl, from_json, to_json
+from drkit.topology.acls import Acl, to_json
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -44,6 +44,7 @@ class Standing(NamedTuple):
 class Fences(NamedTuple):
     """All fences of a flow's source."""
 
+    flow: str
     cluster: str
     topics: tuple[Standing, ...]
     debt: Debt | None
@@ -52,9 +53,9 @@ class Fences(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        debt = None if self.debt is None else {**vars(self.debt), "topics": list(self.debt.topics)}
+        debt = None if self.debt is None else {**asdict(self.debt), "topics": list(self.debt.topics)}
         return {
-            "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
+            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
             "topics": [t._asdict() for t in self.topics],
         }  # fmt: skip
 
@@ -105,7 +106,7 @@ def shown(desk: Desk) -> Fences:
         Standing(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
         for t, kind in sorted(kinds.items())
     )
-    return Fences(context.flow.source, tuple(rows), debt, unanswered)
+    return Fences(context.flow.name, context.flow.source, tuple(rows), debt, unanswered)
 
 
 def planned(desk: Desk) -> list[Effect]:
@@ -234,8 +235,7 @@ def _due(desk: Desk, context: Context) -> Debt | None:
 
 
 def _recorded(values: Mapping[str, Any]) -> tuple[frozenset[Acl], dict[str, str | None]]:
-    acls = from_json(values.get(FENCE_ACLS, {}).get("acls", ()))
-    return acls, dict(values.get(FENCE_SIZES, {}).get("topics", {}))
+    return recorded_acls(values), dict(values.get(FENCE_SIZES, {}).get("topics", {}))
 
 
 def _asked(context: Context, topics: list[str]) -> dict[str, str]:

@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.fence_acls import bare_topics, fence_acls, refusing_own
+from drkit.failover.fence_proof import Rights, Worth, worth_of
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -27,6 +28,11 @@ SIZE: Final = MAX_MESSAGE_BYTES
 NOTHING_PASSES: Final = "0"
 _SHOWN: Final = 5
 Details = Mapping[str, Any]
+
+
+def recorded_acls(values: Mapping[str, Any]) -> frozenset[Acl]:
+    """The ACLs of fences, from the flow's state."""
+    return from_json(values.get(FENCE_ACLS, {}).get("acls", ()))
 
 
 class Means(Protocol):
@@ -117,7 +123,7 @@ class AclFence:
         self._record(self._recorded() - gone)
 
     def _recorded(self) -> frozenset[Acl]:
-        return from_json(self._state.values.get(FENCE_ACLS, {}).get("acls", ()))
+        return recorded_acls(self._state.values)
 
     def _record(self, acls: frozenset[Acl]) -> None:
         if acls != self._recorded():
@@ -199,24 +205,37 @@ def choose(
     settings: ClusterSettings,
     state: StateTopic,
     *,
-    spare_own: bool,
+    canary: Mapping[str, str],
     topics: Collection[str] = (),
 ) -> Means | None:
     """The means that the settings name; None for "none".
 
-    :param topics: that are to be fenced: "auto" takes ACLs where they are sure to give nothing to anybody
+    :param canary: who proves the fence: client properties of an ordinary producer; empty: drkit's own
+    :param topics: that are to be fenced: "auto" takes ACLs where they are sure to give nothing to anybody,
+        and to refuse the canary
+    :raises Refused: the canary can prove nothing
     :raises DrkitError: the cluster does not answer
     """
+    rights = _rights(settings, state, canary)
+    passes = rights is not None and worth_of(settings, canary, topics, rights) is Worth.PASSES
     if wanted == "auto":
-        wanted = ACL if _acls_serve(settings, topics) else SIZE
-    return by_name(wanted, settings, state, spare_own=spare_own)
+        serves = rights is not None and not passes
+        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
+    return by_name(wanted, settings, state, spare_own=bool(canary))
+
+
+def _rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
+    """What the authorizer of a cluster goes by; None: it has none, or does not show its ACLs."""
+    try:
+        there = list_acls(settings).acls - recorded_acls(state.values)
+    except (NoAuthorizer, NotAuthorized):
+        return None
+    as_canary = settings.with_client(canary)
+    return Rights(there, own_principals(as_canary), is_open(Cluster.connect(settings)))
 
 
 def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
-    try:
-        there = list_acls(settings).acls
-    except NoAuthorizer:
-        return False
+    there = list_acls(settings).acls
     return not bare_topics(topics, there) or is_open(Cluster.connect(settings)) is not None
 
 

@@ -62,6 +62,7 @@ _TABLE: Final = tuple(Described(*row) for row in (
     ("drkit_source_seen_age_seconds", "gauge", _FLOW, "Age of what is known of the source; 0: it answers."),
     ("drkit_heartbeat_age_seconds", "gauge", _FLOW, "Age of the newest heartbeat on the target."),
     ("drkit_heartbeat_delay_seconds", "gauge", _FLOW, "Time a heartbeat took to the target."),
+    ("drkit_fence_owed_topics", "gauge", _FLOW, "Topics of the source that a failover could not fence yet."),
     ("drkit_map_segments", "gauge", _FLOW, "Segments of the offset map."),
     ("drkit_epoch_gap_seconds", "gauge", _FLOW, "Between the two last epochs: nothing was copied."),
     ("drkit_stopped_partitions", "gauge", _FLOW, "Partitions that are left alone, see the events."),
@@ -173,6 +174,7 @@ class FlowCollector(Collector):
             ("drkit_source_seen_age_seconds", flow, loss.source_seen_seconds),
             ("drkit_heartbeat_age_seconds", flow, beat.age_seconds if beat else None),
             ("drkit_heartbeat_delay_seconds", flow, beat.delay_seconds if beat else None),
+            ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
             ("drkit_map_segments", flow, status.map_segments),
         )
         for code in {f.code for f in status.faults}:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from drkit.replicate.fence_debt import Debt, paid_with
 from drkit.replicate.status_groups import GroupsSeen, group_faults
 
 BEATS_SECONDS: Final = 10.0
@@ -21,7 +22,7 @@ class Fault(NamedTuple):
     """Why a flow is not healthy. A fault of every kind has one fixed code."""
 
     code: str
-    """``target_unreachable``, ``source_unreachable``, ``not_running``, ``heartbeat_stale``,
+    """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``not_running``, ``heartbeat_stale``,
     ``heartbeat_missing``, ``rpo_exceeded``, ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``,
     ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and ``status_stale``."""
     text: str
@@ -125,6 +126,8 @@ class FlowStatus:
     target_answers: bool = True
     term: int = 0
     """Generation of the role: one more at each failover of this flow or of a part of it."""
+    fence_debt: Debt | None = None
+    """The fence that a failover owes the source: until it is paid the source may take writes."""
 
     @property
     def health(self) -> str:
@@ -155,6 +158,7 @@ class Findings:
     """What one look brought, before it is judged."""
 
     at_ms: int
+    flow: str = ""
     source_error: str = ""
     target_error: str = ""
     partitions: list[PartitionStatus] = field(default_factory=list)
@@ -162,6 +166,7 @@ class Findings:
     beats_expected: bool = True
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
+    debt: Debt | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
@@ -222,6 +227,8 @@ def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_secon
     faults = []
     if found.source_error:
         faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
+    if found.debt is not None:
+        faults.append(_owed(found, found.debt))
     if found.runner is None:
         faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
     elif not found.runner.alive:
@@ -240,6 +247,12 @@ def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_secon
         text = f"{len(found.left_out)} topics of the source are not copied: {', '.join(found.left_out[:3])}"
         faults.append(Fault("topics_left_out", text))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+
+
+def _owed(found: Findings, debt: Debt) -> Fault:
+    when = "once it answers" if found.source_error else "it answers, so now"
+    text = f"the source was never fenced, {debt.owed_by}; {when}: {paid_with(found.flow)}"
+    return Fault("fence_owed", text)
 
 
 def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:

@@ -12,6 +12,7 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.replicate import mapstore, state_topic
+from drkit.replicate.fence_debt import debt_of
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
@@ -88,7 +89,7 @@ class StatusCollector:
 
     def look(self) -> FlowStatus:
         """Look now. A cluster that does not answer is part of the answer, never an error."""
-        found = Findings(self._clock(), beats_expected=self._flow.emit_heartbeats)
+        found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
             values = self._load()
@@ -141,7 +142,7 @@ class StatusCollector:
         found.promoted = tuple(
             sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
         )
-        found.term = term_of(values)
+        found.term, found.debt = term_of(values), debt_of(values)
         events = [v for k, v in values.items() if k.startswith("event/")]
         newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
         found.events = tuple(newest)
@@ -248,7 +249,7 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term,
+            found.term, found.debt,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

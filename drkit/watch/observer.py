@@ -68,6 +68,7 @@ class Moment(NamedTuple):
             "lost_at_ms": self.at_ms - round(self.picture.gone_for * 1000)
             if self.verdict.primary_lost
             else None,
+            "fence_owed": self.picture.fence_owed,
             "risk_seconds": self.picture.risk.seconds,
             "risk_records": self.picture.risk.records,
             "phi": self.picture.phi,
@@ -194,6 +195,7 @@ class Observer:
             moved_what=sensed.moved_what,
             still_seconds=settings.detection.confirm_seconds,
             promoted=sensed.promoted,
+            fence_owed=sensed.fence_owed,
             target_answers=young or (silent is not None and silent <= allowed),
             target_error=self.target_board.why,
             tally=counted,

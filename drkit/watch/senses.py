@@ -18,6 +18,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.replicate.board import FlowWatch
+from drkit.replicate.fence_debt import paid_with
 from drkit.replicate.growth import Growth
 from drkit.replicate.progress import Progress
 from drkit.replicate.readiness_look import ReadinessLook
@@ -52,6 +53,8 @@ class Sensed(NamedTuple):
     promoted: bool
     risk: Risk
     findings: tuple[Finding, ...]
+    fence_owed: str = ""
+    """Who owes the old primary a fence, and what pays it; empty: nobody."""
 
 
 class Senses:
@@ -111,7 +114,7 @@ class Senses:
         return Sensed(
             seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
             status is not None and status.role == "promoted",
-            self._risk(gone_for if seen.since is not None else None), self._findings,
+            self._risk(gone_for if seen.since is not None else None), self._findings, _owed(status),
         )  # fmt: skip
 
     def _risk(self, gone_for: float | None) -> Risk:
@@ -169,6 +172,11 @@ class Senses:
         if found is not None:
             self._introduced = True
             self.probes.expect(str(json.loads(found)["source"]))
+
+
+def _owed(status: FlowStatus | None) -> str:
+    debt = status.fence_debt if status is not None else None
+    return f"{debt.owed_by}; {paid_with(status.flow)}" if status is not None and debt is not None else ""
 
 
 def readiness_of_nobody() -> list[Finding]:

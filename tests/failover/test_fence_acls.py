@@ -6,8 +6,11 @@ from collections.abc import Collection
 
 from hypothesis import given
 from hypothesis import strategies as st
+import pytest
 
 from drkit.failover.fence_acls import fence_acls, refusing_own
+from drkit.failover.fence_proof import Rights, Worth, worth
+from drkit.model import TopicPartition
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
 
 TOPIC = "orders"
@@ -81,6 +84,42 @@ def test_a_deny_of_everybody_or_of_drkit_is_found():
     given = shop._replace(principal=OWN, permission=Permission.ALLOW)
     assert refusing_own([shop, given], [OWN]) == []
     assert refusing_own([shop, everybody, own], [OWN]) == sorted([everybody, own])
+
+
+TWO = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+MAY = topic_acl((PatternKind.PREFIXED, "ord"), OWN, Operation.ALL, Permission.ALLOW)
+MAY_NOT = topic_acl((PatternKind.LITERAL, TOPIC), OWN, Operation.READ, Permission.ALLOW)
+DENY = topic_acl((PatternKind.LITERAL, TOPIC), OWN, Operation.WRITE, Permission.DENY)
+
+
+@pytest.mark.parametrize(
+    ("codes", "acls", "is_open", "expected"),
+    [
+        ((87, 87), [MAY], False, Worth.PROOF),
+        ((29, 29), [MAY, DENY], False, Worth.PROOF),  # somebody's fence refuses who may write
+        ((29, 29), [MAY_NOT], False, Worth.NOTHING),
+        ((29, -1), [MAY_NOT], False, Worth.NOTHING),
+        ((-1, -1), [MAY_NOT], False, Worth.PROOF),  # nobody answered: the proof itself will say so
+        ((87, -1), [MAY_NOT], False, Worth.PASSES),
+        ((10, 10), [MAY_NOT], False, Worth.PASSES),
+        ((87, 87), [], False, Worth.PASSES),
+        ((29, 29), [], False, Worth.NOTHING),
+        ((87, 87), [], True, Worth.PROOF),
+        ((29, 29), [], None, Worth.PROOF),
+    ],
+)
+def test_what_a_refusal_is_worth(
+    codes: tuple[int, int], acls: list[Acl], *, is_open: bool | None, expected: Worth
+):
+    asked = dict(zip(TWO, codes, strict=True))
+    assert worth(asked, Rights(acls, {OWN}, is_open)) is expected
+    assert worth(asked, Rights(acls, (), is_open)) is Worth.PROOF, "nobody knows who the canary is"
+
+
+def test_one_topic_that_the_canary_may_write_is_enough():
+    other = TopicPartition("other", 0)
+    asked = {TWO[0]: 29, other: 29}
+    assert worth(asked, Rights([MAY], {OWN}, is_open=False)) is Worth.PROOF
 
 
 @given(st.frozensets(acls, max_size=6), st.booleans())

@@ -14,10 +14,11 @@ from drkit.cli.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
+from drkit.replicate.fence_debt import Debt
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.lag_source import Ends, Gap, counted
 from drkit.replicate.lag_target import Place
-from drkit.replicate.metrics import Count
+from drkit.replicate.metrics import Count, FlowCollector, FlowFigures
 from drkit.replicate.progress import Moved
 from drkit.replicate.spread import Spread
 from drkit.replicate.status import (
@@ -38,6 +39,7 @@ from tests.replicate.process import eventually
 
 RUNNER = Runner("h", 1, "r", 1.0, alive=True)
 NOW = 1_000_000
+DEBT = Debt("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
 
 
 def part(topic: str = "orders", records: int | None = 0, partition: int = 0, **more: Any) -> PartitionStatus:
@@ -72,6 +74,7 @@ def test_healthy():
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
+        ({"debt": DEBT}, "fence_owed"),
     ],
 )
 def test_each_fault(change: dict[str, Any], code: str):
@@ -80,6 +83,33 @@ def test_each_fault(change: dict[str, Any], code: str):
 
 def test_no_heartbeats_are_missed_where_none_are_written():
     assert codes(healthy(heartbeat=None, beats_expected=False)) == []
+
+
+def test_who_owes_a_fence_and_what_pays_it_is_said():
+    owed = healthy(debt=DEBT, flow="a->b")
+    loss = loss_of(owed, owed.partitions)
+    [fault] = faults_of(owed, loss, rpo_seconds=30.0, interval_seconds=1.0)
+    said = "the source was never fenced, run run7 (term 3) owes it for 2 topics: orders, payments; {}: {}"
+    assert fault.text == said.format("it answers, so now", "drkit fence pay --flow 'a->b'")
+    silent = healthy(debt=DEBT, flow="a->b", source_error="gone")
+    _, fault = faults_of(silent, loss, rpo_seconds=30.0, interval_seconds=1.0)
+    assert fault.text == said.format("once it answers", "drkit fence pay --flow 'a->b'")
+
+    status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, fence_debt=DEBT)
+    told = view(status)
+    assert told["fence owed"] == (
+        "on a for 2 min, run run7 (term 3) owes it for 2 topics: orders, payments; it was cut off"
+    )
+    assert "fence owed" not in view(replace(status, fence_debt=None))
+    assert status.as_dict()["fence_debt"]["run_id"] == "run7"
+    assert list(status.as_dict()["fence_debt"]["topics"]) == ["orders", "payments"]
+    for debt, topics in ((DEBT, 2.0), (None, 0.0)):
+        figures = FlowFigures(replace(status, fence_debt=debt), 1.0)
+        [family] = [
+            f for f in FlowCollector(lambda f=figures: [f], lambda: 1.0).collect()  # type: ignore[misc]
+            if f.name == "drkit_fence_owed_topics"
+        ]  # fmt: skip
+        assert [s.value for s in family.samples] == [topics]
 
 
 def test_a_dead_source_makes_the_loss_a_lower_bound_with_an_age():

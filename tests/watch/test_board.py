@@ -82,6 +82,13 @@ def test_what_is_posted_says_what_a_failover_asks():
     assert moment(Sight.CLEAR).as_dict()["lost_at_ms"] is None
 
 
+def test_a_fence_that_is_owed_is_posted_and_is_evidence():
+    told = moment(Sight.CLEAR, promoted=True, fence_owed="run r1 owes it; drkit fence pay").as_dict()
+    assert told["reason"] == "promoted"
+    assert told["fence_owed"] in told["evidence"][0]
+    assert moment(Sight.CLEAR, promoted=True).as_dict()["evidence"] == ["broker 0: nothing listens"]
+
+
 def test_an_agent_without_a_command_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     config = tmp_path / "drkit.toml"
     config.write_text(
