@@ -21,6 +21,8 @@ from drkit.failover.transactions import Resolved, Resolver
 from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
+_REMEMBERED_SECONDS: Final = 5.0
+"""One that is back by now is fenced instead of owed the fence."""
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
@@ -60,7 +62,7 @@ class Fence:
         :raises Failed: the site's hook failed
         """
         context.state.load()
-        source = context.source()
+        source = context.source(_REMEMBERED_SECONDS)
         if source is not None:
             try:
                 return self._answering(context, source)

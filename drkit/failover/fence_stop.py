@@ -56,12 +56,17 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
             "Drkit-Timestamp": stamp,
             "Drkit-Signature": signature(settings.stop_secret, stamp, body),
         }
-    answer = HttpCaller(tls_context(Tls(), _WHERE), settings.stop_seconds).call("POST", url, headers, body)
-    if not answer.is_done:
+    caller = HttpCaller(tls_context(Tls(), _WHERE), settings.stop_seconds)
+    try:
+        answer = caller.call("POST", url, headers, body)
+        said = "" if answer.is_done else answer.said
+    except DrkitError as error:
+        said = in_one_line(error)
+    if said:
         raise Failed(
             "the old primary was not stopped",
             where=f"{_WHERE} stop_webhook {place_of(url)}",
-            evidence=answer.said,
+            evidence=said,
             hint="stop its brokers by hand, then: drkit failover --resume",
         )
     return f"webhook {place_of(url)}"
