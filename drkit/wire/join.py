@@ -7,7 +7,7 @@ copies the new heads and the old rests into place. That is three times as quick 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,8 +28,16 @@ _LIMIT: Final = 1 << 21
 """The numbers below it take at most three bytes as a varint: 1 MiB of length, 17 minutes of time."""
 _POOL: Final = pa.system_memory_pool()
 """Arrow's own gives pages back at once and asks for them again; malloc is told not to."""
-_PAD: Final = bytes(16)
-"""So that looking at all bytes that a record's head may take never passes the end."""
+_MOST_ALIKE: Final = 128
+"""Records of one length that are looked for at once: a run ends where a batch or a wider number begins."""
+_FEW_ALIKE: Final = 8
+_PATIENCE: Final = 64
+"""After a shorter run, how many records are read one by one before the next is looked for; then twice as
+many, and so on."""
+_PAD: Final = 16
+"""Bytes behind the records, so that looking at all that a record's head may take never passes the end."""
+_WIDEST_HEAD: Final = 10
+"""Bytes of a new head at most: three numbers of three bytes, and the attributes."""
 
 
 class Whole(NamedTuple):
@@ -57,15 +65,20 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
     three bytes, other offsets than the header promises, a batch larger than the target takes.
     :func:`drkit.wire.records.scan` and :func:`drkit.wire.rebuild.rebuild` then do it, or say what is wrong.
     """
-    data = b"".join((*(batch.data for batch in batches), _PAD))
-    heads = _read(data, batches)
+    counts = np.array([batch.count for batch in batches])
+    # The room behind the records is for their new heads: Arrow wants old and new in one buffer.
+    room = bytes(_PAD + _WIDEST_HEAD * int(counts.sum()))
+    data = bytearray().join((*(batch.data for batch in batches), room))
+    heads = _read(data, counts, batches)
     if heads is None:
         return None
     deltas = heads.times - heads.times[0]
     if not -_LIMIT < 2 * int(deltas.min()) <= 2 * int(deltas.max()) < _LIMIT:
         return None
     count = len(deltas)
-    records = _gather(data, heads, *_write(deltas.astype(np.int32), heads.ends - heads.bodies))
+    out = np.frombuffer(data, np.uint8)[len(data) - len(room) + _PAD :]
+    stops = _write(out, deltas.astype(np.int32), heads.ends - heads.bodies)
+    records = _gather(data, heads, len(data) - len(out), stops)
     latest = int(heads.times.max())
     batch = close(records, recipe.codec, count, int(heads.times[0]), latest)
     if len(batch) > recipe.max_batch_bytes:
@@ -75,8 +88,7 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
     return Chunk(batch, _runs(batches), count, latest, following, recipe.leader_epoch, recipe.how)
 
 
-def _read(data: bytes, batches: Sequence[Whole]) -> _Heads | None:
-    counts = np.array([batch.count for batch in batches])
+def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whole]) -> _Heads | None:
     total = int(counts.sum())
     ends = _ends(data, total)
     if ends is None:
@@ -99,25 +111,54 @@ def _read(data: bytes, batches: Sequence[Whole]) -> _Heads | None:
     return _Heads(starts, bodies, stops, times)
 
 
-def _ends(data: bytes, count: int) -> list[int] | None:
+def _ends(data: bytearray, count: int) -> list[int] | None:
     """Where each of ``count`` records ends; None when one is longer than a megabyte, or there are fewer."""
     ends: list[int] = []
-    append, at = ends.append, 0
+    at, patience = 0, _PATIENCE
     try:
-        for _ in range(count):
-            low = data[at]
-            if low < _MORE:
-                at += 1 + (low >> 1)
-            elif (middle := data[at + 1]) < _MORE:
-                at += 2 + ((low & _SEVEN | middle << 7) >> 1)
-            elif (high := data[at + 2]) < _MORE:
-                at += 3 + ((low & _SEVEN | (middle & _SEVEN) << 7 | high << 14) >> 1)
+        while (left := count - len(ends)) > 0:
+            step, run = _alike(data, at, min(left, _MOST_ALIKE))
+            if run > _FEW_ALIKE:
+                ends += range(at + step, at + step * run + 1, step)
+                patience = _PATIENCE
             else:
-                return None
-            append(at)
+                _one_by_one(data, at, min(left, patience), ends.append)
+                patience *= 2
+            at = ends[-1]
     except IndexError:
         return None
     return ends
+
+
+def _alike(data: bytearray, at: int, most: int) -> tuple[int, int]:
+    """How many bytes the record at ``at`` takes, and how many records from it on, of ``most``, take as many.
+
+    Where that one ends the next begins: if it says the same length, the same holds for it, and so on.
+    """
+    ends: list[int] = []
+    _one_by_one(data, at, 1, ends.append)
+    step = ends[0] - at
+    for i in range(at, at + 3):
+        said = data[i : i + step * most : step]
+        most = len(said) - len(said.lstrip(said[:1]))
+        if said[0] < _MORE:
+            break
+    return step, most
+
+
+def _one_by_one(data: bytearray, at: int, count: int, append: Callable[[int], None]) -> None:
+    """Say where each of ``count`` records ends. Raises IndexError."""
+    for _ in range(count):
+        low = data[at]
+        if low < _MORE:
+            at += 1 + (low >> 1)
+        elif (middle := data[at + 1]) < _MORE:
+            at += 2 + ((low & _SEVEN | middle << 7) >> 1)
+        elif (high := data[at + 2]) < _MORE:
+            at += 3 + ((low & _SEVEN | (middle & _SEVEN) << 7 | high << 14) >> 1)
+        else:
+            raise IndexError("longer than a megabyte")
+        append(at)
 
 
 def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
@@ -139,9 +180,10 @@ def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
     return value, behind
 
 
-def _write(deltas: Array, bodies: Array) -> tuple[Bytes, Array]:
-    """The new heads, one behind the other, and where each ends.
+def _write(out: Bytes, deltas: Array, bodies: Array) -> Array:
+    """Write the new heads, one behind the other; returns where each ends.
 
+    :param out: zeros, enough of them
     :param deltas: milliseconds from the first record's time
     :param bodies: how many bytes of each record stay as they are
     """
@@ -151,13 +193,12 @@ def _write(deltas: Array, bodies: Array) -> tuple[Bytes, Array]:
     lengths = 2 * (1 + time_width + number_width + bodies)
     length_width = _widths(lengths)
     stops = np.cumsum(length_width + 1 + time_width + number_width, dtype=np.int32)
-    out = np.zeros(int(stops[-1]), np.uint8)
     at = stops - number_width
     _put(out, at, numbers, number_width)
     at = at - time_width
     _put(out, at, times, time_width)
     _put(out, at - 1 - length_width, lengths, length_width)
-    return out, stops
+    return stops
 
 
 def _widths(zigzag: Array) -> Array:
@@ -174,8 +215,8 @@ def _put(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
         out[at[wide] + width] = zigzag[wide] >> 7 * width & _SEVEN
 
 
-def _gather(data: bytes, old: _Heads, heads: Bytes, stops: Array) -> memoryview:
-    """The records with their new heads.
+def _gather(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryview:
+    """The records with their new heads, which stand in ``data`` from ``new_at`` on.
 
     Arrow's ``take`` does the copying: the old heads and bodies and behind them the new heads are the cells
     of one binary column, of which those that are wanted are taken, in the order in which they are wanted.
@@ -183,13 +224,13 @@ def _gather(data: bytes, old: _Heads, heads: Bytes, stops: Array) -> memoryview:
     count = len(stops)
     cells = np.empty(3 * count + 2, np.int32)
     cells[0 : 2 * count : 2], cells[1 : 2 * count : 2] = old.starts, old.bodies
-    cells[2 * count], cells[2 * count + 1] = old.ends[-1], len(data)
-    cells[2 * count + 2 :] = len(data) + stops
+    cells[2 * count], cells[2 * count + 1] = old.ends[-1], new_at
+    cells[2 * count + 2 :] = new_at + stops
     wanted = np.empty(2 * count, np.int32)
     wanted[0::2] = np.arange(2 * count + 1, 3 * count + 1)
     wanted[1::2] = np.arange(1, 2 * count, 2)
     column = pa.BinaryArray.from_buffers(
-        pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data + heads.tobytes())]
+        pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data)]
     )
     taken: Any = compute.take(column, pa.array(wanted), memory_pool=_POOL).buffers()[2]
     size = int(stops[-1]) + int((old.ends - old.bodies).sum())

@@ -71,6 +71,22 @@ def test_it_makes_the_batch_that_the_loop_makes(draw, shape, spread, codec):
     assert [dataclasses.asdict(joined)] == [dataclasses.asdict(c) for c in one_by_one(batches, recipe)]
 
 
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((0, 1, 55, 56, 250, 9_000)), st.integers(1, 300)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(12, 400),
+)
+def test_stretches_of_records_of_one_size(stretches, per_batch):
+    values = [bytes(size) for size, count in stretches for _ in range(count)]
+    records = [Record(n, NOW + n // 9, None, value, ()) for n, value in enumerate(values)]
+    batches = [whole(n, records[n : n + per_batch]) for n in range(0, len(records), per_batch)]
+    assert [join(batches, RECIPE)] == one_by_one(batches, RECIPE)
+
+
 def test_more_records_than_two_bytes_can_number():
     batches = [whole(n, [plain_record(m) for m in range(n, n + 1000)]) for n in range(0, 20_000, 1000)]
     joined = join(batches, RECIPE)
