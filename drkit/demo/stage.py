@@ -148,7 +148,7 @@ class Stage:
             raise Refused(
                 "a local pair runs already",
                 where=str(pair.folder),
-                hint="drkit local down, then drkit demo --keep again; or drkit demo without --keep",
+                hint="drkit local down, then drkit demo --keep again; or plain drkit demo",
             )
         up = pair.up(self.keep_config, progress=self.screen.say)
         return {b["cluster"]: b["bootstrap"] for b in up["brokers"]}

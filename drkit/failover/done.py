@@ -50,7 +50,7 @@ def next_steps(context: Context) -> list[str]:
             f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
         )
     lines.append(f"{flow.target} is not protected: nothing copies from it until the reverse replication runs")
-    back = f"when {flow.source} is back and fenced: drkit failback --plan"
+    back = f"when {flow.source} is back and fenced: drkit divergence says what only it has"
     if any(f.name == reverse for f in context.settings.flows):
         lines.append(f"{back}, then: drkit replicate --flow '{reverse}'")
     else:

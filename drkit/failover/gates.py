@@ -86,7 +86,7 @@ def _promoted(q: Question) -> Iterator[Refused]:
             "these topics were opened by an earlier failover: producers own them on the target",
             where=q.flow,
             evidence=_some(q.survey.promoted),
-            hint="to move back: drkit failback --plan",
+            hint="drkit status says who is active; to move back, protect the new primary first",
         )
 
 

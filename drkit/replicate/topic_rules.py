@@ -175,8 +175,7 @@ def refuse_promoted(flow: FlowSettings, values: Mapping[str, Any]) -> None:
             f"{flow.target} was promoted: {flow.name} would copy from the old primary over the new one",
             where=flow.name,
             evidence=f"failover run {found['run_id']}, term {found['term']}",
-            hint=f"protect the new primary: drkit replicate --flow '{flow.target}->{flow.source}'; to move"
-            " back: drkit failback --plan",
+            hint=f"protect the new primary: drkit replicate --flow '{flow.target}->{flow.source}'",
         )
 
 
