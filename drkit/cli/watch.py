@@ -43,7 +43,7 @@ def watch(
     """Say whether the primary is up, suspect, degraded, on hold for a reason, or lost.
 
     Mode approve prints and posts the command to run; mode auto fails over by itself, under conditions of
-    its own. With --json: one line for each change.
+    its own. With --json: one line for each change; with --once the last word alone.
 
     Exit code with --once: 0 up or suspect, 1 degraded or lost, 3 on hold.
     """
@@ -54,11 +54,11 @@ def watch(
     options = Options(this_process(observer), command=_as_given(), once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
-    with screen() as show:
+    with screen(once=once is not None) as show:
         last = run_watch(settings, _chosen(settings, names), options, until_signalled(), show)
     if once is None:
         return 0
-    emit([said.moment.as_dict() if session().as_json else in_short(said) for said in last])
+    emit([s.moment.as_dict() | {"command": s.command} if session().as_json else in_short(s) for s in last])
     return max(_EXIT_CODES[said.moment.verdict.kind] for said in last)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import json
 import sys
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group
 from rich.live import Live
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from drkit.cli.session import session
 from drkit.detect.verdict import Kind
+from drkit.watch.announcer import in_words
 from drkit.watch.run import Said, Show
 
 _COLORS: Final = {
@@ -25,15 +26,22 @@ _LINES: Final = 12
 
 
 @contextmanager
-def screen() -> Iterator[Show]:
-    """How moments are shown while something runs."""
+def screen(*, once: bool) -> Iterator[Show]:
+    """How moments are shown while something runs.
+
+    :param once: it ends by itself, and what it prints is its last word alone
+    """
     if session().as_json:
-        yield _lines
+        yield _silent if once else _lines
     elif sys.stdout.isatty():
         with Live(Text("looking…"), refresh_per_second=4, screen=False) as live:
             yield lambda said: live.update(Group(*(panel(s) for s in said)))
     else:
-        yield lambda _: None  # each change is an event in the log
+        yield _silent  # each change is an event in the log
+
+
+def _silent(_said: Sequence[Said]) -> None:
+    """Nothing."""
 
 
 def _lines(said: Sequence[Said]) -> None:
@@ -43,13 +51,9 @@ def _lines(said: Sequence[Said]) -> None:
             sys.stdout.flush()
 
 
-def in_short(said: Said) -> dict[str, Any]:
+def in_short(said: Said) -> str:
     """The last word on a flow, for people."""
-    moment = said.moment
-    told: dict[str, Any] = {"flow": moment.flow, "verdict": moment.verdict.name}
-    told["evidence"] = list(moment.verdict.evidence)
-    told["next"] = said.command or moment.verdict.next
-    return told
+    return in_words(said.moment.flow, said.moment.verdict, said.command)
 
 
 def panel(said: Said) -> Panel:
@@ -66,6 +70,8 @@ def panel(said: Said) -> Panel:
     rows.add_row("primary", Text(moment.sensed.seen.sight.value))
     for line in verdict.evidence[:_LINES]:
         rows.add_row("", Text(line, style="dim"))
+    if picture.fence_owed:
+        rows.add_row("fence owed", Text(picture.fence_owed, style="red"))
     rows.add_row("a failover would lose", Text(picture.risk.why))
     if len(moment.votes) > 1 or picture.tally.observers > 1:
         rows.add_row("votes", Text("; ".join(picture.tally.told())))

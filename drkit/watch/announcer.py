@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import shlex
 from typing import Final
 
-from drkit.detect.verdict import Kind, Reason, Verdict
+from drkit.detect.verdict import Kind, Reason, Verdict, runbook
 
 _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
@@ -27,6 +27,18 @@ def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -
     if obstacles & _LOSS:
         words += ["--accept-data-loss", "REASON"]
     return shlex.join(words)
+
+
+def in_words(flow: str, verdict: Verdict, command: str) -> str:
+    """A verdict for a person's screen: what, why, and what to type.
+
+    :param command: empty: there is none
+    """
+    lines = [f"{flow}: {verdict.name}", *(f"- {line}" for line in verdict.evidence)]
+    lines.append(f"next: {command or verdict.next}")
+    if verdict.kind is Kind.HOLD:
+        lines.append(f"see {runbook(verdict.reason)}")
+    return "\n".join(lines)
 
 
 class Announcer:

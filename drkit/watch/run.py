@@ -13,7 +13,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.verdict import Kind, runbook
 from drkit.errors import ConfigError
 from drkit.replicate.page.server import Listen, answering
-from drkit.watch.announcer import Announcer, failover_command
+from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.automatic import Automat, by_desk
 from drkit.watch.board import WatchBoard
 from drkit.watch.dues import Payer
@@ -74,7 +74,9 @@ class _Desk:
         if changed:
             self._log(moment, command)
         if self._announcer.due(verdict, now):
-            teller.tell(moment.as_dict() | {"command": command})
+            teller.tell(
+                moment.as_dict() | {"command": command, "text": in_words(moment.flow, verdict, command)}
+            )
         self.automat.see(moment, now)
         status = self.observer.senses.status
         self.payer.see(moment, now, promoted=status is not None and bool(status.promoted_topics))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 import json
 import queue
-import subprocess
 import threading
 from typing import Any, Final
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 from drkit import observe
 from drkit.config.watch import WatchSettings
+from drkit.errors import DrkitError
+from drkit.kafka.client_config import tls_context
+from drkit.kafka.security import Tls
+from drkit.repoint.http import HttpCaller, place_of
+from drkit.repoint.program import run_program
 
 _SECONDS: Final = 10.0
 _TRIES: Final = 3
@@ -25,6 +27,7 @@ class Teller:
 
     def __init__(self, settings: WatchSettings) -> None:
         self._settings = settings
+        self._caller = HttpCaller(tls_context(Tls(), "[watch] webhook"), _SECONDS)
         self._queue: queue.Queue[bytes | None] = queue.Queue(_WAITING)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
@@ -62,24 +65,20 @@ class Teller:
         url = self._settings.webhook
         if not url:
             return ""
-        # The settings allow http and https only.
-        request = Request(url, body, {"Content-Type": "application/json", "User-Agent": "drkit"})  # noqa: S310
+        headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
         try:
-            with urlopen(request, timeout=_SECONDS):  # noqa: S310  likewise
-                return ""
-        except (URLError, OSError) as error:
-            return str(error)
+            answer = self._caller.call("POST", url, headers, body)
+        except DrkitError as error:
+            return f"{place_of(url)}: {error.what}: {error.evidence}"
+        return "" if answer.is_done else f"{place_of(url)}: {answer.said}"
 
     def _execute(self, body: bytes) -> str:
         command = self._settings.command
         if not command:
             return ""
         try:
-            # The program is the user's own setting, and no shell reads it.
-            done = subprocess.run(  # noqa: S603
-                command, input=body, capture_output=True, timeout=_SECONDS * 3, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
-        return f"exit code {done.returncode}: {said}" if done.returncode else ""
+            done = run_program(command, body.decode(), {}, _SECONDS * 3)
+        except DrkitError as error:
+            return f"{command[0]}: {error.what}: {error.evidence}"
+        said = done.said[-_SHOWN:] or "it said nothing"
+        return f"{command[0]}: exit code {done.code}: {said}" if done.code else ""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drkit.detect.verdict import Kind, Reason, Verdict
-from drkit.watch.announcer import Announcer, failover_command
+from drkit.watch.announcer import Announcer, failover_command, in_words
 
 UP = Verdict(Kind.UP, Reason.WELL, (), "")
 SUSPECT = Verdict(Kind.SUSPECT, Reason.UNCONFIRMED, (), "")
@@ -71,3 +71,16 @@ def test_the_command(verdict: Verdict, command: str):
     found: Any = failover_command("a->b", verdict, ("--config", "drkit.toml"))
     assert command in found
     assert bool(found) == bool(command)
+
+
+def test_what_a_chat_shows():
+    """The text of a webhook: what it is, why, and what to type."""
+    lost = LOST._replace(evidence=("broker 0: nothing listens", "2.5 s would be lost"))
+    assert in_words("a->b", lost, "drkit failover --all --flow 'a->b'").splitlines() == [
+        "a->b: LOST", "- broker 0: nothing listens", "- 2.5 s would be lost",
+        "next: drkit failover --all --flow 'a->b'",
+    ]  # fmt: skip
+    paused = held(Reason.PAUSED)._replace(next="drkit watch resume")
+    assert in_words("a->b", paused, "").splitlines() == [
+        "a->b: HOLD(paused)", "next: drkit watch resume", "see runbooks/hold-paused.md",
+    ]  # fmt: skip

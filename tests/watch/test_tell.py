@@ -14,6 +14,7 @@ import pytest
 
 from drkit import observe
 from drkit.config.watch import WatchSettings
+from drkit.local.ports import PortReservation
 from drkit.watch.tell import Teller
 from tests.replicate.process import eventually
 
@@ -76,12 +77,30 @@ def test_a_webhook_that_fails_is_tried_again(server: Server):
     assert not_told() == before + 1
 
 
-def test_a_failure_is_an_event_and_watching_goes_on():
+def test_failures_are_events_that_say_why_and_watching_goes_on(capsys: pytest.CaptureFixture[str]):
+    """What leads to a webhook is often its secret: only its host is named."""
+    with PortReservation() as ports:
+        url = f"http://127.0.0.1:{ports.reserve()}/hook?token=geheim"
+        observe.setup("json", "info")
+        for settings in (WatchSettings(webhook=url), WatchSettings(command=("/no/such/program",))):
+            before, teller = not_told(), Teller(settings)
+            teller.tell(MESSAGE)
+            eventually(lambda: not_told() > before, 20)  # noqa: B023  waited for in this round
+            teller.close()
+    said = capsys.readouterr().err
+    assert "NewConnectionError" in said
+    assert "geheim" not in said
+    assert "/no/such/program: the command cannot be started: No such file or directory" in said
+
+
+def test_a_redirect_is_no_success(server: Server):
+    server.answers = [302]
     before = not_told()
-    teller = Teller(WatchSettings(command=("/no/such/program",)))
+    teller = Teller(WatchSettings(webhook=server.url))
     teller.tell(MESSAGE)
     eventually(lambda: not_told() > before, 20)
     teller.close()
+    assert server.heard[0] == MESSAGE
 
 
 def test_without_anybody_to_tell_nothing_waits():
