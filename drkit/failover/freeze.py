@@ -101,10 +101,13 @@ class Freeze:
     # -- the flow -----------------------------------------------------------------------------------
 
     def _let_go(self, context: Context) -> bool:
-        """Wait for a running replicator to make a plan without these topics; fenced it is in any case."""
+        """Wait for a running replicator to make a plan without these topics; fenced it is in any case.
+
+        It makes none while the source does not answer, and has nothing to copy: then it is not waited for.
+        """
         state = context.state
         plan = state.values.get(CONTROL, {}).get("plan")
-        deadline = context.clock() + _NOTICE_SECONDS
+        deadline = context.clock() + (_NOTICE_SECONDS if context.source() is not None else 0.0)
         while context.clock() < deadline:
             runner = replicator_of(state.values, context.wall())
             if runner is None or not runner.alive or state.values.get(CONTROL, {}).get("plan") != plan:
