@@ -25,11 +25,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.bench.waiting import until
 
 OBSERVERS: Final = 3
 GOAL_SECONDS: Final = 12.0
 _MAIN: Final = "from drkit.cli.main import main; main()"
 _PATIENCE: Final = 180.0
+_ANY_MOMENT: Final = (2.0, 4.0)
+"""Seconds before a loss, so that it falls anywhere between two heartbeats and two probes."""
 
 
 class DetectionRun(NamedTuple):
@@ -117,12 +120,12 @@ def _round(
 ) -> DetectionRun:
     before = _beats(standby)
     # Without heartbeats there is no LOST, only a HOLD: they must flow, and their rhythm must be known.
-    _until(lambda: _beats(standby) >= before + 15, "heartbeats")
-    _until(lambda: all(w.newest == "UP" for w in watchers), "UP")
-    time.sleep(random.uniform(2.0, 4.0))
+    until(lambda: _beats(standby) >= before + 15, _PATIENCE, "heartbeats")
+    until(lambda: all(w.newest == "UP" for w in watchers), _PATIENCE, "UP")
+    time.sleep(random.uniform(*_ANY_MOMENT))
     began = time.monotonic()
     (primary.kill if kind == "killed" else primary.freeze)()
-    _until(lambda: all(w.first("LOST", began) is not None for w in watchers), "LOST")
+    until(lambda: all(w.first("LOST", began) is not None for w in watchers), _PATIENCE, "LOST")
     times = sorted(w.first("LOST", began) or 0.0 for w in watchers)
     way = [(round(x.at - began, 1), x.verdict, x.reason) for x in watchers[0].lines if x.at > began]
     tell(f"    {kind}: LOST after {', '.join(f'{t:.1f}' for t in times)} s; the way: {way}")
@@ -181,14 +184,6 @@ def _end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not come in {_PATIENCE:.0f} s")
-        time.sleep(0.1)
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -28,6 +28,7 @@ from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from tests.bench.relay import Relay
 from tests.bench.tables import table
+from tests.bench.waiting import until
 from tests.client.world import World
 
 READ: Final = 50
@@ -43,6 +44,11 @@ _JAVA_TUNED: Final = {
     "metadata.max.age.ms": 2000,
     "metadata.recovery.rebootstrap.trigger.ms": 5000,
 }
+_CALM_SECONDS: Final = 1.0
+"""All clients stand at the end and have nothing to do."""
+_FAILOVER_SECONDS: Final = 5.0
+"""Between the loss of the primary and the repoint: as long as a failover takes."""
+_LOOK_SECONDS: Final = 0.1
 STATES: Final = ("killed", "frozen", "alive, listener closed", "alive, fenced")
 
 
@@ -193,34 +199,26 @@ def _moved(standby: LocalCluster, state: str, each: int, patience: float, *, jav
         world.send(standby, [f"v{i}" for i in range(2 * READ)])
         relay = Relay(primary.bootstrap())
         clients = _clients(world, relay, state, each, java=java)
-        _until(lambda: all(len(c.got) >= READ for c in clients), 90, "all have read on the primary")
+        until(lambda: all(len(c.got) >= READ for c in clients), 90, "all have read on the primary")
         for client in clients:
             world.group = client.group
             world.place_group(READ)
-        time.sleep(1.0)
+        time.sleep(_CALM_SECONDS)
         {"killed": primary.kill, "frozen": primary.freeze, STATES[2]: primary.link("CLIENT").cut}.get(
             state, lambda: None
         )()
-        time.sleep(5.0)  # as long as a failover takes
+        time.sleep(_FAILOVER_SECONDS)
         moved = time.monotonic()
         relay.lead_to(standby.bootstrap())
         world.lead_to(standby)
         deadline = moved + patience
         while time.monotonic() < deadline and any(c.verdict(state, moved).seconds is None for c in clients):
-            time.sleep(0.1)
+            time.sleep(_LOOK_SECONDS)
         return [client.verdict(state, moved) for client in clients]
     finally:
         for client in clients:
             client.stop()
         primary.stop()
-
-
-def _until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.05)
 
 
 def main(arguments: Sequence[str]) -> int:

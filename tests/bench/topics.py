@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.bench.scenarios import PARTITIONS
+from tests.bench.waiting import until
 
 TOPIC_CONFIG: Final = {"retention.ms": "-1", "max.message.bytes": "2097152"}
 """No retention, or the three-year-old records would be deleted under the benchmark."""
@@ -51,11 +52,8 @@ class Topics:
         return set(self._admin.list_topics(timeout=WAIT_SECONDS).topics)
 
     def _wait_until(self, *, present: bool, names: set[str]) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while any((name in self._names()) != present for name in names):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"topics {sorted(names)}: still not {'present' if present else 'gone'}")
-            time.sleep(0.05)
+        what = f"topics {sorted(names)} {'present' if present else 'gone'}"
+        until(lambda: all((name in self._names()) == present for name in names), WAIT_SECONDS, what)
 
 
 class EndOffsets:
