@@ -141,6 +141,9 @@ def test_five_on_the_source_and_the_rest_on_the_target(
         assert rest == [b"%d" % i for i in range(5, RECORDS)]
     code, lines = drkit("translate", "--group", groups["classic"], "--reverse")
     assert [(x["offset"], x["answer"], x["to_offset"]) for x in lines] == [(12, "exact", 12)]
+    for way in ((), ("--reverse",)):
+        code, lines = drkit("translate", "--topic", topic_name, "--partition", "0", "--offset", "7", *way)
+        assert (code, [x["to_offset"] for x in lines]) == (0, [7])
     refusals(drkit, topic_name)
 
 
