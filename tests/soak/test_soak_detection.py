@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 import json
 import os
 from pathlib import Path
@@ -67,7 +68,7 @@ class Watcher:
 def test_no_false_alarm_in_ten_minutes(tmp_path: Path) -> None:
     chance = random.Random(3)
     primary = LocalCluster(ClusterSpec("primary", brokers=3, linked=("PROBE", "REPLICATION")))
-    standby = LocalCluster(ClusterSpec("standby"))
+    standby = LocalCluster(ClusterSpec("standby", brokers=3))
     world, watcher, lookout = None, None, None
     try:
         start_together(primary, standby)
@@ -78,14 +79,16 @@ def test_no_false_alarm_in_ten_minutes(tmp_path: Path) -> None:
         ready(lookout)
         watcher = Watcher(world, tmp_path)
         eventually(lambda: "UP" in watcher.verdicts, 60, "the process sees it up")
-        ends, rounds = time.monotonic() + SECONDS, 0
+        ends, done = time.monotonic() + SECONDS, Counter[str]()
         while time.monotonic() < ends:
             stalled = threading.Thread(target=watcher.stall, args=(chance,))
             stalled.start()
-            no_alarm(world, lookout, chance.choice(sorted(ALL)), chance)
+            name = chance.choice(sorted(ALL))
+            no_alarm(world, lookout, name, chance)
             stalled.join()
-            rounds += 1
-        assert rounds > 10
+            done[name] += 1
+        assert set(done) == set(ALL)
+        assert done.total() > 10
         assert not {"HOLD", "LOST"} & set(watcher.verdicts)
     finally:
         for each in (watcher, world):
