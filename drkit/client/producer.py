@@ -15,7 +15,7 @@ from drkit.client.errors import NotSent
 from drkit.client.identity import KNOWN_SECONDS
 from drkit.client.outbox import Delivered, Record
 from drkit.client.sending import Sending
-from drkit.client.switch import EndpointWatch, OnSwitch, configuration, in_background
+from drkit.client.switch import EndpointWatch, OnSwitch, configuration, end_producer, in_background
 from drkit.client.transaction import INIT_SECONDS, Phase, Transaction
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.endpoint import Endpoint
@@ -167,7 +167,7 @@ class FailoverProducer:
         """
         self.flush(timeout)
         self._sending.abandon(self._sending.leave())
-        in_background("close-producer", self._sending.client.close)
+        in_background("close-producer", partial(end_producer, self._sending.client))
 
     def _follow(self, *, at_once: bool = False) -> None:
         """Go to another cluster if the file says so, and try again what is held."""

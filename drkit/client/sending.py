@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.outbox import Outbox, Record
-from drkit.client.switch import LOG, EndpointWatch, Switch, in_background
+from drkit.client.switch import LOG, EndpointWatch, Switch, end_producer, in_background
 from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
@@ -105,7 +105,7 @@ class Sending:
             resent = unsettled if self._resends else []
             for record in resent:
                 self.outbox.add(record)
-        in_background(f"close-{old.cluster}", left.close)
+        in_background(f"close-{old.cluster}", partial(end_producer, left))
         if not self._resends:
             self.abandon(unsettled)
         self.prove(KNOWN_SECONDS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import threading
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.clock import Seconds, monotonic
 from drkit.endpoint import Endpoint, parse_endpoint
@@ -18,6 +18,8 @@ from drkit.errors import ConfigError
 LOG: Final = logging.getLogger("drkit.client")
 CHECK_SECONDS: Final = 0.1
 """How often the endpoint file is looked at, and the longest single wait in librdkafka."""
+_ABORT_SECONDS: Final = 30.0
+_NOTHING_OPEN: Final = frozenset({KafkaError._STATE, KafkaError._NOT_CONFIGURED})  # noqa: SLF001  only names
 _OWN: Final = {
     # A client that finds the other cluster by itself keeps its old position for a while and repeats records.
     "metadata.recovery.strategy": "none",
@@ -116,6 +118,23 @@ def configuration(
         **clusters.get(endpoint.cluster, {}),
         "bootstrap.servers": endpoint.bootstrap_servers,
     }
+
+
+def end_producer(client: Producer) -> None:
+    """Abort what is open, and close the client. For the background.
+
+    One whose transaction cannot be aborted (its commit is under way, another producer has fenced it, its
+    cluster stands still) is only let go of: librdkafka ends it with its last reference. `close` would try
+    the same abort again, wait for it without end, and warn the user's program that it failed.
+
+    :raises KafkaException: why it could not be aborted
+    """
+    try:
+        client.abort_transaction(_ABORT_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() not in _NOTHING_OPEN:
+            raise
+    client.close()
 
 
 def in_background(name: str, work: Callable[[], object]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+import threading
 import time
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 import pytest
 
@@ -16,6 +17,7 @@ from drkit.client import FailoverProducer, Switch, TransactionCut, WrongCluster
 from drkit.local.cluster import LocalCluster
 from tests.client.world import World, quiet
 from tests.conftest import ClusterFactory
+from tests.local.waiting import wait_until
 
 
 class Reports:
@@ -224,6 +226,48 @@ def test_a_transaction_is_cut_and_begun_anew(world: World, when: str):
         out.commit_transaction(20)
     assert world.values(world.primary, isolation_level="read_committed") == names(0, 3)
     assert world.values(world.standby, isolation_level="read_committed") == names(3, 3)
+
+
+def ended(before: set[threading.Thread]) -> None:
+    """Wait for what began since then in the background, such as the end of an old client."""
+    wait_until(lambda: not set(threading.enumerate()) - before)
+
+
+@pytest.mark.parametrize("how", ["committing", "fenced"])
+def test_a_client_left_in_a_transaction_that_cannot_be_aborted_ends_silently(
+    cluster_factory: ClusterFactory, world: World, recwarn: pytest.WarningsRecorder, how: str
+):
+    """Its commit is under way at a cluster that stands still, or a failover has ended its transaction."""
+    if how == "committing":
+        world.primary = cluster_factory("frozen")
+        world.lead_to(world.primary)
+    world.create()
+    with producer(world, {"transactional.id": world.topic}) as out:
+        out.init_transactions(20)
+        out.begin_transaction()
+        send(out, world, Reports(), names(0, 3))
+        assert out.flush(20) == 0
+        before = set(threading.enumerate())
+        if how == "committing":
+            world.primary.freeze()
+            threading.Timer(0.7, world.lead_to, (world.standby,)).start()
+            with pytest.raises(TransactionCut) as cut:
+                out.commit_transaction(20)
+            assert cut.value.unknown
+        else:
+            Producer(quiet(world.primary, transactional_id=world.topic)).init_transactions(20)
+            world.lead_to(world.standby, out)
+            with pytest.raises(TransactionCut):
+                send(out, world, Reports(), ["more"])
+        out.abort_transaction(20)
+        assert out.endpoint.cluster == "standby"
+        ended(before)
+        out.begin_transaction()
+        send(out, world, Reports(), names(0, 3))
+        out.commit_transaction(20)
+    ended(before)
+    assert [str(w.message) for w in recwarn] == []
+    assert world.values(world.standby, isolation_level="read_committed") == names(0, 3)
 
 
 def test_between_transactions_it_simply_goes(world: World):
