@@ -36,6 +36,8 @@ pytestmark = pytest.mark.soak
 PARTITIONS = 4
 GROUPS = [f"g-{i}" for i in range(5)]
 DEATHS = 25
+PER_SECOND = 300
+"""Records written beside; after each death every offset that there ever was is looked at."""
 
 
 @pytest.mark.parametrize("mode", ["live", "bulk", "both"])
@@ -68,12 +70,13 @@ def test_drkit_and_its_primary_die_together(
     fill_transactions(world.source, [topic_name], 3000, most=60, timestamp=timestamp)
     counted, chance = Counter[str](), random.Random(11)
     with (
-        Load(world.source, [topic_name], per_second=800, timestamp=timestamp),
+        Load(world.source, [topic_name], per_second=PER_SECOND, timestamp=timestamp),
         Committing(world, topic_name),
     ):
-        for _ in range(DEATHS):
+        for death in range(DEATHS):
             one_death(world, source, topic_name, chance)
             counted += proven(world, source, topic_name)
+            print(mode, death + 1, dict(counted), flush=True)  # noqa: T201 - however far a soak run gets
     told(record_property, mode, counted)
     assert counted.pop("exact") > 1000
     assert counted.pop("positions") > 100
