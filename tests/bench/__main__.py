@@ -29,6 +29,7 @@ RESULTS: Final = "benchmarks.json"
 WARM_UP_SECONDS: Final = 60.0
 """Before a window of latencies opens: compilers of all JVMs have seen the work by then."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER)
+RATES: Final = [str(pace.per_second) for pace in PACES]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,6 +91,11 @@ def _options(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--peers", default="mm2,drkit", help="some of mm2,drkit")
     parser.add_argument("--rounds", type=int, help="default 3, quick 1")
     parser.add_argument("--window", type=float, help="seconds of each latency measurement")
+    parser.add_argument(
+        "--paces",
+        default=",".join(RATES),
+        help=f"records per second of the latency runs, some of {','.join(RATES)}",
+    )
     parser.add_argument("--epoch-seconds", type=float, help="drkit's epochs in the latency runs")
     parser.add_argument("--keep", help="folder for configurations, logs and the JSON file")
     parser.add_argument(
@@ -99,6 +105,8 @@ def _options(arguments: Sequence[str]) -> Namespace:
     unknown = set(options.only.split(",")) - set(ALL)
     if unknown:
         parser.error(f"unknown scenario: {', '.join(sorted(unknown))}")
+    if set(options.paces.split(",")) - set(RATES):
+        parser.error(f"the paces are {', '.join(RATES)}")
     options.write |= not options.quick and options.only == ",".join(ALL) and options.peers == "mm2,drkit"
     return options
 
@@ -110,7 +118,7 @@ def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
     return Plan(
         peers=[peers[name] for name in options.peers.split(",")],
         scenarios=[scenario for scenario in SCENARIOS if scenario.key in wanted],
-        paces=PACES if "latency" in wanted else (),
+        paces=[p for p in PACES if "latency" in wanted and str(p.per_second) in options.paces.split(",")],
         rounds=options.rounds or (1 if quick else 3),
         quick=quick,
         # It holds the end of an epoch, of short ones two.
