@@ -15,7 +15,7 @@ from drkit.failover.desk import Desk
 from drkit.watch.observer import Moment
 
 AGAIN_SECONDS: Final = 5.0
-"""After a payment that failed."""
+"""After a payment that failed; twice as long after each further one, up to `PAID_SECONDS`."""
 PAID_SECONDS: Final = 60.0
 """Between looks while nothing is owed and the old primary answers."""
 Pay = Callable[[], bool]
@@ -41,6 +41,7 @@ class Payer:
     def __init__(self, flow: FlowSettings, pay: Pay) -> None:
         self._flow, self._pay = flow, pay
         self._next = float("-inf")
+        self._pause = AGAIN_SECONDS
         self._thread: threading.Thread | None = None
         self.paid = 0
         """How often something was owed, and paid."""
@@ -52,11 +53,11 @@ class Payer:
         :param promoted: some topic of the flow is promoted: before that nothing can be owed
         """
         if not promoted or MEANS[moment.vote.sight] is not Says.ALIVE:
-            self._next = float("-inf")
+            self._next, self._pause = float("-inf"), AGAIN_SECONDS
             return
         if now < self._next or (self._thread is not None and self._thread.is_alive()):
             return
-        self._next = now + AGAIN_SECONDS
+        self._next = now + self._pause
         self._thread = threading.Thread(target=self._run, args=(now,), name="fence debt", daemon=True)
         self._thread.start()
 
@@ -69,9 +70,11 @@ class Payer:
         try:
             self.paid += self._pay()
         except DrkitError as error:
+            # Somebody has to look: what stands in the log every few seconds is no help to them.
+            self._pause = min(2 * self._pause, PAID_SECONDS)
             observe.event(
                 "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
                 evidence=error.evidence, hint=error.hint,
             )  # fmt: skip
         else:
-            self._next = now + PAID_SECONDS
+            self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS
