@@ -54,7 +54,7 @@ def status(
         for collector in collectors:
             collector.beats.follow()
             collector.groups.follow()
-    found = [c.look() for c in collectors]
+    found = [c.look(measure=not watch) for c in collectors]
     try:
         _refuse_unknown(groups, found)
         while watch and not stop.is_set():

@@ -36,6 +36,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "run_by": _runner(status.runner),
         "fence owed": _owed(status),
         "loss if the primary died now": loss_text(status.loss),
+        "replication delay": _delay(status.heartbeat),
         "heartbeat": _beat(status.heartbeat),
         "map segments": status.map_segments,
         "topics": rows,
@@ -110,8 +111,14 @@ def _runner(runner: Runner | None) -> str:
 def _beat(beat: Beat | None) -> str:
     if beat is None:
         return "none"
-    delay = "" if beat.delay_seconds is None else f", {beat.delay_seconds * 1000:,.0f} ms on its way"
-    return f"{beat.age_seconds:.1f} s old{delay}"
+    return f"{beat.age_seconds:.1f} s old"
+
+
+def _delay(beat: Beat | None) -> str:
+    """From the source's clock to the target: how long the newest heartbeat was on its way."""
+    if beat is None or beat.delay_seconds is None:
+        return "not known: no heartbeat arrives"
+    return f"{beat.delay_seconds * 1000:,.0f} ms"
 
 
 def _event(event: dict[str, Any], now_ms: int) -> dict[str, Any]:

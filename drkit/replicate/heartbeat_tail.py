@@ -48,6 +48,8 @@ class HeartbeatTail:
         self._ended = threading.Event()
         self._asked = threading.Event()
         """The topic was read to its end once, or is not there."""
+        self._came = threading.Event()
+        """One has arrived since the topic was read to its end."""
         self._thread: threading.Thread | None = None
 
     def newest(self) -> Beat | None:
@@ -70,8 +72,15 @@ class HeartbeatTail:
 
     def follow(self) -> None:
         """Read on from a thread, so that the delay of every heartbeat is measured when it arrives."""
+        if self._thread is not None:
+            return
         self._thread = threading.Thread(target=self._follow, name=f"beats {self._flow.name}", daemon=True)
         self._thread.start()
+
+    def measured(self, seconds: float) -> Beat | None:
+        """The newest heartbeat; while following, its delay is waited for, so long at the most."""
+        self._came.wait(seconds)
+        return self.newest()
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -145,4 +154,5 @@ class HeartbeatTail:
         self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
         if self._caught_up:
             self._delay_ms = max(0, self._clock() - beat.timestamp)
+            self._came.set()
             self._arrived(beat)

@@ -38,10 +38,12 @@ from drkit.replicate.status_facts import (
     status_of,
     term_of,
 )
-from drkit.replicate.topic_rules import is_promoted, role_key
+from drkit.replicate.topic_rules import PROMOTION, is_promoted, role_key
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
+_BEAT_SECONDS: Final = 2.0
+"""How long a single look waits for a heartbeat at the most."""
 
 
 class SourceLook(NamedTuple):
@@ -87,16 +89,23 @@ class StatusCollector:
         self.source_ends: dict[TopicPartition, Ends] | None = None
         """What the last look saw of the source; None when it did not answer."""
 
-    def look(self) -> FlowStatus:
-        """Look now. A cluster that does not answer is part of the answer, never an error."""
+    def look(self, *, measure: bool = False) -> FlowStatus:
+        """Look now. A cluster that does not answer is part of the answer, never an error.
+
+        :param measure: wait for a heartbeat that arrives, about as long as one takes to come, for its delay
+        """
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
             values = self._load()
+            if measure:
+                self.beats.follow()
             found.heartbeat = self.beats.read()
             self._from_state(found, values)
             self._lag(found, values)
             found.groups = self.groups.newest(values, source_answers=not found.source_error)
+            if measure and found.heartbeat is not None and role_of(found) == "replicating":
+                found.heartbeat = self.beats.measured(_BEAT_SECONDS)
         except (DrkitError, RawError) as error:
             found.target_error = said(error)
             self._drop(self._flow.target)
@@ -143,6 +152,7 @@ class StatusCollector:
             sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
         )
         found.term, found.debt = term_of(values), debt_of(values)
+        found.taken_over = values.get(PROMOTION) is not None
         events = [v for k, v in values.items() if k.startswith("event/")]
         newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
         found.events = tuple(newest)

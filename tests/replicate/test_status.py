@@ -136,10 +136,12 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     for words in ("a->b", "replicating", "0 records", PLAIN):
         assert words in shown
+    assert re.search(r"replication delay +\d+ ms", shown)
     assert cli.run(["status", "--json", "--config", str(world.config)]) == 0
     told = json.loads(capsys.readouterr().out)["flows"][0]
     assert told["health"] == "ok"
     assert told["loss"]["records"] == 0
+    assert 0 <= told["heartbeat"]["delay_seconds"] < 2
 
 
 @pytest.mark.usefixtures("running")

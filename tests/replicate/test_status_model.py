@@ -60,6 +60,8 @@ def codes(found: Findings, rpo_seconds: float = 30.0) -> list[str]:
 def test_healthy():
     assert codes(healthy()) == []
     assert role_of(healthy()) == "replicating"
+    assert role_of(healthy(promoted=("orders",))) == "replicating", "the other topics go on"
+    assert role_of(healthy(promoted=("orders",), taken_over=True)) == "promoted"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,8 @@ def status(**more: Any) -> FlowStatus:
 def test_what_a_person_reads():
     shown = view(status())
     assert shown["loss if the primary died now"] == "0 records"
-    assert shown["heartbeat"] == "0.5 s old, 30 ms on its way"
+    assert (shown["heartbeat"], shown["replication delay"]) == ("0.5 s old", "30 ms")
+    assert view(status(heartbeat=Beat(40.0)))["replication delay"] == "not known: no heartbeat arrives"
     assert shown["topics"][0]["lag"] == "~1,500"
     assert shown["groups"] == "not looked after, or not yet"
     assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5
