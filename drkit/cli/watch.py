@@ -43,7 +43,8 @@ def watch(
     """Say whether the primary is up, suspect, degraded, on hold for a reason, or lost.
 
     Mode approve prints and posts the command to run; mode auto fails over by itself, under conditions of
-    its own. With --json: one line for each change; with --once the last word alone.
+    its own. With --json: one line for each change. With --once the last word alone: such a look does not
+    vote, and neither calls nor acts for anybody.
 
     Exit code with --once: 0 up or suspect, 1 degraded or lost, 3 on hold.
     """
@@ -51,7 +52,7 @@ def watch(
         return 0
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
-    options = Options(this_process(observer), command=_as_given(), once=once)
+    options = Options(this_process(observer, votes=once is None), command=_as_given(), once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
     with screen(once=once is not None) as show:

@@ -141,8 +141,12 @@ class Tally:
             for says, names in (("gone", self.gone), ("alive", self.alive), ("unsure", self.unsure))
             if names
         ]
-        head = f"{len(self.gone)} of {self.observers} observers say gone, {self.quorum} are needed"
-        return (head, *listed, *self.ignored)
+        there = len(self.gone) + len(self.alive) + len(self.unsure)
+        head = (
+            f"{len(self.gone)} of {max(self.observers, there)} observers say gone, {self.quorum} are needed"
+        )
+        more = (f"watch.observers = {self.observers}, but {there} vote: correct it, or stop the others",)
+        return (head, *(more if there > self.observers else ()), *listed, *self.ignored)
 
 
 def quorum(observers: int) -> int:
@@ -150,17 +154,16 @@ def quorum(observers: int) -> int:
     return observers + 1 if observers == _TWO else observers // 2 + 1
 
 
-def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules) -> Tally:
+def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules, *, votes: bool = True) -> Tally:
     """Count the votes that are fresh.
 
     :param own: our view as it is now; what we published of it before is left out
+    :param votes: we are one of the observers; else our view counts only where there are not enough of them
     :param heard: from every topic; of several of one observer the newest counts
     """
     newest = _newest(h for h in heard if h.vote.observer != own.observer)
     counted: dict[Says, list[str]] = {says: [] for says in Says}
-    counted[own.says].append(own.observer)
-    abstained = [own.abstained_seconds] if own.says is Says.GONE else []
-    ignored = []
+    abstained, ignored = [], []
     for name, h in sorted(newest.items()):
         if why := why_not(h, now, rules):
             ignored.append(f"{name}: {why}")
@@ -168,6 +171,9 @@ def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules) -> Ta
         counted[h.vote.says].append(name)
         if h.vote.says is Says.GONE:
             abstained.append(h.vote.abstained_seconds)
+    if votes or sum(map(len, counted.values())) < rules.observers:
+        counted[own.says].append(own.observer)
+        abstained += [own.abstained_seconds] if own.says is Says.GONE else []
     return Tally(
         rules.observers, tuple(sorted(counted[Says.GONE])), tuple(sorted(counted[Says.ALIVE])),
         tuple(sorted(counted[Says.UNSURE])), tuple(ignored), min(abstained, default=None),

@@ -166,6 +166,8 @@ class Findings:
     beats_expected: bool = True
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
+    taken_over: bool = False
+    """A failover promoted the whole flow."""
     debt: Debt | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
@@ -271,6 +273,8 @@ def role_of(found: Findings) -> str:
     """What the flow is doing."""
     if found.target_error:
         return "unknown"
+    if found.taken_over:
+        return "promoted"  # whoever still holds the lease copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
     return "promoted" if found.promoted else "stopped"

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 PAUSE: Final = "pause"
 AUTOMATIC: Final = "automatic"
+LOOK: Final = "look"
+"""Of whoever only looks on: no vote. What its topic takes tells an observer that the cluster is there."""
 KNOWN: Final = "known"
 """What the observers know of the primary's brokers, for one that starts when the primary is gone."""
 

@@ -19,7 +19,7 @@ from drkit.detect.noticeboard import Note, Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
-from drkit.watch.marks import AUTOMATIC, KNOWN, PAUSE, Automatic, paused
+from drkit.watch.marks import AUTOMATIC, KNOWN, LOOK, PAUSE, Automatic, paused
 from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
@@ -34,11 +34,14 @@ class Identity:
     """Stable, and another one for each observer."""
     run: str
     """Of this process."""
+    votes: bool = True
+    """Whether it tells the others what it sees. One that only looks on must not change what they decide."""
 
 
-def this_process(name: str | None = None) -> Identity:
+def this_process(name: str | None = None, *, votes: bool = True) -> Identity:
     """An identity, by default called after the machine."""
-    return Identity(name or socket.gethostname(), f"{uuid.uuid4().hex[:12]}/{os.getpid()}")
+    called = name or socket.gethostname() + ("" if votes else ", looking on")
+    return Identity(called, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
 
 
 class Moment(NamedTuple):
@@ -122,7 +125,7 @@ class Observer:
         self._hear_agents()
         vote = self._vote(sensed)
         heard = list(self._heard())
-        counted = tally(vote, heard, self._clock.now(), self._rules)
+        counted = tally(vote, heard, self._clock.now(), self._rules, votes=self.identity.votes)
         automatic = self._automatic()
         picture = self._picture(sensed, counted, automatic)
         self._share_known()
@@ -159,8 +162,9 @@ class Observer:
         )  # fmt: skip
         if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
             self._published, self._said = now, says
+            key = votes.KEY + self.identity.name if self.identity.votes else LOOK
             for board in self.boards:
-                board.publish(votes.KEY + self.identity.name, vote.to_json())
+                board.publish(key, vote.to_json())
         return vote
 
     def _heard(self) -> Iterable[Heard]:
@@ -236,5 +240,5 @@ class Observer:
         known = self.senses.probes.known()
         if known != self._known and known["brokers"] and all(b.is_read for b in self.boards[:1]):
             self._known = known
-            for board in self.boards:
+            for board in self.boards if self.identity.votes else ():
                 board.publish(KNOWN, known)

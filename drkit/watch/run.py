@@ -36,7 +36,8 @@ class Options(NamedTuple):
     command: tuple[str, ...] = ()
     """Options of this run that a failover needs too, such as ``--config FILE``."""
     once: float | None = None
-    """End after so many seconds, with what is known then; None: go on."""
+    """End after so many seconds, with what is known then; None: go on. Such a look calls and acts for nobody:
+    its identity does not vote."""
 
 
 class Said(NamedTuple):
@@ -73,6 +74,8 @@ class _Desk:
         changed, self._key = key != self._key, key
         if changed:
             self._log(moment, command)
+        if not self._options.identity.votes:
+            return Said(moment, command, changed)
         if self._announcer.due(verdict, now):
             teller.tell(
                 moment.as_dict() | {"command": command, "text": in_words(moment.flow, verdict, command)}

@@ -47,6 +47,32 @@ def test_alone_where_nobody_else_is_configured():
     assert count(rules=RULES._replace(observers=1)).is_decided
 
 
+def test_who_only_looks_on_changes_nothing():
+    """Its own view counts only where too few observers are heard."""
+    one, three = RULES._replace(observers=1), RULES
+    watcher = heard("w", abstained_seconds=9.0)
+    for rules, votes, gone in (
+        (one, [watcher], ("w",)),
+        (one, [], ("own",)),
+        (three, [heard("b"), heard("c", Sight.CLEAR), watcher], ("b", "w")),
+        (three, [watcher], ("own", "w")),
+    ):
+        found = tally(OWN, votes, 100.0, rules, votes=False)
+        assert found.gone == gone
+        assert found.abstained_seconds is not None
+        assert found.quorum == quorum(rules.observers)
+    assert tally(OWN, [watcher], 100.0, one, votes=False).abstained_seconds == 9.0
+
+
+def test_more_observers_than_are_configured_are_said():
+    said = count(heard("b"), rules=RULES._replace(observers=1)).told()
+    assert said[:2] == (
+        "2 of 2 observers say gone, 3 are needed",
+        "watch.observers = 1, but 2 vote: correct it, or stop the others",
+    )
+    assert "watch.observers" not in "".join(count(heard("b")).told())
+
+
 def test_two_observers_cannot_decide():
     assert not count(heard("b"), rules=RULES._replace(observers=2)).is_decided
     # Nor when only one was configured and a second turns up.
