@@ -140,6 +140,9 @@ class FlowSettings(Strict):
     """Consumer groups get their exact position on the target, unless they work there."""
     sync_group_offsets_interval_seconds: PositiveFloat = 5.0
     """How often positions are written on the target, at the most with every checkpoint."""
+    follow_group_commits: bool = True
+    """Learn from the source's ``__consumer_offsets`` which groups have committed; false: every round asks for
+    the offsets of all groups."""
     on_source_group_deleted: Literal["keep", "mirror"] = "keep"
     """A group was deleted on the source: keep what was written for it, or delete it too (only where nobody
     else has committed for it)."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import tempfile
 import threading
 from typing import Any, Final
-from uuid import UUID
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,34 +17,20 @@ from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.group_members import listed_groups
-from drkit.kafka.raw import RawError
-from drkit.kafka.topics import broker_config
 from drkit.replicate.checkpoint_query import start_checkpoint_query
-from drkit.replicate.checkpoint_shard import Shard, ShardReport, shards_of
+from drkit.replicate.checkpoint_shard import ShardReport
 from drkit.replicate.checkpoint_source import write_plan
-from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
-from drkit.replicate.known import known_of
-from drkit.replicate.mm2_topic import tell_remade
+from drkit.replicate.checkpoint_task import CheckpointTask
+from drkit.replicate.checkpoint_work import CheckpointWork
 from drkit.replicate.query import cause_of
-from drkit.replicate.rounds import (
-    CHECKPOINTS,
-    CONSUMERS,
-    RoundTotals,
-    promoted_topics,
-    summary,
-    wants_checkpoints,
-)
+from drkit.replicate.rounds import CHECKPOINTS, RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import within
 
-GROUPS_PER_SHARD: Final = 500
 _FIRST_LOOK_SECONDS: Final = 1.0
-_RETENTION: Final = "offsets.retention.minutes"
-_SHARE: Final = 4
-"""Unchanged offsets are written again after this fraction of the target's retention."""
 _SETTINGS_SECONDS: Final = 0.5
+_ALIVE_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
 
@@ -94,14 +79,12 @@ class CheckpointDriver:
     ) -> None:
         self._now = now or (lambda: flow)
         self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
-        self._stop = threading.Event()
+        self._work = CheckpointWork(clusters, flow.name)
+        self._stop, self._reported = threading.Event(), threading.Event()
         self._query: StreamingQuery | None = None
+        self._plan = Path()
         self._thread: threading.Thread | None = None
-        self._refresh_ms = 0
-        self._topic_id: UUID | None = None
         self._trouble = ""
-        self._soon = True
-        """Look again soon: nothing is known yet."""
 
     def start(self, spark: SparkSession, folder: Path) -> None:
         """Begin, in a thread of its own.
@@ -118,111 +101,111 @@ class CheckpointDriver:
     def stop(self) -> None:
         """End the rounds; one at work is cut, which is safe anywhere."""
         self._stop.set()
+        self._reported.set()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
 
     def _run(self, spark: SparkSession, folder: Path) -> None:
-        life, plan = 0, folder / "none"
-        while not self._stop.is_set():
-            self._follow()
-            shards = self._look()
-            query = self._query
-            if query is not None and not query.isActive:
-                self._tell_trouble(cause_of(query, self._flow).evidence)
-                query = None
-            if shards and not self._stop.is_set():
-                if query is None:
-                    life += 1
-                    plan = folder / f"{life}" / "plan.json"
-                    plan.parent.mkdir()
-                write_plan(plan, shards)
-                if query is None:
-                    told = self.told
-                    self._query = start_checkpoint_query(spark, plan, self._clusters, self._flow, told)
-            self._pause(_FIRST_LOOK_SECONDS if self._soon else self._flow.refresh_topics_interval_seconds)
-        if self._query is not None:
-            self._query.stop()
+        own = CheckpointTask(*self._clusters, self._flow)
+        try:
+            while not self._stop.is_set():
+                began = monotonic()
+                self._follow()
+                self._round(spark, folder, own)
+                self._pause(began)
+        finally:
+            own.close()
+            self._work.close()
+            if self._query is not None:
+                self._query.stop()
 
     def _follow(self) -> None:
         """Take the settings of now; another pace needs another query."""
         before, self._flow = self._flow, self._now()
+        if before is not self._flow:
+            self._work.look_anew()
         if self._query is not None and (
             before.checkpoint_interval_seconds != self._flow.checkpoint_interval_seconds
         ):
             self._query.stop()
             self._query = None
 
-    def _pause(self, seconds: float) -> None:
-        """Wait; changed settings end it."""
-        until = monotonic() + seconds
+    def _pause(self, began: float) -> None:
+        """Wait for the next round; changed settings end it."""
+        seconds = self._flow.checkpoint_interval_seconds
+        until = began + (seconds if self._work.begun else min(seconds, _FIRST_LOOK_SECONDS))
         while (left := until - monotonic()) > 0 and self._now() is self._flow:
             if self._stop.wait(min(left, _SETTINGS_SECONDS)):
                 return
 
-    def _look(self) -> list[str]:
-        """The shards of now; none while a cluster does not answer, then the last ones stay."""
-        try:
-            return self.shards()
-        except (DrkitError, RawError) as error:
-            self._tell_trouble(str(error))
-            self._soon = True
-            return []
-
     # -- what to do ---------------------------------------------------------------------------------
 
     def shards(self, *, at_once: bool = False) -> list[str]:
-        """The groups of now, as shards; none when nothing was copied yet, or there is no group.
+        """All groups of now, as shards; none when nothing was copied yet, or there is no group.
 
         :param at_once: sync, however long ago the last sync was
         :raises DrkitError: a cluster does not answer
         """
-        flow = self._flow
-        values = dict(self._state.values)
-        known = known_of(values)
-        self._soon = not known.topics
-        if self._soon:
-            return []
-        topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
-        target = Cluster.connect(self._clusters[1])
-        if topic:
-            found = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
-            tell_remade(flow.name, target, topic, self._topic_id, found)
-            self._topic_id = found
-        if not self._refresh_ms:
-            minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
-            self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
-        theirs = listed_groups(self._clusters[0])
-        accepted = flow.group_filter.accepts
-        groups = sorted(g for g, x in theirs.items() if x.protocol in CONSUMERS and accepted(g))
-        gone: list[str] = []
-        if flow.on_source_group_deleted == "mirror":
-            gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
-        promoted = frozenset(promoted_topics(values))
-        shards = shards_of(groups, GROUPS_PER_SHARD) or ([()] if gone else [])
-        return [
-            Shard(
-                number, flow.source, names, known, topic, _sync_after(flow, at_once=at_once),
-                self._refresh_ms, promoted, tuple(gone) if number == 0 else (), str(self._topic_id or ""),
-            ).to_json()
-            for number, names in enumerate(shards)
-        ]  # fmt: skip
+        shards = self._work.of_all(self._flow, dict(self._state.values), at_once=at_once)
+        return [shard.to_json() for shard in shards]
+
+    def _round(self, spark: SparkSession, folder: Path, own: CheckpointTask) -> None:
+        """Look at what there is to look at, if anything, and wait until that is done.
+
+        :param own: does here what is less work than a Spark job for it
+        """
+        began = monotonic()
+        shards = self._work.of_next(self._flow, dict(self._state.values))
+        if self._work.unlisted:
+            self._tell_trouble(self._work.unlisted)
+        if shards is None or self._stop.is_set():
+            return
+        if not shards:
+            self.told([], monotonic() - began)
+        elif len(shards) == 1 and not self._work.whole:
+            self.told([own.run(shards[0])])
+        else:
+            self._dispatch(spark, folder, [shard.to_json() for shard in shards])
+
+    def _dispatch(self, spark: SparkSession, folder: Path, shards: list[str]) -> None:
+        """Let the query do a round; one that died begins anew, and its groups stay due."""
+        self._reported.clear()
+        number = self._work.number
+        if self._query is None:
+            self._plan = folder / f"{number}" / "plan.json"
+            self._plan.parent.mkdir()
+            write_plan(self._plan, number, shards)
+            self._query = start_checkpoint_query(spark, self._plan, self._clusters, self._flow, self.told)
+        else:
+            write_plan(self._plan, number, shards)
+        while not self._reported.wait(_ALIVE_SECONDS) and not self._stop.is_set():
+            if not self._query.isActive:
+                self._tell_trouble(cause_of(self._query, self._flow).evidence)
+                self._query = None
+                return
 
     # -- what became of it --------------------------------------------------------------------------
 
-    def told(self, reports: list[ShardReport]) -> dict[str, Any]:
-        """Called by Spark's thread after every round; returns what it did, in short."""
+    def told(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
+        """Called after every round, by Spark's thread where Spark did it; returns what it did, in short.
+
+        :param seconds: how long a round took that needed no task
+        """
         self._totals.take(reports)
-        told = summary(reports, wall_ms(), self._state.values.get(CHECKPOINTS) or {})
+        self._work.take(reports)
+        before = self._state.values.get(CHECKPOINTS) or {}
+        told = summary(reports, wall_ms(), before, self._work.ledger, seconds)
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
-        self._tell_trouble(told["error"])
+        self._tell_trouble(told["error"] or self._work.unlisted)
         observe.event("checkpoints", level="debug", flow=self._flow.name,
                       **{k: v for k, v in told.items() if k != "refused"})  # fmt: skip
         try:
             self._state.put(CHECKPOINTS, told)
         except DrkitError as error:
             self._tell_trouble(str(error))
+        self._reported.set()
         return told
 
     def _tell_trouble(self, why: str) -> None:
@@ -234,15 +217,3 @@ class CheckpointDriver:
             observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=why)
         else:
             observe.event("checkpoints_work", flow=self._flow.name)
-
-
-def _sync_after(flow: FlowSettings, *, at_once: bool) -> float | None:
-    """From which time since the last sync a round syncs; None: never.
-
-    Half a round before the setting: one that begins a moment early would leave it to the next.
-    """
-    if not flow.sync_group_offsets:
-        return None
-    if at_once:
-        return 0.0
-    return max(0.0, flow.sync_group_offsets_interval_seconds - flow.checkpoint_interval_seconds / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,10 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_source import SCHEMA, source_of
 from drkit.replicate.checkpoint_task import checkpoint_task
+
+_SHARE: Final = 5
+"""Of the interval: so often Spark looks whether there is another round."""
+_LEAST_MS: Final = 100
 
 
 def start_checkpoint_query(
@@ -40,9 +45,13 @@ def start_checkpoint_query(
         .option("checkpointLocation", str(plan_file.parent / "checkpoint"))
         # Spark takes a name only once, and the query of the attempt before may not have ended yet.
         .queryName(f"drkit checkpoints {flow.name} {plan_file.parent}")
-        .trigger(processingTime=f"{int(flow.checkpoint_interval_seconds * 1000)} milliseconds")
+        .trigger(processingTime=f"{_look_ms(flow)} milliseconds")
         .start()
     )
+
+
+def _look_ms(flow: FlowSettings) -> int:
+    return max(_LEAST_MS, int(flow.checkpoint_interval_seconds * 1000) // _SHARE)
 
 
 def run_round(

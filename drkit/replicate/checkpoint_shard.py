@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 import json
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 import zlib
 
 from drkit.replicate.known import Known, Producers
+
+NO_ROUND: Final = -1
+"""In place of a round's number."""
+SHOWN: Final = 50
+"""Refusals told by name; all are counted."""
+Refusal = tuple[str, str, str, str]
+"""Group, source partition, verdict and reason of a position that was not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +29,8 @@ class Shard:
     known: Known
     topic: str = ""
     """Where checkpoints go; empty: none are wanted."""
-    sync_seconds: float | None = None
-    """After this time since the last sync offsets are synced; None: never."""
+    sync: bool = False
+    """Positions are written on the target, not only checkpoints."""
     refresh_ms: int = 86_400_000
     promoted: frozenset[str] = frozenset()
     """Topics of the target that producers own."""
@@ -31,6 +38,9 @@ class Shard:
     """Groups that are no longer on the source and are to go here too."""
     topic_id: str = ""
     """Id of the topic of checkpoints: another one of the same name has none of them yet."""
+    round: int = NO_ROUND
+    last: tuple[int, ...] = ()
+    """Which round looked at each of the groups last; empty: always this process."""
 
     def to_json(self) -> str:
         """The shard as JSON."""
@@ -48,11 +58,13 @@ class Shard:
                     producers.map_id,
                 ),
                 "topic": self.topic,
-                "sync_seconds": self.sync_seconds,
+                "sync": self.sync,
                 "refresh_ms": self.refresh_ms,
                 "promoted": sorted(self.promoted),
                 "gone": self.gone,
                 "topic_id": self.topic_id,
+                "round": self.round,
+                "last": self.last,
             },
             separators=(",", ":"),
         )
@@ -64,7 +76,7 @@ class Shard:
         current, own, left_out, map_id = raw.pop("producers")
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
         raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
-        raw["groups"], raw["gone"] = tuple(raw["groups"]), tuple(raw["gone"])
+        raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw["promoted"] = frozenset(raw["promoted"])
         return cls(**raw)
 
@@ -74,6 +86,7 @@ class ShardReport:
     """What became of a shard in one round."""
 
     number: int
+    round: int = NO_ROUND
     groups: int = 0
     positions: int = 0
     """Committed offsets of these groups in copied partitions."""
@@ -85,8 +98,15 @@ class ShardReport:
     """From the reading of the groups' offsets until the checkpoints were durable."""
     verdicts: dict[str, int] = field(default_factory=dict)
     """How many offsets each line of the guard's table decided; empty when nothing was synced."""
-    refused: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Group, source partition, verdict and reason of some that were not written."""
+    synced: bool = False
+    """Positions were written, so there are verdicts."""
+    positions_of: dict[str, int] = field(default_factory=dict)
+    """The same by group, for every group that was looked at."""
+    verdicts_of: dict[str, dict[str, int]] = field(default_factory=dict)
+    again: list[str] = field(default_factory=list)
+    """Groups that the next round has to look at, whether they move or not."""
+    refused: list[Refusal] = field(default_factory=list)
+    """Some that were not written."""
     unread: dict[str, int] = field(default_factory=dict)
     """Groups whose offsets the source did not tell, and Kafka's error code."""
     deleted: list[str] = field(default_factory=list)

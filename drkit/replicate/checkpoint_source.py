@@ -1,7 +1,7 @@
-"""A streaming source for Spark whose offset counts rounds and whose rows are shards of groups.
+"""A streaming source for Spark whose offset is the number of a round and whose rows are shards of groups.
 
 As with leases, Spark runs the reader in a Python process of its own, which learns from a plan file what to
-do. The query's trigger sets the pace: every question is a new round.
+do. The driver sets the pace: a plan with a higher number is a new round.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ _FORMAT: Final = "drkit-checkpoints"
 SCHEMA: Final = "shard string"
 
 
-def write_plan(path: Path, shards: Sequence[str]) -> None:
-    """Replace the plan file; a reader sees the old or the new one, never half."""
+def write_plan(path: Path, number: int, shards: Sequence[str]) -> None:
+    """Replace the plan file; a reader sees the old or the new one, never half.
+
+    :param number: of the round, at least 1 and higher than that of any before
+    """
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(list(shards)), encoding="utf-8")
+    draft.write_text(json.dumps([number, list(shards)]), encoding="utf-8")
     draft.replace(path)
 
 
-def read_plan(path: Path) -> list[str]:
+def read_plan(path: Path) -> tuple[int, list[str]]:
     """What :func:`write_plan` wrote."""
-    found: list[str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    number, shards = json.loads(path.read_text(encoding="utf-8"))
+    return number, shards
 
 
 @dataclass
@@ -57,25 +60,22 @@ class CheckpointSource(DataSource):
 
 
 class CheckpointReader(DataSourceStreamReader):
-    """A round whenever Spark asks and there are groups."""
+    """A round whenever there is another plan."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._round = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name
         """Before the first round; the query's folder is new at every start, so this is always asked."""
         return {"round": 0}
 
     def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802  all of Spark 4 knows this form
-        """The next round, or the last one again when there is no group."""
-        if read_plan(self._path):
-            self._round += 1
-        return {"round": self._round}
+        """The round of the plan of now."""
+        return {"round": read_plan(self._path)[0]}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:  # noqa: ARG002  Spark's signature
-        """One Spark task per shard of the plan as it is now."""
-        return [ShardPartition(text) for text in read_plan(self._path)]
+        """One Spark task per shard of the plan; the next one is written when this one is done."""
+        return [ShardPartition(text) for text in read_plan(self._path)[1]]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """The shard as one row."""

@@ -6,9 +6,10 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.groups import Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.replicate.checkpoint_memory import Memory
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_topic import CheckpointTopic
-from drkit.replicate.checkpoints import Links, Memory, checkpoint_round
+from drkit.replicate.checkpoints import Links, checkpoint_round
 from drkit.replicate.places import Places
 
 _CONNECT_MS = 10_000
@@ -20,26 +21,25 @@ class CheckpointTask:
     def __init__(self, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> None:
         self._source, self._target, self._flow = source, target, flow
         self._loop = EventLoop()
-        self._memory: dict[int, Memory] = {}
+        self._memory = Memory()
         self._links: Links | None = None
 
     def run(self, shard: Shard) -> ShardReport:
         """One round; blocking."""
-        memory = self._memory.setdefault(shard.number, Memory())
         try:
-            report: ShardReport = self._loop.run(self._round, shard, memory)
+            report: ShardReport = self._loop.run(self._round, shard)
         except (DrkitError, RawError) as error:
             self._let_go()
             why = f"{error.what}: {error.evidence}" if isinstance(error, DrkitError) else repr(error)
-            return ShardReport(shard.number, groups=len(shard.groups), error=why)
+            return ShardReport(shard.number, shard.round, len(shard.groups), error=why)
         return report
 
-    async def _round(self, shard: Shard, memory: Memory) -> ShardReport:
+    async def _round(self, shard: Shard) -> ShardReport:
         links = self._links or self._connect(shard.topic)
         self._links = links
         for cluster in (links.source, links.target):
             await cluster.connected()
-        return await checkpoint_round(shard, links, memory)
+        return await checkpoint_round(shard, links, self._memory)
 
     def _connect(self, topic: str) -> Links:
         source = RawCluster(self._loop, self._source, "checkpoints")

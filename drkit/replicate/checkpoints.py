@@ -6,9 +6,7 @@ One that it has not passed waits; meanwhile the newest one seen before that it h
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import monotonic, wall_ms
@@ -20,31 +18,20 @@ from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Case, Stored, Verdict, judge, may_delete, to_write
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.offsets.translation import Place, Translation
-from drkit.replicate.checkpoint_shard import Shard, ShardReport
+from drkit.replicate.checkpoint_memory import Memory, Remembered
+from drkit.replicate.checkpoint_shard import SHOWN, Shard, ShardReport
 from drkit.replicate.checkpoint_topic import CheckpointTopic
 from drkit.replicate.places import Places
 
-_REMEMBERED: Final = 4
-"""Offsets of a group that were seen in earlier rounds."""
-_SHOWN: Final = 50
-"""Refusals told by name; all are counted."""
 _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
 _LANES: Final = 3
 """Such goes at once: while brokers work on one, we work on another."""
+_SETTLED: Final = frozenset({Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED})
+_AGAIN: Final = frozenset(verdict.name for verdict in Verdict if verdict not in _SETTLED)
+"""Of groups with one of these the next round sees whether it still holds, and what was written is there."""
 Where = tuple[str, TopicPartition]
 """A group and a partition of the source."""
-
-
-@dataclass(slots=True)
-class Memory:
-    """What a worker process keeps of a shard between rounds; losing it costs nothing but work."""
-
-    seen: dict[Where, deque[int]] = field(default_factory=dict)
-    emitted: dict[Where, tuple[int, int]] = field(default_factory=dict)
-    topic_id: str = ""
-    """Id of the topic into which these were emitted."""
-    synced_at: float = -1e9
 
 
 class Links(NamedTuple):
@@ -78,12 +65,13 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
     :raises Failed: the offset map cannot be read
     """
     started = monotonic()
-    if memory.topic_id != shard.topic_id:
-        memory.topic_id, memory.emitted = shard.topic_id, {}
-    report = ShardReport(shard.number, groups=len(shard.groups), started_ms=wall_ms())
-    positions = await _positions(shard, links, memory, report)
-    if shard.sync_seconds is not None and started - memory.synced_at >= shard.sync_seconds:
-        memory.synced_at = started
+    memory.begin(shard)
+    report = ShardReport(
+        shard.number, shard.round, len(shard.groups), synced=shard.sync, started_ms=wall_ms()
+    )
+    again: set[str] = set()
+    positions = await _positions(shard, links, memory, report, again)
+    if shard.sync:
         await _sync(shard, links, positions, report)
         if shard.gone:
             report.deleted = await _follow_deleted(shard, links.ours)
@@ -94,14 +82,18 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
             report.latency_ms = round(1000 * (monotonic() - started))
         except Failed as error:  # the groups' positions are there nevertheless
             report.error = f"{error.what}: {error.evidence}"
+    if not report.error:
+        memory.end(shard)
+    again |= {group for group, found in report.verdicts_of.items() if not _AGAIN.isdisjoint(found)}
+    report.again = sorted(again)
     report.seconds = monotonic() - started
     return report
 
 
 async def _positions(
-    shard: Shard, links: Links, memory: Memory, report: ShardReport
+    shard: Shard, links: Links, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[Where, _Position]:
-    """Where every group of the shard reads on."""
+    """Where every group of the shard reads on; adds those to `again` of which the copy has not passed all."""
     read = await links.theirs.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics = shard.known.topics
@@ -114,33 +106,31 @@ async def _positions(
     pairs = {at: shard.known.pair(*at) for at in {at for _, at in theirs}}
     places = await links.places.look(pairs.values(), shard.known.producers, links.source)
     out = {}
+    standing: dict[str, set[TopicPartition]] = {group: set() for group in shard.groups}
     for (group, at), committed in theirs.items():
-        place = places[at]
-        theirs_now, found = _newest(memory, (group, at), Stored(*committed), place)
+        place, stored = places[at], Stored(*committed)
+        theirs_now, found = _newest(memory.groups[group], at, stored, place)
         known = place if isinstance(place, Place) else None
         out[group, at] = _Position(theirs_now, pairs[at].target, found, known)
+        standing[group].add(at)
+        if stored.mark is None and (isinstance(found, Unavailable) or theirs_now.offset != stored.offset):
+            again.add(group)
     report.positions = len(out)
-    for where in memory.seen.keys() - out.keys():
-        del memory.seen[where]
-        memory.emitted.pop(where, None)
+    for group, partitions in standing.items():
+        report.positions_of[group] = len(partitions)
+        memory.groups[group].keep(partitions)
     return out
 
 
 def _newest(
-    memory: Memory, where: Where, theirs: Stored, place: Place | Unavailable
+    group: Remembered, at: TopicPartition, theirs: Stored, place: Place | Unavailable
 ) -> tuple[Stored, Translation]:
     """The group's offset and its place; an earlier offset while the copy has not passed the newest."""
-    seen = memory.seen.get(where)
-    if seen is None:
-        seen = memory.seen[where] = deque(maxlen=_REMEMBERED)
-    if seen and theirs.offset < seen[-1]:
-        seen.clear()  # the group went back: what was seen before is no longer its work
-    if not seen or seen[-1] != theirs.offset:
-        seen.append(theirs.offset)
+    seen = group.newest_first(at, theirs.offset)
     if isinstance(place, Unavailable):
         return theirs, place
     if theirs.mark is None and place.waits_for(theirs.offset):
-        for earlier in reversed(seen):
+        for earlier in seen:
             found = place.forward(earlier)
             if not isinstance(found, Unavailable):
                 return Stored(earlier), found
@@ -150,13 +140,14 @@ def _newest(
 def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: Memory) -> list[Where]:
     """Write the checkpoints that changed; returns which."""
     changed: dict[Where, Checkpoint] = {}
-    for where, p in positions.items():
+    for (group, at), p in positions.items():
         if isinstance(p.found, Unavailable) or p.theirs.mark is not None:
             continue
-        if memory.emitted.get(where) != (p.theirs.offset, p.found.offset):
-            changed[where] = Checkpoint(where[0], *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
+        if memory.groups[group].emitted.get(at) != (p.theirs.offset, p.found.offset):
+            changed[group, at] = Checkpoint(group, *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
     topic.write(changed.values())
-    memory.emitted.update({w: (c.upstream, c.downstream) for w, c in changed.items()})
+    for (group, at), c in changed.items():
+        memory.groups[group].emitted[at] = (c.upstream, c.downstream)
     return list(changed)
 
 
@@ -214,8 +205,9 @@ async def _sync_some(
 
 
 def _count(report: ShardReport, where: Where, verdict: Verdict, why: str, found: Translation) -> None:
-    report.verdicts[verdict.name] = report.verdicts.get(verdict.name, 0) + 1
-    if verdict.is_refusal and len(report.refused) < _SHOWN:
+    for counts in (report.verdicts, report.verdicts_of.setdefault(where[0], {})):
+        counts[verdict.name] = counts.get(verdict.name, 0) + 1
+    if verdict.is_refusal and len(report.refused) < SHOWN:
         reason = why or (found.reason if isinstance(found, Unavailable) else "")
         report.refused.append((where[0], str(where[1]), verdict.name, reason))
 

@@ -34,8 +34,8 @@ from drkit.replicate.status_groups import (
 
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
-_SHARE: Final = 10
-"""In a thread of its own a look takes a tenth of the time at the most: brokers have other work."""
+_SHARE: Final = 30
+"""In a thread of its own a look takes a thirtieth of the time at the most: all others have work."""
 _PAUSE_SECONDS: Final = 5.0
 _OLD_SECONDS: Final = 60.0
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import FlowSettings
+from drkit.kafka.group_tail import OFFSETS_TOPIC
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource
 from drkit.replicate import mapstore, mm2_progress, state_topic
 from drkit.replicate.flow_lease import transactional_id
@@ -47,6 +48,9 @@ TAKEOVER_GROUP: Final[Wanted] = {Operation.DESCRIBE: "see that no worker of it l
 ACLS_SOURCE: Final[Wanted] = {Operation.DESCRIBE: "read the ACLs"}
 ACLS_TARGET: Final[Wanted] = {Operation.ALTER: "read, create and delete ACLs"}
 GROUPS_SOURCE: Final[Wanted] = {Operation.DESCRIBE: "read what the groups have committed"}
+GROUP_LOG: Final[Wanted] = {
+    Operation.READ: "see which groups have committed, and ask for the offsets of no others"
+}
 GROUPS_TARGET: Final[Wanted] = {Operation.READ: "write their positions, and see who works there"}
 GONE_GROUPS: Final[Wanted] = {Operation.DELETE: "delete a group whose original is gone"}
 GONE_TOPICS: Final[Wanted] = {Operation.DELETE: "delete a copy whose original is gone"}
@@ -65,6 +69,7 @@ BEATS: Final[Wanted] = {Operation.CREATE: "create it once", Operation.WRITE: "wr
 NO_ACLS: Final = "sync_topic_acls = false"
 NO_SYNC: Final = "sync_group_offsets = false"
 NO_CHECKPOINTS: Final = "emit_checkpoints = false"
+NO_FOLLOWING: Final = "follow_group_commits = false"
 NO_POSITIONS: Final = f"{NO_SYNC} and {NO_CHECKPOINTS}"
 NO_SYNCS: Final = "emit_offset_syncs = false"
 NO_BEATS: Final = "emit_heartbeats = false"
@@ -129,7 +134,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
 def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, Sides]:
     """What settings need beside the copy, by the settings with which drkit does without.
 
-    :param once: a copy with an end writes no heartbeats
+    :param once: a copy with an end writes no heartbeats, and asks for all groups
     """
     found: dict[str, Sides] = {}
     if flow.sync_topic_acls:
@@ -144,17 +149,19 @@ def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, S
         found[NO_BEATS] = Sides(source=tuple(_topics([HEARTBEATS], BEATS)))
     if flow.emit_offset_syncs:
         found[NO_SYNCS] = _syncs(flow)
-    found |= _positions(flow, seen.groups)
+    found |= _positions(flow, seen.groups, once=once)
     if flow.on_source_deleted == "mirror":
         copies = [flow.naming_policy.downstream(t) for t in seen.topics]
         found[KEEP_TOPICS] = Sides(target=tuple(_topics(copies, GONE_TOPICS)))
     return found
 
 
-def _positions(flow: FlowSettings, groups: Iterable[str]) -> dict[str, Sides]:
+def _positions(flow: FlowSettings, groups: Iterable[str], *, once: bool) -> dict[str, Sides]:
     found: dict[str, Sides] = {}
     if flow.emit_checkpoints or flow.sync_group_offsets:
         found[NO_POSITIONS] = Sides(source=tuple(_groups(groups, GROUPS_SOURCE)))
+        if flow.follow_group_commits and not once:
+            found[NO_FOLLOWING] = Sides(source=tuple(_topics([OFFSETS_TOPIC], GROUP_LOG)))
     if flow.sync_group_offsets:
         found[NO_SYNC] = Sides(target=tuple(_groups(groups, GROUPS_TARGET)))
         if flow.on_source_group_deleted == "mirror":
@@ -209,6 +216,7 @@ def documentation() -> tuple[str, str]:
         ("source", "the cluster", ACLS_SOURCE, NO_ACLS),
         ("target", "the cluster", ACLS_TARGET, NO_ACLS),
         ("source", "groups", GROUPS_SOURCE, NO_POSITIONS),
+        ("source", f"topic `{OFFSETS_TOPIC}`", GROUP_LOG, NO_FOLLOWING),
         ("target", "groups", GROUPS_TARGET, NO_SYNC),
         ("target", "topic `<source>.checkpoints.internal`", CHECKPOINTS, NO_CHECKPOINTS),
         ("by `offset_syncs_topic_location`", "topic `mm2-offset-syncs.<alias>.internal`", SYNCS, NO_SYNCS),

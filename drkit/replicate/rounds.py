@@ -10,7 +10,8 @@ from typing import Any, Final
 from drkit.config import FlowSettings
 from drkit.observe import MOST_GROUPS
 from drkit.offsets.group_guard import Verdict
-from drkit.replicate.checkpoint_shard import ShardReport
+from drkit.replicate.checkpoint_shard import SHOWN, ShardReport
+from drkit.replicate.group_ledger import GroupLedger
 from drkit.replicate.known import known_of
 from drkit.replicate.spread import Spread
 from drkit.replicate.topic_rules import is_frozen, is_promoted, role_key
@@ -40,8 +41,6 @@ class RoundTotals:
     rounds: int = 0
     failed: int = 0
     """Of these, how many broke off for some groups."""
-    verdicts: dict[str, int] = field(default_factory=dict)
-    """What became of the positions in the newest round that synced."""
     refused: Counter[str] = field(default_factory=Counter)
     """Positions that were not written, by verdict, over all rounds."""
     latency_ms: dict[str, Spread] = field(default_factory=dict)
@@ -57,31 +56,37 @@ class RoundTotals:
             for group in report.emitted_groups:
                 if group in self.latency_ms or len(self.latency_ms) < MOST_GROUPS:
                     self.latency_ms.setdefault(group, Spread()).add(report.latency_ms)
-        if verdicts:
-            self.verdicts = dict(verdicts)
         self.refused.update({v: n for v, n in verdicts.items() if Verdict[v].is_refusal})
 
 
-def summary(reports: Sequence[ShardReport], now_ms: int, before: Mapping[str, Any]) -> dict[str, Any]:
+def summary(
+    reports: Sequence[ShardReport],
+    now_ms: int,
+    before: Mapping[str, Any],
+    ledger: GroupLedger,
+    seconds: float = 0.0,
+) -> dict[str, Any]:
     """One round in short, for whoever asks how fresh positions are.
 
+    A round without reports is one as well: the source's log has shown that no group had moved.
+
     :param before: the summary of the round before
+    :param ledger: has these reports already; it knows the groups that were not looked at, too
+    :param seconds: how long the round took, where no report tells
     """
-    verdicts = Counter[str]()
-    for report in reports:
-        verdicts.update(report.verdicts)
     error = next((r.error for r in reports if r.error), "")
     return {
         "at_ms": now_ms,
         # A round that broke off for some groups renews none: whose positions are old is not told.
         "ok_ms": before.get("ok_ms", 0) if error else now_ms,
-        "groups": sum(r.groups for r in reports),
-        "positions": sum(r.positions for r in reports),
+        "groups": ledger.groups,
+        "looked_at": ledger.looked_at,
+        "positions": ledger.positions,
         "emitted": sum(r.emitted for r in reports),
-        "verdicts": dict(verdicts),
-        "refused": [x for r in reports for x in r.refused],
-        "unread": {g: e for r in reports for g, e in r.unread.items()},
-        "seconds": round(_span(reports), 3),
+        "verdicts": dict(ledger.verdicts()),
+        "refused": ledger.refused()[:SHOWN],
+        "unread": ledger.unread(),
+        "seconds": round(_span(reports) or seconds, 3),
         "error": error,
     }
 

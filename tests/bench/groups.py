@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 import random
 import threading
 import time
@@ -24,6 +25,8 @@ ROUND_SECONDS: Final = 12.0
 INTERVAL_SECONDS: Final = 5.0
 """drkit's default, at which the delay is measured."""
 COMMITS_PER_SECOND: Final = 40
+AT_REST: Final = 0.1
+"""A round that looked at no more than this share of the groups found nothing new."""
 WAIT_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.1
 
@@ -41,7 +44,7 @@ class GroupRound:
     """Of drkit, from the last commit on the source to the end of the round."""
     broker_cpu_seconds: float
     rest_seconds: float
-    """The same for the round in which no offset had moved."""
+    """The same for a round at rest: no offset had moved, and what was written had been read back again."""
     rest_cpu_seconds: float
     wrong: int
     """Offsets on the target that lead to another record than the one on the source."""
@@ -83,17 +86,26 @@ class Rounds:
     def settled(self, positions: int) -> None:
         """Wait for a round that finds every offset on the target already."""
         self.skip()
-        self.next(lambda verdicts: verdicts.get("UNCHANGED") == positions)
+        self.next(lambda found: found["verdicts"].get("UNCHANGED") == positions)
 
-    def next(self, wanted: Callable[[Mapping[str, int]], bool]) -> Mapping[str, Any]:
-        """Wait for the next round of whose verdicts this is true; returns its summary."""
+    def at_rest(self, positions: int) -> Mapping[str, Any]:
+        """Wait for a round that had next to nothing to look at; returns its summary."""
+        return self.next(
+            lambda found: (
+                found["verdicts"].get("UNCHANGED") == positions
+                and found["looked_at"] <= AT_REST * found["groups"]
+            )
+        )
+
+    def next(self, wanted: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+        """Wait for the next round of whose summary this is true; returns it."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             self._replicator.check()
             summary = self._newest()
             if summary["at_ms"] > self._last:
                 self._last = summary["at_ms"]
-                if wanted(summary.get("verdicts", {})):
+                if "verdicts" in summary and wanted(summary):
                     return summary
             time.sleep(LOOK_SECONDS)
         raise TimeoutError(f"no such checkpoint round in {WAIT_SECONDS:.0f} s, the last was {self._newest()}")
@@ -129,19 +141,26 @@ def everywhere(groups: Sequence[str], truth: Truth, before: Commits, seed: int) 
 
 
 class Moving:
-    """Groups that commit single offsets at an even pace, in a thread; a context manager."""
+    """Groups that commit in every partition, one after the other at an even pace; a context manager.
 
-    def __init__(self, bootstrap: str, groups: int, end: int) -> None:
+    :param share: of the groups that commit between two rounds
+    """
+
+    def __init__(self, bootstrap: str, groups: int, share: float, end: int) -> None:
         self._bootstrap, self._groups, self._end = bootstrap, names(groups), end
+        self._pause = INTERVAL_SECONDS / (groups * share)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        chance = random.Random(1)
+        chance, due = random.Random(1), time.monotonic()
+        at = [TopicPartition(GROUP_TOPIC, p) for p in range(GROUP_PARTITIONS)]
         with GroupOffsets(self._bootstrap) as source:
-            while not self._stop.wait(1 / COMMITS_PER_SECOND):
-                at = TopicPartition(GROUP_TOPIC, chance.randrange(GROUP_PARTITIONS))
-                source.commit({chance.choice(self._groups): {at: chance.randrange(self._end)}})
+            for group in cycle(self._groups):
+                if self._stop.wait(max(0.0, due - time.monotonic())):
+                    return
+                source.commit({group: {tp: chance.randrange(self._end) for tp in at}})
+                due += self._pause
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -169,9 +188,11 @@ class GroupBench:
         self._commits.update(moved)
         rounds.skip()
         opened = clocks.sample()
-        busy = rounds.next(lambda verdicts: verdicts.get("WRITE") == positions)
+        busy = rounds.next(lambda found: found["verdicts"].get("WRITE") == positions)
         closed = clocks.sample()
-        rest = rounds.next(lambda verdicts: verdicts.get("UNCHANGED") == positions)
+        rounds.at_rest(positions)
+        resting = clocks.sample()
+        rest = rounds.at_rest(positions)
         rested = clocks.sample()
         return GroupRound(
             groups=groups,
@@ -181,7 +202,7 @@ class GroupBench:
             cpu_seconds=closed.cpu - opened.cpu,
             broker_cpu_seconds=closed.brokers - opened.brokers,
             rest_seconds=rest["seconds"],
-            rest_cpu_seconds=rested.cpu - closed.cpu,
+            rest_cpu_seconds=rested.cpu - resting.cpu,
             wrong=self._truth.wrong(moved, self._target.committed(moved)),
             foreign_cpu_share=foreign_share(opened, closed),
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import product
 import time
 from typing import Final
 
@@ -33,7 +34,7 @@ from tests.bench.positions import (
     record_offsets,
 )
 from tests.bench.results import CostRun
-from tests.bench.scenarios import COST, COST_GROUPS, GROUP_COUNTS, MAP_PARTITIONS, PARTITIONS
+from tests.bench.scenarios import COST, COST_GROUPS, COST_SHARES, GROUP_COUNTS, MAP_PARTITIONS, PARTITIONS
 from tests.bench.session import FAILURES, Session
 from tests.bench.topics import EndOffsets, Topics
 
@@ -122,7 +123,7 @@ class GroupSession:
             self._session.wipe()
 
     def cost(self) -> None:
-        """The same copy with and without checkpoint work, in turn."""
+        """The same copy with and without checkpoint work, in turn, while few and while all groups commit."""
         records = COST.quick_records if self._plan.quick else COST.records
         self._session.wipe()
         self._prepare(COST_GROUPS)
@@ -131,25 +132,27 @@ class GroupSession:
         expected = fill(self._from, COST, records)
         self._records = record_offsets(self._from)
         for number in range(1, self._plan.rounds + 1):
-            for checkpoints in (True, False):
+            for share, checkpoints in product(COST_SHARES, (True, False)):
                 self._session.wipe(COST.topic, GROUP_TOPIC)
-                self._cost_run(number, expected, checkpoints=checkpoints)
+                self._cost_run(number, share, expected, checkpoints=checkpoints)
         self._session.wipe()
 
-    def _cost_run(self, number: int, expected: int, *, checkpoints: bool) -> None:
+    def _cost_run(self, number: int, share: float, expected: int, *, checkpoints: bool) -> None:
         """drkit comes to rest on the groups' topic first; the one to be measured is added to its file."""
-        name = f"cost-{number}-{'with' if checkpoints else 'without'}"
+        name = f"cost-{number}-{share:.0%}-{'with' if checkpoints else 'without'}"
         flow = self._flow(GROUP_TOPIC, COST_GROUPS, name, "" if checkpoints else WITHOUT)
         try:
-            with running(Drkit(), flow) as replicator, Moving(self._from, COST_GROUPS, len(self._records[0])):
+            with ExitStack() as stack:
+                replicator = stack.enter_context(running(Drkit(), flow))
                 self._rest(replicator, checkpoints=checkpoints)
+                stack.enter_context(Moving(self._from, COST_GROUPS, share, len(self._records[0])))
                 Drkit().prepare(replace(flow, topic=f"{GROUP_TOPIC},{COST.topic}"))
                 ends = EndOffsets(self._to, COST.topic)
                 result = throughput.measure(replicator, ends, expected, self._session.broker_pids())
         except FAILURES as error:
-            run = CostRun(checkpoints, COST_GROUPS, number, None, str(error))
+            run = CostRun(checkpoints, COST_GROUPS, number, None, str(error), share)
         else:
-            run = CostRun(checkpoints, COST_GROUPS, number, result)
+            run = CostRun(checkpoints, COST_GROUPS, number, result, share=share)
             self._session.tell(f"    {name}: {result.per_second:,.0f} records/s")
         self._session.results.costs.append(run)
 
@@ -164,9 +167,8 @@ class GroupSession:
                 raise TimeoutError("the groups' topic is not copied")
             time.sleep(LOOK_SECONDS)
         if checkpoints:
-            most = COST_GROUPS * GROUP_PARTITIONS * 0.9
             with Rounds(self._to, replicator) as rounds:
-                rounds.next(lambda verdicts: verdicts.get("UNCHANGED", 0) > most)
+                rounds.at_rest(COST_GROUPS * GROUP_PARTITIONS)
 
     def _flow(self, topics: str, groups: int, name: str, settings: str = "") -> Flow:
         patterns = ", ".join(f'"{pattern}"' for pattern in filters_of(groups))

@@ -182,7 +182,8 @@ def _remarks(runs: Sequence[Run | PacedRun | CostRun]) -> Iterable[str]:
 
 def _place(run: Run | PacedRun | CostRun) -> str:
     if isinstance(run, CostRun):
-        return f"copy {'with' if run.checkpoints else 'without'} checkpoints, round {run.round}"
+        which = f"{'with' if run.checkpoints else 'without'} checkpoints"
+        return f"copy {which}, {run.share:.0%} of the groups committing, round {run.round}"
     if isinstance(run, Run):
         return f"({run.scenario.key}) {run.peer}, round {run.round}"
     return f"({run.pace.per_second}/s) {run.peer}"

@@ -55,7 +55,7 @@ def _rounds(rounds: Sequence[GroupRound]) -> str:
     ]
     header = [
         "groups", "offsets", "all moved: s", "goal", "µs per offset", "CPU s", "brokers' CPU s",
-        "none moved: s", "CPU s", "wrong offsets",
+        "at rest: s", "CPU s", "wrong offsets",
     ]  # fmt: skip
     return table(header, rows)
 
@@ -101,9 +101,13 @@ def _maps(results: Results) -> str:
 
 def _costs(runs: Sequence[CostRun]) -> str:
     rows = []
-    for groups in sorted({r.groups for r in runs}):
+    for groups, share in sorted({(r.groups, r.share) for r in runs}):
         found = {
-            on: {r.round: r.result for r in runs if r.result and (r.checkpoints, r.groups) == (on, groups)}
+            on: {
+                r.round: r.result
+                for r in runs
+                if r.result and (r.checkpoints, r.groups, r.share) == (on, groups, share)
+            }
             for on in (False, True)
         }
         lowered = spread(
@@ -113,6 +117,7 @@ def _costs(runs: Sequence[CostRun]) -> str:
         )
         rows.append([
             count(groups),
+            _percent(share),
             cell(spread(r.per_second for r in found[False].values()), count),
             cell(spread(r.per_second for r in found[True].values()), count),
             cell(lowered, _percent),
@@ -121,8 +126,8 @@ def _costs(runs: Sequence[CostRun]) -> str:
             cell(spread(r.cpu_per_million for r in found[True].values()), seconds),
         ])  # fmt: skip
     header = [
-        "groups", "without: records/s", "with: records/s", "lowered by", "goal",
-        "without: CPU s per million", "with: CPU s per million",
+        "groups", "of these commit between two rounds", "without: records/s", "with: records/s", "lowered by",
+        "goal", "without: CPU s per million", "with: CPU s per million",
     ]  # fmt: skip
     return table(header, rows)
 

@@ -48,6 +48,8 @@ class CostRun:
     round: int
     result: Throughput | None
     failure: str = ""
+    share: float = 0.0
+    """Of the groups that committed between two rounds."""
 
 
 @dataclass(slots=True)

@@ -105,5 +105,8 @@ MAP_PARTITIONS: Final = (1, 24)
 COST_GROUPS: Final = 2_000
 """Groups that stand on the source while the cost of checkpoints is measured."""
 
-COST: Final = Scenario("cost", "1 KB records, lz4", 3_000_000, 300_000, 1000, "lz4")
+COST_SHARES: Final = (0.05, 1.0)
+"""Of these groups, how many commit between two rounds, in every partition: as one sees it, and the worst."""
+
+COST: Final = Scenario("cost", "1 KB records, lz4", 6_000_000, 300_000, 1000, "lz4")
 """What is copied with and without checkpoint work; not among the peers' scenarios."""

@@ -135,13 +135,14 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
 
 def test_groups_have_tables_of_their_own():
     runs = [
-        CostRun(checkpoints=on, groups=500, round=n, result=result(100, seconds, 8.0))
+        CostRun(checkpoints=on, groups=500, round=n, result=result(100, seconds, 8.0), share=0.05)
         for n, on, seconds in ((1, False, 9.0), (1, True, 10.0), (2, True, 3.0))
     ]
     rounds = [GroupRound(2000, n, 48_000, s, 3.0, 1.0, 0.5, 0.5, n, 0.0) for n, s in ((1, 4.0), (2, 6.0))]
     text = to_markdown({}, Results(rounds=rounds, costs=runs, failures=["map: no figure, gone"]))
     assert "| 2,000 | 48,000 | 5.0 (4.0–6.0) | < 10 |" in text
     assert "| 3 |" in text  # wrong offsets add up
+    assert "| 500 | 5% |" in text
     assert "| 10% |" in text  # only of rounds with both sides
     assert "- map: no figure, gone" in text
 

@@ -96,8 +96,8 @@ class Replicator:
                 sorted(g for g in listed_groups(self.source.settings) if self.flow.group_filter.accepts(g))
             )
             shard = Shard(
-                0, self.flow.source, groups, known_of(values), topic, 0.0, _REFRESH_MS,
-                frozenset(promoted_topics(values)),
+                0, self.flow.source, groups, known_of(values), topic, sync=True, refresh_ms=_REFRESH_MS,
+                promoted=frozenset(promoted_topics(values)),
             )  # fmt: skip
             report = task.run(shard)
             if not report.error:

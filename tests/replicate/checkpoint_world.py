@@ -20,7 +20,6 @@ from tests.replicate.flow import Flow
 from tests.replicate.produce import fill, fill_transactions
 
 T = TypeVar("T")
-DAY_MS = 86_400_000
 
 
 class World:
@@ -38,7 +37,7 @@ class World:
         self.task = CheckpointTask(flow.source, flow.target, flow.settings)
         ids = flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id
         known = Known({topic: (topic, *ids)}, Producers(flow.producer.id, frozenset({flow.producer.id})))
-        self.shard = Shard(0, flow.source.alias, (self.group,), known, self.checkpoints, 0.0, DAY_MS)
+        self.shard = Shard(0, flow.source.alias, (self.group,), known, self.checkpoints, sync=True)
 
     def round(self, **more: object) -> ShardReport:
         report = self.task.run(replace(self.shard, **more))  # type: ignore[arg-type]

@@ -26,7 +26,6 @@ from tests.replicate.process import eventually
 from tests.replicate.produce import Load
 from tests.replicate.readers import Readers, first_records
 
-DAY_MS = 86_400_000
 Told = Callable[[set[TopicPartition]], Iterable[str]]
 """What there is to say of some partitions in which groups do not come to rest."""
 
@@ -63,7 +62,7 @@ class Rounds(Beside):
             {topic: (topic, *ids_of(flow, topic))},
             Producers(flow.producer.id, frozenset({flow.producer.id})),
         )
-        self._shard = Shard(0, flow.source.alias, tuple(groups), known, checkpoints, 0.0, DAY_MS)
+        self._shard = Shard(0, flow.source.alias, tuple(groups), known, checkpoints, sync=True)
         self._task = CheckpointTask(flow.source, flow.target, flow.settings)
         self._flow, self._topic = flow, topic
         self.broken: list[str] = []

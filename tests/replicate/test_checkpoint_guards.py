@@ -189,10 +189,9 @@ def shard_of(world: World, policy: str) -> Shard:
         )
         producer = world.flow.producer.id
         kept.put(PRODUCER_IDS, {"current": (producer, 0), "all": [producer]})
-        every_round = {"sync_group_offsets_interval_seconds": 0.001}
-        settings = world.flow.settings.model_copy(update={"on_source_group_deleted": policy, **every_round})
+        settings = world.flow.settings.model_copy(update={"on_source_group_deleted": policy})
         clusters = world.flow.source, world.flow.target
-        (text,) = CheckpointDriver(clusters, settings, kept, RoundTotals())._look()
+        (text,) = CheckpointDriver(clusters, settings, kept, RoundTotals()).shards()
     return Shard.from_json(text)
 
 

@@ -1,0 +1,164 @@
+"""Which groups of a cluster have changed, read from its log of group offsets instead of asking for each.
+
+``__consumer_offsets`` is a topic like any other for whoever may READ it. One request to each broker reads
+what was added since the last time, whoever committed it and by whichever protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from drkit.errors import NotAuthorized
+from drkit.kafka.partition_offsets import listed
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import LATEST, TopicMetadata, metadata
+from drkit.model import TopicPartition
+from drkit.wire import CorruptBatch
+from drkit.wire.group_log import GroupLog
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_UNKNOWN: Final = 3
+"""UNKNOWN_TOPIC_OR_PARTITION."""
+_DENIED: Final = 29
+"""TOPIC_AUTHORIZATION_FAILED."""
+_OUT_OF_RANGE: Final = 1
+"""OFFSET_OUT_OF_RANGE: the log is shorter than it was."""
+_NO_EPOCH: Final = -1
+_PARTITION_BYTES: Final = 1 << 20
+_ANSWER_BYTES: Final = 8 << 20
+_CALL_MS: Final = 3000
+"""Who waits for a dead broker holds up the groups of all others."""
+_MOST_ANSWERS: Final = 16
+"""From one broker at a time; who is further behind asks for all offsets, which is less work."""
+
+
+class GroupTail:
+    """Reads the log of group offsets on from where it was read before; use it on one loop.
+
+    :param cluster: connected
+    """
+
+    def __init__(self, cluster: RawCluster) -> None:
+        self._cluster = cluster
+        self._id: UUID | None = None
+        self._logs: dict[int, GroupLog] = {}
+        self._refused = False
+        self.missing = False
+        """The cluster has no such topic: nobody has committed yet, or it hides it."""
+
+    async def changed(self) -> frozenset[str] | None:
+        """Groups of which something was written since the last call.
+
+        A group counts as soon as its offset stands in a transaction, and again when that is over.
+
+        :returns: None when some may be missing, as at the first call
+        :raises NotAuthorized: drkit's principal may not read the log
+        :raises RawError: no broker answers
+        """
+        topic = (await metadata(self._cluster, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+        self.missing, self._refused = topic.error == _UNKNOWN, topic.error == _DENIED
+        if topic.topic_id != self._id:
+            self._id, self._logs = topic.topic_id, {}
+        new = topic.leaders.keys() - self._logs.keys()
+        if new:
+            await self._begin(topic, new)
+        by_node: dict[int, list[int]] = {}
+        for number, leader in topic.leaders.items():
+            by_node.setdefault(leader.node, []).append(number)
+        reading = [
+            self._cluster.loop.spawn(self._read, node, topic.topic_id, numbers)
+            for node, numbers in by_node.items()
+        ]
+        whole, found = bool(topic.leaders) and not new, set[str]()
+        for future in reading:
+            groups = await future
+            whole = whole and groups is not None
+            found |= groups or set()
+        if self._refused:
+            self._logs = {}  # what was read up to now is lost with this answer
+            raise self._denied()
+        return frozenset(found) if whole else None
+
+    async def _begin(self, topic: TopicMetadata, numbers: Iterable[int]) -> None:
+        """At the last stable offset: every open transaction begins there or behind it."""
+        wanted = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
+        stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, wanted, LATEST)
+        self._logs |= {at.partition: GroupLog(offset) for at, offset in stable.items()}
+
+    async def _read(self, node: int, topic_id: UUID, numbers: list[int]) -> set[str] | None:
+        """What one broker has of its partitions, up to where they end now; None when not all was read."""
+        found: set[str] = set()
+        ends: dict[int, int] = {}
+        open_ = [n for n in numbers if n in self._logs]
+        whole = len(open_) == len(numbers) and node >= 0
+        for _ in range(_MOST_ANSWERS):
+            if not open_ or node < 0:
+                return found if whole else None
+            try:
+                answer = await self._cluster.send(self._request(topic_id, open_), node, timeout_ms=_CALL_MS)
+            except RawError:
+                return None
+            told = [p for t in answer.responses for p in t.partitions]
+            if len(told) < len(open_):
+                return None
+            for partition in told:
+                number = partition.partition_index
+                if not self._take(partition, found):
+                    whole = False
+                    ends[number] = -1
+                ends.setdefault(number, partition.high_watermark)
+            open_ = [n for n in open_ if n in self._logs and self._logs[n].next_offset < ends[n]]
+        for number in open_:
+            del self._logs[number]
+        return None
+
+    def _take(self, partition: Any, found: set[str]) -> bool:
+        """Take a partition's part of an answer; False when it was not read."""
+        if partition.error_code:
+            self._refused |= partition.error_code == _DENIED
+            if partition.error_code == _OUT_OF_RANGE:
+                del self._logs[partition.partition_index]
+            return False
+        try:
+            found |= self._logs[partition.partition_index].take(bytes(partition.records or b""))
+        except (CorruptBatch, ValueError):
+            del self._logs[partition.partition_index]  # begun again behind it, with a look at every group
+            return False
+        return True
+
+    def _request(self, topic_id: UUID, numbers: Iterable[int]) -> FetchRequest:
+        topic_of = FetchRequest.FetchTopic
+        wanted = [
+            topic_of.FetchPartition(
+                partition=n,
+                current_leader_epoch=_NO_EPOCH,
+                fetch_offset=self._logs[n].next_offset,
+                last_fetched_epoch=_NO_EPOCH,
+                log_start_offset=-1,
+                partition_max_bytes=_PARTITION_BYTES,
+            )
+            for n in numbers
+        ]
+        return FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_ANSWER_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[topic_of(topic=OFFSETS_TOPIC, topic_id=topic_id, partitions=wanted)],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+
+    def _denied(self) -> NotAuthorized:
+        return NotAuthorized(
+            "drkit may not read which groups have committed",
+            where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
+            evidence=f"Kafka error code {_DENIED}",
+            hint=f"allow drkit's principal READ on the topic {OFFSETS_TOPIC}",
+        )

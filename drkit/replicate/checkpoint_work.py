@@ -1,0 +1,124 @@
+"""Decides from round to round what checkpoints of a flow have to be made of; needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.kafka.raw import RawError
+from drkit.replicate.checkpoint_plan import Frame, FrameLook
+from drkit.replicate.checkpoint_shard import Shard, ShardReport
+from drkit.replicate.group_ledger import GroupLedger
+from drkit.replicate.moved_groups import MovedGroups
+
+_LOOK_SECONDS: Final = 300.0
+"""Within this time every group is looked at, whatever is known of it."""
+_UNLISTED: Final = 3
+"""So many times later groups are listed again after that failed: it takes long while a broker is dead."""
+
+
+class CheckpointWork:
+    """What the rounds of one flow look at. A round is over before the next is asked for.
+
+    :param clusters: source and target
+    """
+
+    def __init__(
+        self, clusters: tuple[ClusterSettings, ClusterSettings], flow: str, clock: Seconds = monotonic
+    ) -> None:
+        self._look, self._moved, self._clock = FrameLook(clusters), MovedGroups(clusters[0], flow), clock
+        self.ledger = GroupLedger()
+        self.number = 0
+        """Of the newest round."""
+        self.whole = True
+        """It looks at all groups."""
+        self.unlisted = ""
+        """Why nobody can say which groups there are now; those of before stay."""
+        self._frame: Frame | None = None
+        self._gone: tuple[str, ...] = ()
+        self._look_at = self._synced_at = float("-inf")
+
+    @property
+    def begun(self) -> bool:
+        """There is something to make checkpoints of."""
+        return self._frame is not None
+
+    def of_all(self, flow: FlowSettings, values: Mapping[str, Any], *, at_once: bool = False) -> list[Shard]:
+        """All groups of now, as shards; none when nothing was copied yet, or there is no group.
+
+        :param values: the flow's state
+        :param at_once: sync, however long ago the last sync was
+        :raises DrkitError: a cluster does not answer
+        """
+        self._frame = self._look.look(flow, values)
+        if self._frame is None:
+            return []
+        self._gone = self._frame.gone
+        return self._shards(flow, self._frame, None, at_once=at_once)
+
+    def of_next(self, flow: FlowSettings, values: Mapping[str, Any]) -> list[Shard] | None:
+        """What the next round has to look at, as shards; None when nothing was copied yet.
+
+        No shard: that was the round, no group has moved.
+        """
+        before = self._frame
+        if self._clock() >= self._look_at:
+            self._renew(flow, values)
+        if self._frame is None:
+            return None
+        # The log first: who commits from now on is in the next round.
+        changed = self._moved.newest(groups=bool(self._frame.groups)) if flow.follow_group_commits else None
+        if before is None or before.terms != self._frame.terms:
+            changed = None
+        return self._shards(flow, self._frame, changed)
+
+    def look_anew(self) -> None:
+        """Ask for groups and topics at the next round: the settings have changed."""
+        self._look_at = float("-inf")
+
+    def take(self, reports: Sequence[ShardReport]) -> None:
+        """Note what a round did."""
+        for report in reports:
+            self.ledger.take(report, self._clock())
+
+    def _renew(self, flow: FlowSettings, values: Mapping[str, Any]) -> None:
+        pause = flow.refresh_topics_interval_seconds
+        try:
+            found = self._look.look(flow, values)
+        except (DrkitError, RawError) as error:
+            self.unlisted = str(error)
+            pause *= _UNLISTED
+        else:
+            self.unlisted = ""
+            self._frame, self._gone = found, found.gone if found is not None else ()
+        self._look_at = self._clock() + pause if self._frame is not None else float("-inf")
+
+    def _shards(
+        self, flow: FlowSettings, frame: Frame, changed: frozenset[str] | None, *, at_once: bool = False
+    ) -> list[Shard]:
+        now = self._clock()
+        sync = self._syncs(flow, now, at_once=at_once)
+        look = min(_LOOK_SECONDS, frame.terms.refresh_ms / 1000)
+        self.whole = changed is None
+        groups = self.ledger.due(frame.groups, changed, now, look_seconds=look, sync=sync)
+        self.number += 1
+        gone: tuple[str, ...] = ()
+        if sync:
+            self._synced_at, gone, self._gone = now, self._gone, ()
+        return frame.shards(groups, self.ledger.sent(groups), self.number, gone=gone, sync=sync)
+
+    def _syncs(self, flow: FlowSettings, now: float, *, at_once: bool) -> bool:
+        """Whether a round that begins now syncs.
+
+        Half a round before the setting: one that begins a moment early would leave it to the next.
+        """
+        early = flow.checkpoint_interval_seconds / 2
+        due = now - self._synced_at >= flow.sync_group_offsets_interval_seconds - early
+        return flow.sync_group_offsets and (due or at_once)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._moved.close()
