@@ -39,7 +39,7 @@ def apply(alias: str, term: int | None) -> None:
     """
     settings = configuration().settings.cluster(alias)
     ways = _ways()
-    known = [told for way in ways if (told := way.adapter.told()) is not None]
+    known = [told for way in ways if (told := _told(way)) is not None]
     newest = max(known, key=lambda e: e.term, default=None)
     wanted = term if term is not None else newest.term if newest else 0
     if newest and newest.cluster != alias and term is None:
@@ -50,12 +50,28 @@ def apply(alias: str, term: int | None) -> None:
             hint=f"drkit failover moves them; to tell them all the same: --term {newest.term + 1}",
         )
     cluster = Cluster.connect(settings)
-    endpoint = endpoint_of(settings, term=wanted, cluster_id=cluster.cluster_id)
+    # What a failover has renamed keeps its names: only a failover knows them.
+    topics = newest.topics if newest and newest.cluster == alias else None
+    endpoint = endpoint_of(settings, term=wanted, cluster_id=cluster.cluster_id, topics=topics)
     outcomes = tell_all(ways, endpoint)
-    emit([o._asdict() | {"error": o.error.what if o.error else None} for o in outcomes])
+    emit([o._asdict() | {"error": _in_short(o.error)} for o in outcomes])
     failed = [o for o in outcomes if not o.result.is_done]
     if failed:
         raise failed[0].error or Failed("clients were not told", where=failed[0].name)
+
+
+def _told(way: Way) -> Endpoint | None:
+    """What it tells now; of one that cannot be asked nobody knows, and telling it will say why."""
+    try:
+        return way.adapter.told()
+    except DrkitError:
+        return None
+
+
+def _in_short(error: DrkitError | None) -> str | None:
+    if error is None:
+        return None
+    return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
 def _ways() -> list[Way]:
@@ -76,7 +92,7 @@ def _row(way: Way) -> dict[str, Any]:
     try:
         told = way.adapter.told()
     except DrkitError as error:
-        remark = error.what
+        remark = _in_short(error) or remark
     if told is None:
         return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}
     return {"way": name, "cluster": told.cluster, "term": told.term,

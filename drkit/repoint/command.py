@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import Final
 
 from drkit.endpoint import Endpoint
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.repoint.contract import Effect, TryAgain, older
 from drkit.repoint.program import run_program
 
@@ -29,7 +31,14 @@ class Command:
         return f"command {self._command[0]}"
 
     def told(self) -> None:
-        """See :class:`Adapter`: nobody can be asked."""
+        """See :class:`Adapter`: nobody can be asked; but that the program is missing can be seen."""
+        if shutil.which(self._command[0]) is None:
+            raise Failed(
+                "there is no such program, or it may not be executed",
+                where=self._command[0],
+                evidence=f"PATH = {os.environ.get('PATH', '')}",
+                hint="name it with its full path, and let drkit's user execute it",
+            )
 
     def tell(self, endpoint: Endpoint) -> Effect:
         """See :class:`Adapter`."""

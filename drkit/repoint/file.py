@@ -37,7 +37,9 @@ class EndpointFile:
         """See :class:`Adapter`."""
         try:
             text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not self._path.parent.is_dir():
+                raise self._failed("there is no folder for the endpoint file", error) from error
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise self._failed("the endpoint file cannot be read", error) from error

@@ -52,9 +52,12 @@ def test_somebody_elses_file_is_left_alone(tmp_path: Path, content: str, evidenc
 
 
 def test_a_missing_folder_is_said(tmp_path: Path):
+    file = EndpointFile(tmp_path / "no" / "such.json")
     with pytest.raises(Failed, match="cannot be written") as failed:
-        EndpointFile(tmp_path / "no" / "such.json").tell(STANDBY)
+        file.tell(STANDBY)
     assert "create the folder" in failed.value.hint
+    with pytest.raises(Failed, match="no folder"):  # also to who only asks, before it matters
+        file.told()
 
 
 def test_readers_see_whole_documents_and_the_newest_writer_wins(tmp_path: Path):
