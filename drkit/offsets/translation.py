@@ -58,7 +58,8 @@ class Place:
             return self._never_copied(upstream)
         if not len(self.segments):
             note = "empty: the end" if self.end > self.start else "empty: the log start"
-            return Exact(self.end, note, reached=upstream <= self.frontier)
+            reached = upstream <= self.frontier
+            return Exact(self.end, note if reached else self._behind(), reached=reached)
         found = self.segments.translate(SourceOffset(upstream), self.copied_end)
         if isinstance(found, Unavailable):
             return found
@@ -85,10 +86,13 @@ class Place:
             lost = self.start - found
             return f"behind retention: the target begins at {self.start}, {lost} offsets later"
         if self.frontier is not None and upstream > self.frontier:
-            return f"{BEHIND_COPY}: the copy has reached {self.frontier}"
+            return self._behind()
         if self.source_start is not None and upstream < self.source_start:
             return f"behind retention: the source begins at {self.source_start}, the target has more"
         return AT_END if found >= self.copied_end else ""
+
+    def _behind(self) -> str:
+        return f"{BEHIND_COPY}: the copy has reached {self.frontier}"
 
     def backward(self, downstream: int) -> Translation:
         """The source offset at which a group reads on that has committed `downstream` on the target."""
@@ -116,8 +120,9 @@ class Place:
         """The first copied record will stand at the target's end, or nothing ever will."""
         began = self.source_start is not None and upstream <= self.source_start
         if self.frozen or began:
-            note = "empty: the log start" if self.end == self.start else "nothing copied: the end"
-            return Exact(self.end, note, reached=began or not upstream)
+            reached, bare = began or not upstream, self.end == self.start
+            what = "empty" if reached and bare else "nothing copied"
+            return Exact(self.end, f"{what}: the {'log start' if bare else 'end'}", reached=reached)
         return Unavailable("nothing of this partition has been copied yet")
 
     def _never_copied_back(self) -> Translation:

@@ -84,11 +84,15 @@ def test_empty_partitions() -> None:
     assert never.backward(0) == Exact(7, "empty: the source's log start")
     assert isinstance(replace(never, source_end=9).forward(8), Unavailable)
     assert isinstance(replace(never, source_start=None, source_end=None).forward(7), Unavailable)
-    assert replace(never, source_start=None, source_end=None, frozen=True).forward(7).offset == 0  # type: ignore[union-attr]
+    gone = replace(never, source_start=None, source_end=None, frozen=True)
+    assert gone.forward(0) == Exact(0, "empty: the log start")
+    assert gone.forward(7) == Exact(0, "nothing copied: the log start", reached=False)
     # Only aborted records: passed, nothing copied.
     passed = Place(frontier=5, source_start=0, source_end=5)
     assert passed.forward(5) == passed.forward(0) == Exact(0, "empty: the log start")
     assert passed.backward(0) == Exact(5, AT_END)
+    cut = replace(passed, source_start=None, source_end=None, frozen=True)
+    assert cut.forward(6) == Exact(0, f"{BEHIND_COPY}: the copy has reached 5", reached=False)
     # Somebody else's records stand there.
     assert replace(never, end=3, copied_end=3).forward(7) == Exact(3, "nothing copied: the end")
 
