@@ -13,6 +13,7 @@ from drkit.replicate.spark_checkpoint import Request, translate_checkpoint
 @click.command(name="spark-checkpoint")
 @click.argument("checkpoint", metavar="DIR")
 @click.option("--out", metavar="DIR2", help="The new checkpoint: a folder that is empty or not there yet.")
+@click.option("--location", metavar="URL", default="", help="Where the query will find it.  [default: DIR2]")
 @click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 @click.option("--reverse", is_flag=True, help="From the target back to the source.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
@@ -33,6 +34,7 @@ from drkit.replicate.spark_checkpoint import Request, translate_checkpoint
 def spark_checkpoint(
     checkpoint: str,
     out: str | None,
+    location: str,
     flow: str | None,
     keep: tuple[str, ...],
     reason: str,
@@ -53,5 +55,5 @@ def spark_checkpoint(
             "where is the new checkpoint to be written?", where="--out", hint="--out DIR2, or --dry-run"
         )
     settings = configuration().settings
-    request = Request(checkpoint, None if dry_run else out, reverse, keep, reason)
+    request = Request(checkpoint, None if dry_run else out, reverse, keep, reason, location)
     emit(translate_checkpoint(settings, settings.one_flow(flow), request))

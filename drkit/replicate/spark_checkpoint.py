@@ -34,6 +34,8 @@ class Request(NamedTuple):
     """Sources of the query, by name or number, that stay as they are."""
     accept_data_loss: str = ""
     """Why records that are gone for good may be missing there; empty: they may not."""
+    location: str = ""
+    """Where the query will find the new folder, should that be elsewhere."""
 
 
 class Told(NamedTuple):
@@ -70,7 +72,7 @@ def translate_checkpoint(settings: Settings, flow: FlowSettings, request: Reques
     if refused := new.refused(accept_loss=bool(request.accept_data_loss)):
         raise _inexact(folder, refused, len(new.positions))
     if out is not None:
-        write_folder(folder, out, new)
+        write_folder(folder, out, new, request.location)
     return _told(folder, new, out, request)
 
 

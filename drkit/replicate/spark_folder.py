@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, Unreadable
 from drkit.offsets.spark_query import NewLog, QueryLog
+from drkit.offsets.spark_state import moved, names_its_place, places
 
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
@@ -161,14 +162,16 @@ def check_out(path: Path, out: Path) -> None:
         )
 
 
-def write_folder(folder: SparkFolder, out: Path, new: NewLog) -> None:
+def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = "") -> None:
     """Write a copy of the checkpoint with other logs: all of it, or nothing.
 
-    :raises Refused: the query went on meanwhile
+    :param location: where the query will find the copy, as path or URL; empty: where it is written
+    :raises Refused: the query went on meanwhile, or it is not known where it will find the copy
     :raises Failed: the disk did not take it
     """
     rewritten = {f"{OFFSETS}/{number}": data for number, data in new.offsets.items()}
     rewritten |= {f"{SOURCES}/{source}/{_FIRST}": data for source, data in new.first.items()}
+    rewritten |= dict(_led_into_the_copy(folder, location, f"file:{out}"))
     dropped = {f"{log}/{number}" for number in new.left_out for log in (OFFSETS, COMMITS)}
     dropped |= {f"{SOURCES}/{source}/{_FIRST}" for source in new.first_left_out}
     scratch: Path | None = None
@@ -188,6 +191,23 @@ def write_folder(folder: SparkFolder, out: Path, new: NewLog) -> None:
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _led_into_the_copy(folder: SparkFolder, location: str, out: str) -> Iterator[tuple[str, bytes]]:
+    """Files that name the place of their checkpoint, naming that of the copy."""
+    for name in filter(names_its_place, folder.files):
+        data = (folder.path / name).read_bytes()
+        for place in places(data):
+            scheme = _SCHEME.match(place)
+            if not location and scheme is not None and scheme["name"].lower() != "file":
+                raise Refused(
+                    "the checkpoint says where it lies, and where its copy will lie is not known",
+                    where=name,
+                    evidence=f"it names {place}",
+                    hint="say to where you will bring the copy: --location URL",
+                )
+            data = moved(data, location.rstrip("/") or out)
+            yield name, data
 
 
 def _copy(folder: SparkFolder, scratch: Path, rewritten: Mapping[str, bytes], without: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,43 @@ def test_only_what_is_translated_changes(checkpoint: Path, tmp_path: Path, *, th
     assert files(out) == expected
     assert (out / "state" / "0" / "1").is_dir()
     assert [p.name for p in out.parent.iterdir()] == ["new"]
+
+
+def operator(place: str) -> str:
+    """What an operator notes of its state in the newer kind of checkpoint."""
+    schemas = [f"{place}/state/0/_stateSchema/n/0_5f"]
+    store = {"storeName": "n", "numPartitions": 2, "stateSchemaFilePaths": schemas}
+    body = {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [store], "operatorPropertiesJson": "{}"}
+    return "v2\n" + json.dumps(body, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("place", "location", "now"),
+    [
+        ("file:{path}", "", "file:{out}"),
+        ("/was/moved/since/state/1", "", "file:{out}"),
+        ("hdfs://nn/c", "hdfs://other/c/", "hdfs://other/c"),
+    ],
+)
+def test_paths_of_schemas_lead_into_the_copy(
+    checkpoint: Path, tmp_path: Path, place: str, location: str, now: str
+) -> None:
+    out, name = tmp_path / "new", "state/0/_metadata/v2/0"
+    (checkpoint / name).parent.mkdir(parents=True)
+    (checkpoint / name).write_text(operator(place.format(path=checkpoint)))
+    (checkpoint / "state/0/_metadata/v2/.0.crc").write_bytes(b"crc")
+    write_folder(read_folder(checkpoint), out, NewLog(), location)
+    assert (out / name).read_text() == operator(now.format(out=out))
+    assert not (out / "state/0/_metadata/v2/.0.crc").exists()
+
+
+def test_where_a_copy_for_another_file_system_will_lie_must_be_said(checkpoint: Path, tmp_path: Path) -> None:
+    (checkpoint / "state/0/_metadata/v2").mkdir(parents=True)
+    (checkpoint / "state/0/_metadata/v2/0").write_text(operator("s3a://b/c"))
+    with pytest.raises(Refused, match="where its copy will lie") as seen:
+        write_folder(read_folder(checkpoint), tmp_path / "new", NewLog())
+    assert "--location" in seen.value.hint
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_history_that_is_left_out_takes_its_commits_with_it(checkpoint: Path, tmp_path: Path) -> None:
