@@ -7,8 +7,8 @@ from uuid import UUID
 
 from confluent_kafka import Message
 
-from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import describe_topics
+from drkit.config import ClusterSettings
+from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, group_of, is_checkpoint, latest
 from drkit.replicate.log_reader import read_partitions
@@ -20,24 +20,29 @@ class CheckpointLog:
     :param topic: ``<source>.checkpoints.internal``, of MirrorMaker 2's format (KIP-382)
     """
 
-    def __init__(self, target: Cluster, topic: str) -> None:
+    def __init__(self, target: ClusterSettings, topic: str) -> None:
         self._target, self._at = target, TopicPartition(topic, 0)
         self._id: UUID | None = None
         self._next = 0
         self._values: dict[bytes, bytes] = {}
 
-    def read(self, groups: Collection[str] | None = None) -> list[Checkpoint]:
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+        return self._at.topic
+
+    def read(self, topic: TopicMetadata, groups: Collection[str] | None = None) -> list[Checkpoint]:
         """The newest checkpoints as they stand there now; none where there is no such topic.
 
+        :param topic: as the target describes it now
         :param groups: only theirs; None: those of all
         :raises DrkitError: they cannot be read
         """
-        found = describe_topics(self._target, [self._at.topic]).get(self._at.topic)
-        now = found.topic_id if found is not None else None
+        now = topic.topic_id if topic.leaders else None
         if now != self._id:
             self._id, self._next, self._values = now, 0, {}
         if now is not None:
-            read_partitions(self._target.settings, {self._at: self._next}, self._take)
+            read_partitions(self._target, {self._at: self._next}, self._take)
         wanted = None if groups is None else set(groups)
         mine = ((k, v) for k, v in self._values.items() if wanted is None or group_of(k) in wanted)
         return list(latest(mine, Checkpoint.decode).values())

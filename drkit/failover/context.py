@@ -185,6 +185,10 @@ class Context:
             self._target_admin = Cluster.connect(self.target_settings)
         return self._target_admin
 
+    def forget_admin(self) -> None:
+        """The next one knows the brokers that there are then."""
+        self._target_admin = None
+
     def result(self, step: StepName) -> dict[str, Any]:
         """The evidence of an earlier step; empty when it has not run (as in a dry run)."""
         return self.journal.result(step) or {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.context import Context, Progress
 from drkit.failover.entries import Kind, RunLog
 from drkit.failover.journal import Journal, Taken
@@ -23,10 +23,13 @@ from drkit.failover.machine import (
     StepName,
     is_before,
 )
-from drkit.failover.step import Effect, Step
+from drkit.failover.step import Effect, Step, StepResult
 from drkit.kafka.raw import RawError
 
 _UNANSWERED: Final = "a cluster stopped answering"
+_AGAIN_SECONDS: Final = 10.0
+"""From the first silence in a step on: in that time another broker leads and coordinates."""
+_PAUSE_SECONDS: Final = 0.5
 
 
 class Planned(NamedTuple):
@@ -104,14 +107,11 @@ class Interpreter:
             self._journal.write(Kind.HELD, step, "", {"error": error.as_dict()})
 
     def _run(self, row: Row) -> None:
-        step, context = self._steps[row.step], self._context
+        context = self._context
         began = context.clock()
         self._tell(row.step, row.does)
         self._journal.write(Kind.INTENT, row.step, "", {})
-        done = step.run(context)
-        # What the step found is known to its own proof, and to nobody else until it is proven.
-        self._journal.found[row.step] = done.evidence
-        proof = step.prove(context)
+        done, proof = self._worked(row.step)
         body: dict[str, Any] = {
             "evidence": done.evidence,
             "notes": [*done.notes, *proof.notes],
@@ -121,6 +121,24 @@ class Interpreter:
         self._journal.write(Kind.RESULT, row.step, "", body)
         for note in done.notes:
             self._tell(row.step, note)
+
+    def _worked(self, name: StepName) -> tuple[StepResult, StepResult]:
+        """What a step did, and its proof; while a broker goes, every step may be repeated."""
+        step, context = self._steps[name], self._context
+        deadline = float("inf")
+        while True:
+            try:
+                done = step.run(context)
+                # What the step found is known to its own proof, and to nobody else until it is proven.
+                self._journal.found[name] = done.evidence
+                return done, step.prove(context)
+            except (RawError, ClusterUnreachable) as error:
+                deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
+                if context.clock() >= deadline:
+                    raise
+                self._tell(name, f"again, a broker did not answer: {error!r}")
+                context.forget_admin()
+                context.run(context.loop.sleep, _PAUSE_SECONDS)
 
     def _still(self, row: Row) -> None:
         """A step that an earlier process ended: its effect must still hold, or it is done again."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from drkit.config import FlowSettings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.failover.checkpoint_log import CheckpointLog
-from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.replicate import mapstore
 from drkit.replicate.lag_target import TargetSide
@@ -40,7 +39,7 @@ class Kept:
         self._side = self._side or TargetSide(target, mapstore.topic_name(source), _SCAN_UP_TO)
         return self._side
 
-    def checkpoints_of(self, target: Cluster, flow: FlowSettings) -> CheckpointLog:
+    def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointLog:
         """What groups had committed on the source."""
         topic = flow.mm2_topics.checkpoints(flow.source)
         self._checkpoints = self._checkpoints or CheckpointLog(target, topic)

@@ -166,8 +166,9 @@ def positions_of(
         found: Positions = context.run(committed_on_source, source, flow, known, groups)
         return found, FROM_SOURCE
     by_marks: Positions = context.run(marked, context.target, flow, known, groups)
-    written = context.kept.checkpoints_of(context.target_admin(), flow)
-    return checkpointed(written.read(groups), flow, known, by_marks), FROM_CHECKPOINTS
+    log = context.kept.checkpoints_of(context.target_settings, flow)
+    topic = context.run(metadata, context.target, [log.name])[log.name]
+    return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
 
 
 # -- the clusters ------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class Verify:
 
     def _canaries(self, context: Context) -> int:
         with context.effect(self.name, "canary", topic=TOPIC) as outcome:
+            context.forget_admin()  # a broker may be gone since the run began
             ensure_canary(context.target_admin())
             deadline = context.clock() + _CANARY_SECONDS
             while True:

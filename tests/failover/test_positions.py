@@ -8,7 +8,6 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
-from drkit.config import ClusterSettings
 from drkit.failover.checkpoint_log import CheckpointLog
 from drkit.failover.group_look import Positions, committed_on_source, marked
 from drkit.kafka.admin import Cluster
@@ -71,10 +70,10 @@ def test_only_the_groups_that_are_named_are_asked_about(world: World) -> None:
 class Log:
     """A topic with checkpoints, and a reader of it."""
 
-    def __init__(self, target: ClusterSettings, name: str) -> None:
-        self.name, self._target = name, target
-        self.cluster = Cluster.connect(target)
-        self.reader = CheckpointLog(self.cluster, name)
+    def __init__(self, world: World, name: str) -> None:
+        self.name, self._world, self._target = name, world, world.target
+        self.cluster = Cluster.connect(world.target)
+        self.reader = CheckpointLog(world.target, name)
         self.make()
 
     def make(self) -> None:
@@ -90,12 +89,13 @@ class Log:
         assert out.flush(20) == 0
 
     def read(self, groups: list[str] | None = None) -> dict[str, int]:
-        return {c.group: c.upstream for c in self.reader.read(groups)}
+        found = self.reader.read(self._world.topic(self._target, self.name), groups)
+        return {c.group: c.upstream for c in found}
 
 
 @pytest.fixture
 def log(world: World) -> Iterator[Log]:
-    made = Log(world.target, world.name("a.checkpoints.internal"))
+    made = Log(world, world.name("a.checkpoints.internal"))
     yield made
     delete_topics(made.cluster, [made.name])
 
@@ -105,7 +105,8 @@ def checkpoint(group: str, upstream: int) -> Checkpoint:
 
 
 def test_checkpoints_are_read_on_and_the_newest_readable_one_of_a_key_counts(log: Log, world: World) -> None:
-    assert CheckpointLog(log.cluster, world.name("no-such-topic")).read() == []
+    missing = world.name("no-such-topic")
+    assert CheckpointLog(world.target, missing).read(world.topic(world.target, missing)) == []
     assert log.read() == {}
     log.write(checkpoint("g1", 5), checkpoint("g2", 6), checkpoint("g1", 7))
     assert log.read() == {"g1": 7, "g2": 6}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drkit.errors import DrkitError
 from drkit.failover.context import Progress, Request
-from drkit.failover.machine import State, StepName
+from drkit.failover.machine import StepName
 from drkit.local.cluster import LocalCluster, start_together
 from tests.conftest import ClusterFactory
 from tests.failover import test_primary_lost as lost
@@ -22,9 +20,7 @@ from tests.failover.world import World
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
-Tell = Callable[[Progress], None]
 BROKERS = 3
-TRIES = 4
 WAYS = ("down", "back")
 """A broker that leads partitions dies when drkit's writers are to be fenced, and stays down; or it dies when
 the copy is waited for, and is back when groups are moved.
@@ -59,7 +55,6 @@ class Trouble:
     def __init__(self, target: LocalCluster, way: str) -> None:
         self._target, self._way = target, way
         self.killed: int | None = None
-        self.gave_up: list[DrkitError] = []
 
     def __call__(self, world: World, request: Request) -> dict[str, Any]:
         leaders = world.topic(world.target, world.name("orders")).leaders
@@ -71,33 +66,15 @@ class Trouble:
             if progress.step is StepName.COMMIT_OFFSETS and self._way == "back":
                 self._target.restart()
 
-        report = self._first(world, request, tell)
+        with world.desk(tell=tell) as desk:
+            report = desk.begin((), request)
         assert self.killed is not None
-        return report or self._resumed(world, tell)
+        return report
 
     def _kill(self, node: int) -> None:
         if self.killed is None:
             self.killed = node
             self._target.broker(node).kill()
-
-    def _first(self, world: World, request: Request, tell: Tell) -> dict[str, Any] | None:
-        try:
-            with world.desk(tell=tell) as desk:
-                return desk.begin((), request)
-        except DrkitError as error:
-            self.gave_up.append(error)
-        return None
-
-    def _resumed(self, world: World, tell: Tell) -> dict[str, Any]:
-        """A step may give up while leaders move: then somebody goes on with it."""
-        for _ in range(TRIES):
-            assert world.run_log().state is State.HELD, self.gave_up
-            try:
-                with world.desk(tell=tell) as desk:
-                    return desk.resume(Request())
-            except DrkitError as error:
-                self.gave_up.append(error)
-        raise AssertionError(f"not over after {TRIES} tries: {self.gave_up}")
 
 
 @pytest.fixture

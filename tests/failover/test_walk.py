@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from kafka.errors import KafkaConnectionError
 import pytest
 
-from drkit.errors import Refused
-from drkit.failover.context import Request
+from drkit.errors import ClusterUnreachable, Refused
+from drkit.failover.context import Context, Request
 from drkit.failover.entries import violations
 from drkit.failover.machine import ORDER, State
+from drkit.failover.step import StepResult
+from drkit.failover.steps import all_steps
+from drkit.failover.translate import Translate
 from drkit.model import TopicPartition
 from drkit.replicate.topic_rules import is_promoted, role_key
 from tests.failover.world import World
@@ -39,10 +43,25 @@ def prepared(world: World) -> tuple[str, dict[str, dict[TopicPartition, int]]]:
     return topic, groups
 
 
+class Stumbling(Translate):
+    """Meets a broker that goes, twice."""
+
+    def __init__(self) -> None:
+        self.met = [KafkaConnectionError("a broker went"), ClusterUnreachable("no answer")]
+
+    def run(self, context: Context) -> StepResult:
+        done = super().run(context)
+        if self.met:
+            raise self.met.pop()
+        return done
+
+
 def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
     topic, groups = prepared(world)
-    with world.desk() as desk:
+    stumbling = Stumbling()
+    with world.desk(steps={**all_steps(), stumbling.name: stumbling}) as desk:
         report = desk.begin([world.name("mid")], Request())
+    assert not stumbling.met, "the step was repeated"
     assert report["state"] == "done", report
     assert report["topics"] == {topic: topic}
     assert sorted(report["groups"]["moved"]) == sorted(groups)
