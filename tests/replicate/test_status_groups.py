@@ -12,6 +12,7 @@ import pytest
 from drkit.clock import wall_ms
 from drkit.kafka.groups import EMPTY, Groups
 from drkit.replicate.checkpoint_shard import ShardReport
+from drkit.replicate.group_ledger import GroupLedger
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.rounds import summary
 from drkit.replicate.status_groups import GroupsSeen, GroupStatus, Readiness
@@ -29,10 +30,13 @@ class Watched:
     world: World
     look: GroupLook
     values: dict[str, Any] = field(default_factory=dict)
+    ledger: GroupLedger = field(default_factory=GroupLedger)
 
     def round(self, **more: Any) -> ShardReport:
         report = self.world.round(**more)
-        self.values["checkpoints"] = summary([report], wall_ms(), self.values.get("checkpoints") or {})
+        self.ledger.take(report, 0.0)
+        before = self.values.get("checkpoints") or {}
+        self.values["checkpoints"] = summary([report], wall_ms(), before, self.ledger)
         return report
 
     def seen(self, *, source_answers: bool = True) -> GroupsSeen:
@@ -120,7 +124,8 @@ def test_what_is_in_doubt_is_never_ready(watched: Watched):
     assert (old.ready, old.groups[0].partitions[0].state) == (0, Readiness.UNKNOWN)
     # A round that broke off renews nothing.
     report.error = "a coordinator is gone"
-    assert summary([report], wall_ms(), watched.values["checkpoints"])["ok_ms"] == told["ok_ms"] - 60_000
+    broken = summary([report], wall_ms(), watched.values["checkpoints"], watched.ledger)
+    assert broken["ok_ms"] == told["ok_ms"] - 60_000
     watched.values["checkpoints"] = told
     assert watched.seen().ready == 1
 
