@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 import pytest
@@ -111,8 +112,18 @@ def test_a_dry_run_pays_nothing(owing: Owing):
     shown = drkit(owing.file, "fence", "show").data
     assert shown["owed"]["topics"] == [owing.topic]
     assert shown["topics"][0]["takes_writes"].startswith("yes: partitions 0")
+    fault, debt = status(owing)
+    assert f"owes it for 1 topics: {owing.topic}; it answers, so now: drkit fence pay --flow" in fault
+    assert debt["run_id"] in fault
+    assert debt["topics"] == [owing.topic]
     assert owing.write() is None
     assert owing.size() is None
+
+
+def status(owing: Owing) -> tuple[str, Any]:
+    """What `drkit status` says of the debt: its fault, and all that is known of it."""
+    [flow] = drkit(owing.file, "status").data["flows"]
+    return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["fence_debt"]
 
 
 # P34
@@ -132,6 +143,7 @@ def test_it_is_paid_and_proven(owing: Owing):
     assert row == {
         "topic": owing.topic, "fence": "max.message.bytes", "takes_writes": "no", "promoted": True
     }  # fmt: skip
+    assert status(owing) == ("", None)
     again = drkit(owing.file, "fence", "pay").data
     assert again == {"paid": False, "owed": "nothing"}
 
