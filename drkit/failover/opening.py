@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from drkit.errors import DrkitError, Failed
+from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
@@ -170,7 +170,9 @@ def _shown(settings: Mapping[str, str | None]) -> str:
     return ", ".join(f"{k} = {'default' if v is None else v}" for k, v in sorted(settings.items()))
 
 
-def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> Failed:
+def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
+    if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
+        return silent[0]  # a broker goes: nobody has refused anything
     shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
     return Failed(
         f"the target refused {what}",

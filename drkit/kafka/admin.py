@@ -35,6 +35,8 @@ _KINDS: Final[Mapping[int, type[DrkitError]]] = {
             KafkaError._TRANSPORT,  # noqa: SLF001  likewise
             KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  likewise
             KafkaError._TIMED_OUT,  # noqa: SLF001  likewise
+            KafkaError.REQUEST_TIMED_OUT,
+            KafkaError.NOT_CONTROLLER,
         ),
         ClusterUnreachable,
     ),
