@@ -16,8 +16,8 @@ from drkit.failover.context import Context, Scope
 from drkit.failover.debt import Debt, debt_of, settle
 from drkit.failover.desk import Desk
 from drkit.failover.fence import Fence
-from drkit.failover.fence_means import ACL, SIZE, by_name, recorded_acls
-from drkit.failover.fence_proof import Proof, prove
+from drkit.failover.fence_means import ACL, SIZE, by_name, canary_rights, recorded_acls
+from drkit.failover.fence_proof import Proof, prove, worth_of
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
@@ -240,8 +240,14 @@ def _recorded(values: Mapping[str, Any]) -> tuple[frozenset[Acl], dict[str, str 
 
 def _asked(context: Context, topics: list[str]) -> dict[str, str]:
     canary = context.settings.failover.fence.canary
+    settings = context.source_settings
     try:
-        proof = prove(context.source_settings, canary, topics) if topics else Proof({}, (), {})
+        rights = canary_rights(settings, context.state, canary) if topics else None
+        if rights is not None:
+            worth_of(settings, canary, topics, rights)
+        proof = prove(settings, canary, topics) if topics else Proof({}, (), {})
+    except Refused as error:
+        return dict.fromkeys(topics, f"nobody knows: {error.what}")
     except DrkitError as error:
         return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
     out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}

@@ -216,7 +216,7 @@ def choose(
     :raises Refused: the canary can prove nothing
     :raises DrkitError: the cluster does not answer
     """
-    rights = _rights(settings, state, canary)
+    rights = canary_rights(settings, state, canary)
     passes = rights is not None and worth_of(settings, canary, topics, rights) is Worth.PASSES
     if wanted == "auto":
         serves = rights is not None and not passes
@@ -224,7 +224,7 @@ def choose(
     return by_name(wanted, settings, state, spare_own=bool(canary))
 
 
-def _rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
+def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
     """What the authorizer of a cluster goes by; None: it has none, or does not show its ACLs."""
     try:
         there = list_acls(settings).acls - recorded_acls(state.values)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError
 import pytest
 
-from drkit.config import ClusterSettings
 from drkit.errors import Refused
+from drkit.failover import fence_dues
 from drkit.failover.context import Request
-from drkit.failover.fence_means import ACL, SIZE, AclFence, choose
+from drkit.failover.debt import debt_of
+from drkit.failover.fence_means import ACL, SIZE, AclFence, Means, choose
 from drkit.failover.fence_proof import Proof, prove
-from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.replicate.acl_sync import FENCE_ACLS
-from drkit.topology.acls import EVERYBODY
-from tests.failover.conftest import WorldFactory
+from drkit.topology.acls import EVERYBODY, Acl
+from tests.failover.application import CANARY, READER, as_app
 from tests.failover.orchestrator import Orchestrators
-from tests.replicate.acl_world import Shared, World, connect
+from tests.failover.world import World as FailoverWorld
+from tests.replicate.acl_world import Shared, World
 from tests.replicate.process import eventually
 
-CANARY = {"sasl.username": "app", "sasl.password": "app-password"}
 Worlds = Callable[..., World]
 
 
@@ -43,39 +45,6 @@ def worlds(shared: Shared) -> Iterator[Worlds]:
     yield make
     for world in made:
         world.close()
-
-
-class App:
-    """An application's producer that goes on over the fence, and its reader."""
-
-    def __init__(self, settings: ClusterSettings, topic: str) -> None:
-        self._config, self._topic = {**confluent_config(settings), "log_level": 0}, topic
-        self._out = Producer({**self._config, "topic.metadata.refresh.interval.ms": 500})
-
-    def write(self) -> int:
-        """The code that one record is answered with, 0 for fine."""
-        heard: list[KafkaError | None] = []
-        try:
-            self._out.produce(
-                self._topic, b"x", partition=0, on_delivery=lambda error, _: heard.append(error)
-            )
-        except KafkaException as refused:  # known from the last answer, until the next look
-            return int(refused.args[0].code())
-        self._out.flush(15)
-        return heard[0].code() if heard[0] is not None else 0
-
-    def read(self) -> None:
-        """The first record; that nobody has let its group in is no matter here."""
-        consumer = Consumer({**self._config, "group.id": "app", "enable.auto.commit": False})
-        consumer.assign([TopicPartition(self._topic, 0, 0)])
-        try:
-            eventually(lambda: any(m.error() is None for m in consumer.consume(10, 0.1)), 15, "a record")
-        finally:
-            consumer.close()
-
-
-def as_app(cluster: LocalCluster, topic: str) -> App:
-    return App(connect(cluster, "x", "app").settings, topic)
 
 
 def proven(world: World, topic: str, seconds: float = 10.0) -> Proof:
@@ -114,12 +83,12 @@ def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worl
     assert app.write() == 0
     with pytest.raises(Refused, match="open topics to readers"):
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
-    unknown = choose("auto", world.source.settings, world.state, spare_own=True, topics=[topic])
+    unknown = choose("auto", world.source.settings, world.state, canary=CANARY, topics=[topic])
     assert unknown is not None
     assert unknown.name == SIZE, "nobody is let in by guess"
 
     told = world.source.settings.model_copy(update={"allow_everyone_if_no_acl_found": True})
-    fence = choose("auto", told, world.state, spare_own=True, topics=[topic])
+    fence = choose("auto", told, world.state, canary=CANARY, topics=[topic])
     assert fence is not None
     assert fence.name == ACL
     details = fence.details([topic])
@@ -164,38 +133,151 @@ def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Sha
     assert world.has() == before
 
 
-def test_a_failover_is_held_and_taken_back_by_who_passes_every_acl_then_moves_with_a_canary(
-    world_factory: WorldFactory, worlds: Worlds, shared: Shared
+@pytest.mark.parametrize(
+    ("canary", "names"),
+    [
+        ({}, SIZE),  # drkit, here the super user: only what refuses everybody can be proven
+        (CANARY, ACL),
+        (READER, ""),
+    ],
+)
+def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
+    worlds: Worlds, shared: Shared, canary: dict[str, str], names: str
 ):
-    world, rights = world_factory(shared.source, shared.locked), worlds(shared.source)
-    topic, rights.tag = world.name("orders"), world.tag
-    world.create(world.source, topic, 2, {"retention.ms": "-1"})
-    given = {rights.acl(topic, "WRITE"), rights.acl(topic)}
-    rights.give(0, *given)
+    """The writer, who is no super user, proves a fence by ACL; who may only read is refused anyhow."""
+    world = worlds(shared.source)
+    topic = world.topic("orders")
+    world.give(0, world.acl(topic, "WRITE"), world.acl(topic, "READ", "User:drkit"))
+    before = world.has(0)
+    source = world.source.settings
 
-    there, here = as_app(shared.source, topic), as_app(shared.locked, topic)
+    def chosen() -> Means | None:
+        return choose("auto", source, world.state, canary=canary, topics=[topic])
+
+    eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
+    if not names:
+        with pytest.raises(Refused, match="proves nothing") as caught:
+            chosen()
+        assert "User:drkit" in caught.value.evidence
+        assert prove(source, canary, [topic], 0).is_whole, "it would have passed as fenced"
+        assert world.has(0) == before
+        return
+    fence = chosen()
+    assert fence is not None
+    assert fence.name == names
+    details = fence.details([topic])
+    fence.raise_(details)
+    assert prove(source, canary, [topic], 10).is_whole
+    assert as_app(shared.source, topic).write() != 0
+    again = chosen()  # as when a failover is resumed
+    assert again is not None
+    assert again.name == names
+    fence.lift(details)
+    assert world.has(0) == before
+
+
+class Moving:
+    """A flow between the locked clusters that runs, two groups on a topic each, and the application."""
+
+    def __init__(self, shared: Shared, folder: Path) -> None:
+        self.shared = shared
+        self.world = world = FailoverWorld(shared.source, shared.locked, folder / "journal")
+        self.rights = World(shared.source, shared.locked)
+        self.rights.tag = world.tag
+        self.topics = {world.name("shop"): world.name("orders"), world.name("late"): world.name("later")}
+        self.given = set[Acl]()
+        for group, topic in self.topics.items():
+            world.create(world.source, topic, 2, {"retention.ms": "-1"})
+            self.given |= {self.rights.acl(topic, "WRITE"), self.rights.acl(topic)}
+            world.commit(world.source, group, {TopicPartition(topic, 0): 0})
+        self.rights.give(0, *self.given)
+        world.failover_fields["rpo_seconds"] = 1000.0
+        world.replicate()
+        world.copied([*self.topics.values()], dict.fromkeys(self.topics))
+
+    def denied(self) -> set[Acl]:
+        """What stands on the source besides what was given."""
+        assert self.rights.has(0) >= self.given
+        return self.rights.has(0) - self.given
+
+    def close(self) -> None:
+        self.world.close()
+        self.rights.close()
+
+
+@pytest.fixture(scope="module")
+def moving(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
+    made = Moving(shared, tmp_path_factory.mktemp("moving"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_failover_is_held_and_taken_back_by_who_passes_every_acl(moving: Moving):
+    world, topic = moving.world, moving.world.name("orders")
+    there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
     eventually(lambda: there.write() == 0, what="writing")
-    world.failover_fields |= {"rpo_seconds": 1000.0}
-    world.failover_fields["fence"] = {"seconds": 0.5}
-    world.replicate()
-    world.copied([topic])
+    world.failover_fields["fence"] = {"seconds": 0.5, "means": "acl"}
     with Orchestrators() as others:
-        held = others.run(world.plain(), "begin", groups=[]).error
+        held = others.run(world.plain(), "begin", groups=[world.name("shop")]).error
         assert held is not None
         assert "still take writes" in held["error"]
         assert "canary" in held["hint"]
-        assert rights.has(0) > given, "held: the fence stays up"
+        assert moving.denied(), "held: the fence stays up"
         report = others.run(world.plain(), "abort").report
         assert report is not None
         assert report["state"] == "aborted"
-    assert rights.has(0) == given
+    assert moving.denied() == set()
     assert there.write() == 0
     assert here.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
+
+def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
+    world, topic = moving.world, moving.world.name("orders")
+    there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
+    eventually(lambda: there.write() == 0, what="writing")
     world.failover_fields["fence"] = {"canary": CANARY}
-    world.copied([topic])
     with world.desk() as desk:
-        assert desk.begin((), Request())["state"] == "done"
+        assert desk.begin([world.name("shop")], Request())["state"] == "done"
     assert there.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     eventually(lambda: here.write() == 0, what="what the ACLs let producers do is given")
-    assert not [a for a in rights.has(1) if a.denies]
+    assert not [a for a in moving.rights.has(1) if a.denies]
+
+
+# P34
+def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
+    """The primary was dead when it was to be fenced, and comes back with a producer that never left."""
+    world, topic = moving.world, moving.world.name("later")
+    app = as_app(moving.shared.source, topic)
+    eventually(lambda: app.write() == 0, what="writing")
+    world.failover_fields["fence"] = {"canary": CANARY}
+    before = moving.denied()
+    moving.shared.source.kill()
+    with world.desk() as desk:
+        assert desk.begin([world.name("late")], Request())["state"] == "done"
+    debt = debt_of(world.state())
+    assert debt is not None
+    assert debt.topics == (topic,)
+
+    moving.shared.source.restart()
+    eventually(lambda: app.write() == 0, what="it is back, and takes writes")
+    with world.desk() as desk:
+        assert "fence 1 topics by acl" in {effect.what for effect in fence_dues.planned(desk)}
+        assert moving.denied() == before, "a plan changes nothing"
+        done = fence_dues.pay(desk)
+        assert done is not None
+        assert (done.evidence["how"], done.evidence["proven"]) == (ACL, True)
+        assert done.evidence["details"]["canary"] == "app"
+        assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert moving.denied() - before == {moving.rights.acl(topic, "WRITE", deny=True)}
+        assert debt_of(world.state()) is None
+        assert (topic, ACL, "no", True) in fence_dues.shown(desk).topics
+        assert fence_dues.pay(desk) is None
+    world.failover_fields["fence"] = {"canary": READER}
+    with world.desk() as desk:
+        for row in fence_dues.shown(desk).topics:
+            assert row.takes_writes.startswith("nobody knows: the canary may not write"), row
+        assert fence_dues.lift(desk, (topic,), "test") == [topic]
+    assert moving.denied() == before
+    eventually(lambda: app.write() == 0, what="writing again")
