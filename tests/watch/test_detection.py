@@ -6,6 +6,7 @@ In the order of harm: the last tests leave nothing of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+import json
 import random
 import time
 
@@ -15,6 +16,7 @@ from drkit.detect.seen import Outcome, Sight
 from drkit.detect.verdict import Kind, Reason
 from drkit.kafka.admin import Cluster
 from drkit.watch import by_hand
+from drkit.watch.observer import Observer, this_process
 from tests.replicate.process import eventually
 from tests.watch.disturbances import no_alarm
 from tests.watch.world import Lookout, World
@@ -92,6 +94,22 @@ def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     eventually(lambda: watched.clock.lost_seconds > 3, 5)
     assert watched.worst_since(began) <= Kind.SUSPECT
     watched.sees(Reason.WELL)
+
+
+def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
+    """As everybody is told to do who wonders: `drkit watch --once`."""
+    settings = calm.settings()
+    look = Observer(settings, settings.flows[0], this_process("guest", votes=False), watched.clock)
+    look.start()
+    try:
+        eventually(lambda: look.is_ready and look.look().picture.target_answers, 20, "a look")
+        eventually(lambda: look.look().picture.tally.alive == ("o1",), 20, "the vote of the other")
+        eventually(lambda: look.target_board.notes("look"), 20, "what it writes")
+        assert watched.moment is not None
+        assert not [n for n in watched.observer.target_board.notes() if "guest" in n]
+        assert "guest" not in json.dumps(watched.moment.as_dict())
+    finally:
+        look.stop()
 
 
 # P39
