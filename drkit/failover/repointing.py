@@ -25,7 +25,7 @@ class Repoint:
         """See :class:`drkit.failover.step.Step`."""
         endpoint, ways = _endpoint(context), _ways(context)
         text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
-        renamed = ", ".join(f"{a} is called {b} there" for a, b in endpoint.topics.items())
+        renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
         return [Effect(text, way.adapter.name, renamed) for way in ways] or [
             Effect("tell nobody", "failover.repoint is empty", "clients have to be moved by other means")
         ]
@@ -39,7 +39,7 @@ class Repoint:
         endpoint, ways = _endpoint(context), _ways(context)
         if not ways:
             note = "nobody was told: failover.repoint is empty; move the clients by other means"
-            return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(endpoint)))
+            return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
 
         def on_outcome(outcome: Outcome) -> None:
             context.tell(Progress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries}))
@@ -49,7 +49,7 @@ class Repoint:
             told["ways"] = [_plain(o) for o in outcomes]
         _judge(outcomes)
         notes = [f"{o.name} was told ({o.result})" for o in outcomes]
-        return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(endpoint)))
+        return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: each way's own answer is the proof."""
@@ -71,36 +71,47 @@ def _ways(context: Context) -> Any:
 
 
 def _endpoint(context: Context) -> Endpoint:
+    """With every name that is another one there: who moved before follows the same file, perhaps."""
+    flow = context.flow
+    context.state.load()
+    known = {t: there for t, (there, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
     return endpoint_of(
         context.settings.cluster(context.flow.target),
         term=context.term,
         cluster_id=context.run(cluster_id, context.target),
-        topics=context.scope.topics,
+        topics={**known, **context.scope.topics},
     )
 
 
-def _names(endpoint: Endpoint) -> tuple[str, ...]:
-    """Under a policy that renames, every name that is another one there."""
-    return tuple(f"topic {a} is called {b} on {endpoint.cluster}" for a, b in endpoint.topics.items())
+def _renamed(context: Context) -> dict[str, str]:
+    """Of the topics that move, under a policy that renames: those that are called otherwise there."""
+    return {a: b for a, b in context.scope.topics.items() if a != b}
+
+
+def _names(context: Context) -> tuple[str, ...]:
+    return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
-    error = outcome.error
-    said = "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
     return {
         "name": outcome.name,
         "result": outcome.result.value,
         "tries": outcome.tries,
         "seconds": outcome.seconds,
-        "error": said,
+        "error": _said(outcome),
     }
+
+
+def _said(outcome: Outcome) -> str:
+    error = outcome.error
+    return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
 
 
 def _judge(outcomes: list[Outcome]) -> None:
     open_ = [o for o in outcomes if not o.result.is_done]
     if not open_:
         return
-    named = "; ".join(f"{o.name}: {o.error.what if o.error else o.result}" for o in open_)
+    named = "; ".join(f"{o.name}: {_said(o) or o.result}" for o in open_)
     refused = [o for o in open_ if o.result is Result.REFUSED]
     if refused:
         error = refused[0].error
