@@ -9,14 +9,20 @@ from collections.abc import Iterator
 import json
 import random
 import time
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from drkit.detect.seen import Outcome, Sight
 from drkit.detect.verdict import Kind, Reason
 from drkit.kafka.admin import Cluster
+from drkit.local.ports import PortReservation
+from drkit.replicate.page.server import Listen
 from drkit.watch import by_hand
-from drkit.watch.observer import Observer, this_process
+from drkit.watch.observer import Identity, Observer, this_process
+from drkit.watch.run import Options, watch
+from tests.replicate.beside import Beside
 from tests.replicate.process import eventually
 from tests.watch.disturbances import no_alarm
 from tests.watch.world import Lookout, World
@@ -64,6 +70,44 @@ def test_all_is_well(watched: Lookout):
     assert moment.picture.risk.seconds is not None
     assert moment.picture.risk.seconds < 5
     assert all(d.free > 0 for d in watched.observer.senses._ready.look(None).disks or ())
+
+
+class Serving(Beside):
+    """`drkit watch --metrics-port`, with what it shows thrown away."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.port = PortReservation().reserve()
+        self._settings = world.settings()
+
+    def _run(self) -> None:
+        options = Options(Identity("o9", "page"), listen=Listen("127.0.0.1", self.port))
+        watch(self._settings, self._settings.flows, options, self._stop, lambda _said: None)
+
+    def get(self, path: str) -> str:
+        """What it serves; nothing before it is there, or while it is not well."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+
+def test_an_observer_serves_the_page_too(watched: Lookout, calm: World):
+    """The same facts as where the flow runs, and the verdict."""
+    with Serving(calm) as serving:
+
+        def shown() -> Any:
+            flows = json.loads(serving.get("/status.json") or "{}").get("flows", ())
+            return next((f for f in flows if f.get("topics") and f["heartbeat"]), None)
+
+        flow = eventually(shown, 30, "figures of the flow")
+        assert (flow["flow"], flow["role"]) == (f"{calm.source}->{calm.target}", "replicating")
+        assert [t["topic"] for t in flow["topics"]] == [calm.topic]
+        assert "<title>drkit</title>" in serving.get("/")
+        level = f'drkit_verdict_level{{source="{calm.source}",target="{calm.target}"}} '
+        eventually(lambda: level in serving.get("/metrics"), 30, "the verdict")
+    assert watched.moment is not None
 
 
 def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
