@@ -32,6 +32,17 @@ class Terms(NamedTuple):
     refresh_ms: int
     promoted: frozenset[str]
 
+    def widened(self, later: Terms) -> bool:
+        """Whether `later` only has more topics: what is known of a group's offsets in the others holds on."""
+        mine, theirs = self.known, later.known
+        own = theirs.producers.own
+        return (
+            self._replace(known=theirs) == later
+            and mine.topics.items() <= theirs.topics.items()
+            and mine.producers._replace(own=own) == theirs.producers
+            and mine.producers.own <= own
+        )
+
 
 class Frame(NamedTuple):
     """The groups of a flow at one moment."""

@@ -9,7 +9,7 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.raw import RawError
-from drkit.replicate.checkpoint_plan import Frame, FrameLook
+from drkit.replicate.checkpoint_plan import GROUPS_PER_SHARD, Frame, FrameLook
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.group_ledger import GroupLedger
 from drkit.replicate.moved_groups import MovedGroups
@@ -71,9 +71,21 @@ class CheckpointWork:
             return None
         # The log first: who commits from now on is in the next round.
         changed = self._moved.newest(groups=bool(self._frame.groups)) if flow.follow_group_commits else None
-        if before is None or before.terms != self._frame.terms:
+        if before is None or self._all_are_due(before, self._frame):
             changed = None
         return self._shards(flow, self._frame, changed)
+
+    def _all_are_due(self, before: Frame, now: Frame) -> bool:
+        """Whether something changed for all groups. For a topic more many groups are not asked at once.
+
+        Who commits there now is told by the log; the others committed there before it was copied.
+        """
+        if before.terms == now.terms:
+            return False
+        if len(now.groups) > GROUPS_PER_SHARD and before.terms.widened(now.terms):
+            self.ledger.look_soon(self._clock())
+            return False
+        return True
 
     def look_anew(self) -> None:
         """Ask for groups and topics at the next round: the settings have changed."""

@@ -20,6 +20,9 @@ from drkit.replicate.checkpoint_shard import NO_ROUND, Refusal, ShardReport
 _DONE: Final = {v.name: Verdict.UNCHANGED.name for v in (Verdict.WRITE, Verdict.REFRESH)}
 """What the verdicts of a round are to the ones behind it."""
 
+SOON_SECONDS: Final = 60.0
+"""Within this time every group is looked at after :meth:`GroupLedger.look_soon`."""
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -48,6 +51,7 @@ class GroupLedger:
         self._unsynced: set[str] = set()
         """Looked at in a round that wrote no positions on the target."""
         self._planned_at: float | None = None
+        self._soon_until = float("-inf")
         self._owed = 0.0
         """Groups to which nothing is known to have happened, and which should have been looked at by now."""
 
@@ -82,10 +86,16 @@ class GroupLedger:
         self._planned_at = now
         return sorted(self._pending)
 
+    def look_soon(self, now: float) -> None:
+        """Let the next rounds look at every group, some in each: it may have more than was known."""
+        self._soon_until = now + SOON_SECONDS
+
     def _oldest(self, count: int, now: float, look_seconds: float) -> Iterable[str]:
         """Those that were looked at longest ago: as many as keeps the work of all rounds even."""
         if self._planned_at is not None:
-            self._owed = min(count, self._owed + count * max(0.0, now - self._planned_at) / look_seconds)
+            soon = self._planned_at < self._soon_until
+            every = min(SOON_SECONDS, look_seconds) if soon else look_seconds
+            self._owed = min(count, self._owed + count * max(0.0, now - self._planned_at) / every)
         due, self._owed = int(self._owed), self._owed % 1
         idle = [(e.looked_at, name) for name, e in self._entries.items() if name not in self._pending]
         late = {name for at, name in idle if now - at >= look_seconds}

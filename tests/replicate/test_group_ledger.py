@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.replicate.checkpoint_shard import NO_ROUND, ShardReport
-from drkit.replicate.group_ledger import GroupLedger
+from drkit.replicate.group_ledger import SOON_SECONDS, GroupLedger
 
 LOOK = 300.0
 PACE = 5.0
@@ -151,3 +151,14 @@ def test_the_slow_look_is_spread_evenly() -> None:
     looks = [rounds.next(NOBODY) for _ in range(60)]
     assert set().union(*looks) == many
     assert max(map(len, looks)) <= 2000 / 60 + 1
+
+
+def test_after_look_soon_every_group_is_looked_at_some_in_each_round() -> None:
+    rounds = Rounds(frozenset(f"g{i}" for i in range(600)))
+    rounds.next(None)
+    rounds.ledger.look_soon(rounds.now)
+    looks = [rounds.next(NOBODY) for _ in range(int(SOON_SECONDS / PACE) + 1)]
+    assert frozenset().union(*looks) == rounds.groups
+    assert max(map(len, looks)) <= 600 * PACE / SOON_SECONDS + 1
+    # Then the slow look goes on.
+    assert len(rounds.next(NOBODY)) <= 600 * PACE / LOOK + 1

@@ -16,7 +16,9 @@ from drkit.kafka.groups import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
+from drkit.replicate import checkpoint_work
 from drkit.replicate.checkpoint_work import CheckpointWork
+from drkit.replicate.group_ledger import SOON_SECONDS
 from drkit.replicate.state_topic import PRODUCER_IDS, topic_key
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.conftest import ClusterFactory
@@ -99,6 +101,29 @@ def test_only_what_moved_is_looked_at_in_the_very_next_round(world: Following) -
     assert world.next() == {groups[1]}
     assert world.next() == set()
     assert world.verdicts == {"UNCHANGED": 3}
+
+
+def test_a_topic_more_asks_many_groups_one_after_the_other(
+    world: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_work, "GROUPS_PER_SHARD", 1)
+    flow, more, groups = world.flow, f"{world.topic}-more", [f"{world.group}-{x}" for x in "ab"]
+    flow.create_both(more)
+    fill(flow.source, more, 20)
+    there = {TopicPartition(more, 0): Committed(7)}
+    world.ask(flow.source, lambda g: g.alter({group: {world.at: Committed(5), **there} for group in groups}))
+    world.settle(*groups)
+    assert world.work.ledger.positions == 2
+
+    flow.copy(more)
+    ids = [str(flow.topic(side, more).topic_id) for side in (flow.source, flow.target)]
+    world.values[topic_key(more)] = {"target": more, "source_id": ids[0], "target_id": ids[1]}
+    world.work.look_anew()
+    assert world.next() == set()
+    assert not world.work.whole
+    looked = [world.next() for _ in range(int(SOON_SECONDS / PACE) + 1)]
+    assert set().union(*looked) == set(groups)
+    assert world.work.ledger.positions == 4
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
