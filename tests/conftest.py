@@ -8,6 +8,7 @@ import re
 from typing import Any, NamedTuple
 import uuid
 
+from hypothesis import settings as hypothesis_settings
 import pytest
 
 from drkit.config import ClusterSettings
@@ -16,6 +17,10 @@ from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.replicate.process import eventually
+
+# Brokers and Spark work beside the pure tests: how long an example takes says nothing about it.
+hypothesis_settings.register_profile("drkit", deadline=None)
+hypothesis_settings.load_profile("drkit")
 
 _ROOT = Path(__file__).parent
 _LONGEST_FIRST = (

@@ -126,8 +126,9 @@ class Tally:
 
     @property
     def quorum(self) -> int:
-        """How many must say gone."""
-        return quorum(max(self.observers, len(self.gone) + len(self.alive) + len(self.unsure)))
+        """How many must say gone. Where two are configured nobody decides, however many more vote."""
+        there = max(self.observers, len(self.gone) + len(self.alive) + len(self.unsure))
+        return there + 1 if self.observers == _TWO else quorum(there)
 
     @property
     def is_decided(self) -> bool:

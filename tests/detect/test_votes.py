@@ -144,6 +144,12 @@ VOTES = st.lists(
 )  # fmt: skip
 
 
+def test_where_two_are_configured_a_third_that_votes_decides_nothing():
+    found = count(heard("b"), heard("c"), rules=RULES._replace(observers=2))
+    assert (len(found.gone), found.is_decided) == (3, False)
+    assert "watch.observers = 2, but 3 vote" in " ".join(found.told())
+
+
 @given(VOTES, st.integers(1, 9))
 def test_never_decided_without_a_fresh_majority(votes: list[Heard], observers: int):
     found = count(*votes, rules=RULES._replace(observers=observers))
