@@ -49,7 +49,7 @@ def ready(*lookouts: Lookout) -> None:
     """Everything well: heartbeats arrive, the flow was looked at, the target is ready."""
     for each in lookouts:
         each.sees(Reason.WELL, 90.0)
-        eventually(each.is_settled, 60, "heartbeats, a look, a target that is ready")
+        each.settles()
 
 
 def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: World):

@@ -93,6 +93,15 @@ class Lookout:
             return False
         return picture.risk.seconds is not None and not picture.blockers
 
+    def settles(self, seconds: float = 100.0) -> None:
+        """Wait until it is; what is missing stands in the failure."""
+        try:
+            eventually(self.is_settled, seconds, "rest")
+        except AssertionError:
+            picture = self.moment.picture if self.moment else None
+            told = (picture.phi, picture.risk, picture.blockers) if picture else "no picture"
+            raise AssertionError(f"no heartbeats, no look or a target that is not ready: {told}") from None
+
     def worst_since(self, when: float) -> Kind:
         """The worst verdict since a moment of `time.monotonic`, the one that stood then included."""
         before = [s for s in self.changes if s.at <= when][-1:]
