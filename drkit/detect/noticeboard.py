@@ -24,6 +24,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.own_topics import create_own_topic
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
 
 _RETRY_SECONDS: Final = 2.0
 _PUT_SECONDS: Final = 20.0
@@ -141,7 +143,9 @@ class Noticeboard:
         self._notes: dict[str, Note] = {}
         self._waiting: dict[str, bytes] = {}
         self._ended = threading.Event()
-        self._live = False
+        self._end = 0
+        """Where the topic ended when we began to read."""
+        self._is_read = False
         self._acked: float | None = None
         self._why = "not connected yet"
         self._thread = threading.Thread(target=self._run, name=f"board {cluster.alias}", daemon=True)
@@ -169,7 +173,7 @@ class Noticeboard:
     @property
     def is_read(self) -> bool:
         """The topic was read to its end once."""
-        return self._live
+        return self._is_read
 
     def silent_seconds(self) -> float | None:
         """Since the cluster last took something; None: never."""
@@ -202,6 +206,9 @@ class Noticeboard:
     def _open(self) -> Consumer:
         cluster = Cluster.connect(self._cluster)
         ensure_board(cluster, self._flow)
+        at = TopicPartition(self.topic, 0)
+        self._end = list_offsets(cluster, [at], "latest", committed=True)[at]
+        self._is_read = self._is_read or self._end == 0
         consumer = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
@@ -247,8 +254,12 @@ class Noticeboard:
         error, key, value = message.error(), message.key(), message.value()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                self._live = True
+                self._is_read = True
             return
+        # Where the others write faster than a fetch waits, the end is never told: the offset tells it.
+        offset = message.offset() or 0
+        live = self._is_read or offset >= self._end
+        self._is_read = live or offset + 1 >= self._end
         if not isinstance(key, bytes):
             return
         name, body = key.decode(errors="replace"), _decoded(value) if isinstance(value, bytes) else None
@@ -256,4 +267,4 @@ class Noticeboard:
             if body is None:
                 self._notes.pop(name, None)
             else:
-                self._notes[name] = Note(body, self._clock.now(), self._wall(), self._live)
+                self._notes[name] = Note(body, self._clock.now(), self._wall(), live)

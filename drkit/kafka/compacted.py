@@ -6,14 +6,16 @@ from collections.abc import Iterable
 import logging
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit.clock import monotonic
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.topics import describe_topics, list_offsets
+from drkit.model import TopicPartition
 
 _SECONDS: Final = 20.0
 _QUIET: Final = logging.getLogger("drkit.kafka.compacted")
@@ -31,9 +33,10 @@ def newest_values(
     :raises Failed: they could not be read to their ends in time
     """
     found = describe_topics(cluster, topics)
-    partitions = {(t.name, p) for t in found.values() for p in t.partitions}
+    partitions = [TopicPartition(t.name, p) for t in found.values() for p in t.partitions]
     if not partitions:
         return {}
+    ends = list_offsets(cluster, partitions, "latest", committed=True)
     consumer = Consumer(
         {
             **confluent_config(cluster.settings),
@@ -48,8 +51,8 @@ def newest_values(
         logger=_QUIET,
     )
     try:
-        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])
-        return _read(cluster, consumer, partitions, monotonic() + seconds)
+        consumer.assign([ConfluentPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])
+        return _read(cluster, consumer, ends, monotonic() + seconds)
     except KafkaException as error:
         raise cluster.error(error.args[0], "read topics", ", ".join(found)) from error
     finally:
@@ -57,24 +60,29 @@ def newest_values(
 
 
 def _read(
-    cluster: Cluster, consumer: Consumer, unread: set[tuple[str, int]], deadline: float
+    cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float
 ) -> dict[str, dict[bytes, bytes]]:
-    values: dict[str, dict[bytes, bytes]] = {topic: {} for topic, _ in unread}
+    values: dict[str, dict[bytes, bytes]] = {at.topic: {} for at in ends}
+    unread = {at for at, end in ends.items() if end}
     while unread:
         message = consumer.poll(0.1)
         if message is None:
             if monotonic() > deadline:
-                left = ", ".join(sorted({topic for topic, _ in unread}))
+                left = ", ".join(sorted({at.topic for at in unread}))
                 raise Failed("a topic cannot be read to its end", where=f"{cluster.alias}: {left}")
             continue
-        topic, error, key, value = message.topic() or "", message.error(), message.key(), message.value()
+        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        error, key, value = message.error(), message.key(), message.value()
+        # One that is written all the time never tells that it ends.
+        if error is None and (message.offset() or 0) + 1 >= ends[at]:
+            unread.discard(at)
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                unread.discard((topic, message.partition() or 0))
+                unread.discard(at)
             elif not is_passed_over(error):
-                raise cluster.error(error, "read a topic", topic)
+                raise cluster.error(error, "read a topic", at.topic)
         elif isinstance(key, bytes):
-            values[topic].pop(key, None)
+            values[at.topic].pop(key, None)
             if isinstance(value, bytes):
-                values[topic][key] = value
+                values[at.topic][key] = value
     return values

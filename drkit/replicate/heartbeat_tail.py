@@ -20,6 +20,8 @@ from drkit.replicate.status import Beat
 _LAST: Final = 100
 """Heartbeats that are looked through for one of this flow: other targets have theirs there too."""
 _SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.1
+"""So long without a heartbeat, and a look has seen them all."""
 
 
 class HeartbeatTail:
@@ -44,6 +46,8 @@ class HeartbeatTail:
         self._consumer: Consumer | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
+        self._end = 0
+        """Where the topic ended when we began: what stands before it did not arrive while we listened."""
         self._caught_up = False
         self._ended = threading.Event()
         self._asked = threading.Event()
@@ -64,7 +68,7 @@ class HeartbeatTail:
         """Read on to the end; the topic may be missing, or the target silent: then what was known stands."""
         if self._thread is None:
             deadline = monotonic() + _SECONDS
-            while monotonic() < deadline and self._poll(0.2):
+            while monotonic() < deadline and self._poll(_PAUSE_SECONDS):
                 pass
         else:
             self._asked.wait(_SECONDS)
@@ -101,21 +105,27 @@ class HeartbeatTail:
             self._consumer.close()
 
     def _poll(self, seconds: float) -> bool:
-        """Take what comes; False at the end of the topic."""
+        """Take what comes; False when the topic is read to its end and nothing comes."""
         if self._consumer is None and not self._open():
             return False
         assert self._consumer is not None  # noqa: S101  _open made it
         message = self._consumer.poll(seconds)
-        if message is None:
-            return not self._caught_up
-        error = message.error()
-        if error is None:
-            self._take(message)
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-            self._caught_up = True
-            self._asked.set()
-            return False
-        return True
+        error = message.error() if message is not None else None
+        ended = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  its only name
+        if message is not None and (error is None or ended):
+            # Where heartbeats come faster than a fetch waits, the end is never told: the offset tells it.
+            offset = message.offset() or 0
+            if ended or offset >= self._end:
+                self._reach_end()
+            if not ended:
+                self._take(message)
+            if offset + 1 >= self._end:
+                self._reach_end()
+        return not self._caught_up or (message is not None and not ended)
+
+    def _reach_end(self) -> None:
+        self._caught_up = True
+        self._asked.set()
 
     def _open(self) -> bool:
         consumer = Consumer(
@@ -134,11 +144,14 @@ class HeartbeatTail:
         at = ConfluentPartition(self.topic, 0)
         try:
             low, high = consumer.get_watermark_offsets(at, _SECONDS)
-            consumer.assign([ConfluentPartition(self.topic, 0, max(low, high - _LAST))])
+            start = max(low, high - _LAST)
+            consumer.assign([ConfluentPartition(self.topic, 0, start)])
         except KafkaException:  # not there yet, or no answer: others tell that the target is gone
             consumer.close()
             return False
-        self._consumer = consumer
+        self._consumer, self._end = consumer, high
+        if start == high:
+            self._reach_end()
         return True
 
     def _take(self, message: Message) -> None:

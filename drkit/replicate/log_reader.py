@@ -11,8 +11,10 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
+from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.state_topic import QUIET
 
@@ -29,12 +31,15 @@ def read_partitions(
 ) -> None:
     """Hand every record from the starts on to `take`, which ends a partition's reading by True.
 
-    Without that a partition is read to the end it has when the reading gets there.
+    Without that a partition is read to the end it has when the reading begins: one that is written all
+    the time has no end that could be met.
 
     :param committed: records of open and aborted transactions are left out
     :raises Failed: a partition cannot be read
     """
-    if not starts:
+    ends = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed) if starts else {}
+    unread = {at: end for at, end in ends.items() if end and end != starts[at]}
+    if not unread:
         return
     consumer = Consumer(
         {
@@ -50,8 +55,8 @@ def read_partitions(
         logger=QUIET,
     )
     try:
-        consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
-        _drain(consumer, cluster.alias, set(starts), take)
+        consumer.assign([ConfluentPartition(at.topic, at.partition, starts[at]) for at in unread])
+        _drain(consumer, cluster.alias, unread, take)
     except KafkaException as error:
         raise Failed(
             "records cannot be read",
@@ -64,13 +69,14 @@ def read_partitions(
 
 
 def _drain(
-    consumer: Consumer, alias: str, open_: set[TopicPartition], take: Callable[[Message], bool | None]
+    consumer: Consumer, alias: str, ends: dict[TopicPartition, int], take: Callable[[Message], bool | None]
 ) -> None:
+    """Read on until every partition's end is met; takes it out of `ends` then."""
     heard = monotonic()
-    while open_:
+    while ends:
         messages = consumer.consume(_BATCH, 0.1)
         if not messages and monotonic() - heard > _SILENT_SECONDS:
-            where = ", ".join(map(str, sorted(open_)[:3]))
+            where = ", ".join(map(str, sorted(ends)[:3]))
             raise Failed(
                 "records cannot be read",
                 where=f"{where} on {alias}",
@@ -82,9 +88,9 @@ def _drain(
             at = TopicPartition(message.topic() or "", message.partition() or 0)
             error = message.error()
             if error is None:
-                if at in open_ and take(message):
-                    open_.discard(at)
+                if at in ends and (take(message) or (message.offset() or 0) + 1 >= ends[at]):
+                    del ends[at]
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                open_.discard(at)
+                ends.pop(at, None)
             elif not is_passed_over(error):
                 raise KafkaException(error)

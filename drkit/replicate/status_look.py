@@ -43,7 +43,9 @@ from drkit.replicate.topic_rules import PROMOTION, is_promoted, role_key
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
 _BEAT_SECONDS: Final = 2.0
-"""How long a single look waits for a heartbeat at the most."""
+"""How much longer than the interval between two heartbeats a single look waits for one."""
+_LONG_SECONDS: Final = 3.0
+"""The longest interval for which it does."""
 
 
 class SourceLook(NamedTuple):
@@ -105,7 +107,8 @@ class StatusCollector:
             self._lag(found, values)
             found.groups = self.groups.newest(values, source_answers=not found.source_error)
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
-                found.heartbeat = self.beats.measured(_BEAT_SECONDS)
+                interval = self._flow.heartbeats_interval_seconds
+                found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except (DrkitError, RawError) as error:
             found.target_error = said(error)
             self._drop(self._flow.target)

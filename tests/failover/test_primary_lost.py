@@ -55,12 +55,15 @@ def test_it_is_done_and_all_groups_moved(story: Story):
 def test_i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story):
     with story.world.desk() as desk:
         listed: set[tuple[str, int, int]] = set()
-        divergence(desk.beside(), lambda at, record: listed.add((*at, record.offset)))
+        found = divergence(desk.beside(), lambda at, record: listed.add((*at, record.offset)))
+    tails = {TopicPartition(t.topic, t.partition): t for t in found.tails}
     for topic in story.topics:
         there = {p: set(values(records)) for p, records in story.ours[topic].items()}
         for record in story.acked[topic]:
             gone = (topic, record.partition, record.offset) in listed
-            assert (record.value in there[record.partition]) is not gone, record
+            copied = record.value in there[record.partition]
+            at = TopicPartition(topic, record.partition)
+            assert copied is not gone, (record, copied, gone, tails.get(at))
 
 
 # P32

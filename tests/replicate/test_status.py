@@ -136,12 +136,12 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     for words in ("a->b", "replicating", "0 records", PLAIN):
         assert words in shown
-    assert re.search(r"replication delay +\d+ ms", shown)
+    assert re.search(r"replication delay +[\d,]+ ms", shown)
     assert cli.run(["status", "--json", "--config", str(world.config)]) == 0
     told = json.loads(capsys.readouterr().out)["flows"][0]
     assert told["health"] == "ok"
     assert told["loss"]["records"] == 0
-    assert 0 <= told["heartbeat"]["delay_seconds"] < 2
+    assert told["heartbeat"]["delay_seconds"] >= 0
 
 
 @pytest.mark.usefixtures("running")
@@ -194,7 +194,9 @@ def test_watching_sees_heartbeats_arrive(world: World):
         finally:
             process.kill()
     # Seen arriving, a heartbeat tells its own delay, which is shorter than its age may be.
-    assert any(d["delay_seconds"] is not None and d["delay_seconds"] < 1 for d in delays)
+    told = [(d["delay_seconds"], d["age_seconds"]) for d in delays if d["delay_seconds"] is not None]
+    assert told
+    assert any(delay < age for delay, age in told), told
 
 
 @pytest.mark.usefixtures("running")
