@@ -30,6 +30,11 @@ class DrkitError(Exception):
         # Spark carries errors between processes by pickle; keyword-only fields need help.
         return (_rebuild, (type(self), self.what, self.where, self.evidence, self.hint))
 
+    @property
+    def in_short(self) -> str:
+        """What happened and the evidence, for one line among others."""
+        return f"{self.what}: {self.evidence}" if self.evidence else self.what
+
     def as_dict(self) -> dict[str, str | int]:
         """The error as plain data, for ``--json``."""
         return {

@@ -54,7 +54,7 @@ def apply(alias: str, term: int | None) -> None:
     topics = newest.topics if newest and newest.cluster == alias else None
     endpoint = endpoint_of(settings, term=wanted, cluster_id=cluster.cluster_id, topics=topics)
     outcomes = tell_all(ways, endpoint)
-    emit([o._asdict() | {"error": _in_short(o.error)} for o in outcomes])
+    emit([o._asdict() | {"error": o.error.in_short if o.error else None} for o in outcomes])
     failed = [o for o in outcomes if not o.result.is_done]
     if failed:
         raise failed[0].error or Failed("clients were not told", where=failed[0].name)
@@ -66,12 +66,6 @@ def _told(way: Way) -> Endpoint | None:
         return way.adapter.told()
     except DrkitError:
         return None
-
-
-def _in_short(error: DrkitError | None) -> str | None:
-    if error is None:
-        return None
-    return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
 def _ways() -> list[Way]:
@@ -92,7 +86,7 @@ def _row(way: Way) -> dict[str, Any]:
     try:
         told = way.adapter.told()
     except DrkitError as error:
-        remark = _in_short(error) or remark
+        remark = error.in_short
     if told is None:
         return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}
     return {"way": name, "cluster": told.cluster, "term": told.term,

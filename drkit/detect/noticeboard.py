@@ -191,7 +191,7 @@ class Noticeboard:
             try:
                 consumer = self._open()
             except DrkitError as error:
-                self._fails(f"{error.what}: {error.evidence}" if error.evidence else error.what)
+                self._fails(error.in_short)
                 self._ended.wait(_RETRY_SECONDS)
                 continue
             producer = _producer(self._cluster, self._ttl)

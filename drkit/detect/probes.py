@@ -170,7 +170,7 @@ class Probes:
         try:
             ensure_canary(Cluster.connect(self._listeners[OWN]))
         except DrkitError as error:
-            return f"{error.what}: {error.evidence}" if error.evidence else error.what
+            return error.in_short
         return ""
 
     def _forget_removed(self, loop: EventLoop) -> bool:

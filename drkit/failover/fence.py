@@ -14,7 +14,7 @@ from drkit.failover.debt import Debt, owe, settle
 from drkit.failover.evidence import FenceEvidence
 from drkit.failover.fence_means import ACL, SIZE, Means, SizeFence, by_name, choose
 from drkit.failover.fence_proof import Proof, canary_name, prove
-from drkit.failover.fence_stop import has_stop, in_one_line, still_there, stop_site
+from drkit.failover.fence_stop import has_stop, still_there, stop_site
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.transactions import Resolved, Resolver
@@ -117,7 +117,7 @@ class Fence:
         except Refused as error:  # it could be put up, and not be proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
-            return self._owed(context, in_one_line(error), answered=True)
+            return self._owed(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
         details = means.details(context.scope.topics) if means is not None else {}
         resolver = self._resolver(context, source, means, details)
@@ -216,7 +216,7 @@ class Fence:
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise
-            return self._owed(context, f"{why}; {in_one_line(error)}")
+            return self._owed(context, f"{why}; {error.in_short}")
         settle(context.state, tuple(context.scope.topics))
         evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": {"by": stopped}}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"

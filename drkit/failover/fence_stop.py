@@ -61,7 +61,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
         answer = caller.call("POST", url, headers, body)
         said = "" if answer.is_done else answer.said
     except DrkitError as error:
-        said = in_one_line(error)
+        said = error.in_short
     if said:
         raise Failed(
             "the old primary was not stopped",
@@ -89,8 +89,3 @@ def still_there(
         if not left or clock() >= deadline:
             return left
         loop.run(loop.sleep, _PAUSE_SECONDS)
-
-
-def in_one_line(error: DrkitError) -> str:
-    """An error for a note."""
-    return f"{error.what}: {error.evidence}" if error.evidence else error.what

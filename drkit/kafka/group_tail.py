@@ -15,7 +15,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from drkit.errors import NotAuthorized
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import LATEST, TopicMetadata, metadata
+from drkit.kafka.requests import LATEST, TopicMetadata, fetch_request, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch
 from drkit.wire.group_log import GroupLog
@@ -27,7 +27,6 @@ _DENIED: Final = 29
 """TOPIC_AUTHORIZATION_FAILED."""
 _OUT_OF_RANGE: Final = 1
 """OFFSET_OUT_OF_RANGE: the log is shorter than it was."""
-_NO_EPOCH: Final = -1
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
@@ -131,28 +130,12 @@ class GroupTail:
         return True
 
     def _request(self, topic_id: UUID, numbers: Iterable[int]) -> FetchRequest:
-        topic_of = FetchRequest.FetchTopic
-        wanted = [
-            topic_of.FetchPartition(
-                partition=n,
-                current_leader_epoch=_NO_EPOCH,
-                fetch_offset=self._logs[n].next_offset,
-                last_fetched_epoch=_NO_EPOCH,
-                log_start_offset=-1,
-                partition_max_bytes=_PARTITION_BYTES,
-            )
-            for n in numbers
-        ]
-        return FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
+        return fetch_request(
+            (OFFSETS_TOPIC, topic_id),
+            {n: self._logs[n].next_offset for n in numbers},
+            committed=False,
+            partition_bytes=_PARTITION_BYTES,
             max_bytes=_ANSWER_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[topic_of(topic=OFFSETS_TOPIC, topic_id=topic_id, partitions=wanted)],
-            forgotten_topics_data=[],
-            rack_id="",
         )
 
     def _denied(self) -> NotAuthorized:

@@ -153,28 +153,51 @@ async def fetch_one(
     timeout_ms: int = 30_000,
 ) -> Any:
     """Fetch from one partition outside a session; returns the response's partition data."""
-    topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
-    wanted = partition_of(
-        partition=partition,
-        current_leader_epoch=_NO_EPOCH,
-        fetch_offset=offset,
-        last_fetched_epoch=_NO_EPOCH,
-        log_start_offset=-1,
-        partition_max_bytes=max_bytes,
-    )
-    request = FetchRequest(
+    request = fetch_request(
+        topic, {partition: offset}, committed=committed, partition_bytes=max_bytes, max_bytes=max_bytes,
         max_wait_ms=max_wait_ms,
-        min_bytes=1,
+    )  # fmt: skip
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
+    return answer.responses[0].partitions[0]
+
+
+def fetch_request(
+    topic: tuple[str, UUID],
+    offsets: Mapping[int, int],
+    *,
+    committed: bool,
+    partition_bytes: int,
+    max_bytes: int,
+    max_wait_ms: int = 0,
+) -> FetchRequest:
+    """A fetch outside a session, from one broker.
+
+    :param offsets: partition → where to begin
+    :param max_wait_ms: 0: answer at once with what is there
+    """
+    topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    wanted = [
+        partition_of(
+            partition=number,
+            current_leader_epoch=_NO_EPOCH,
+            fetch_offset=offset,
+            last_fetched_epoch=_NO_EPOCH,
+            log_start_offset=-1,
+            partition_max_bytes=partition_bytes,
+        )
+        for number, offset in offsets.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1 if max_wait_ms else 0,
         max_bytes=max_bytes,
         isolation_level=1 if committed else 0,
         session_id=0,
         session_epoch=-1,
-        topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=[wanted])],
+        topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=wanted)],
         forgotten_topics_data=[],
         rack_id="",
     )
-    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
-    return answer.responses[0].partitions[0]
 
 
 def aborted_in(answer: Any) -> list[tuple[int, int]]:

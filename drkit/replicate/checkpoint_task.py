@@ -30,7 +30,7 @@ class CheckpointTask:
             report: ShardReport = self._loop.run(self._round, shard)
         except (DrkitError, RawError) as error:
             self._let_go()
-            why = f"{error.what}: {error.evidence}" if isinstance(error, DrkitError) else repr(error)
+            why = error.in_short if isinstance(error, DrkitError) else repr(error)
             return ShardReport(shard.number, shard.round, len(shard.groups), error=why)
         return report
 

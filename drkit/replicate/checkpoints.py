@@ -81,7 +81,7 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
             report.emitted, report.emitted_groups = len(changed), sorted({group for group, _ in changed})
             report.latency_ms = round(1000 * (monotonic() - started))
         except Failed as error:  # the groups' positions are there nevertheless
-            report.error = f"{error.what}: {error.evidence}"
+            report.error = error.in_short
     if not report.error:
         memory.end(shard)
     again |= {group for group, found in report.verdicts_of.items() if not _AGAIN.isdisjoint(found)}

@@ -105,7 +105,7 @@ class HeartbeatEmitter:
             try:
                 self._beat()
             except DrkitError as error:
-                self._reason = f"{error.what}: {error.evidence}" if error.evidence else error.what
+                self._reason = error.in_short
                 next_beat = monotonic() + max(interval, _RETRY_SECONDS)
             self._judge()
 

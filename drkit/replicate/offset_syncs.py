@@ -217,7 +217,7 @@ class OffsetSyncEmitter:
             self._syncs.look()
             self._tell("", "")
         except DrkitError as error:
-            self._tell(f"{error.what}: {error.evidence}", error.hint)
+            self._tell(error.in_short, error.hint)
 
     def _tell(self, why: str, hint: str) -> None:
         """Say what goes wrong once, and that it is over."""

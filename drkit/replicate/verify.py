@@ -182,4 +182,4 @@ def _remember(
         if checked:
             remember(target, flow.source, checked)
     except Failed as error:
-        progress(f"what was verified cannot be remembered: {error.what}: {error.evidence}")
+        progress(f"what was verified cannot be remembered: {error.in_short}")

@@ -12,7 +12,7 @@ from drkit.detect.verdict import Kind
 from drkit.errors import DrkitError
 from drkit.failover.context import Progress, Request
 from drkit.failover.desk import Desk
-from drkit.watch.claim import claim, said, tell_outcome
+from drkit.watch.claim import claim, tell_outcome
 from drkit.watch.marks import Automatic
 from drkit.watch.observer import Moment
 
@@ -93,7 +93,7 @@ class Automat:
             self._ended("automatic_failover_ended", "warning", outcome)
         except DrkitError as error:
             observe.error(error, flow=self._flow.name)
-            self._ended("automatic_failover_stopped", "error", said(error))
+            self._ended("automatic_failover_stopped", "error", error.in_short)
 
     def _ended(self, kind: str, level: observe.Level, how: str) -> None:
         self.outcome = how

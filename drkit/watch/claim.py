@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.noticeboard import ensure_board, put_note, read_board, topic_name
-from drkit.errors import DrkitError, Failed
+from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.watch.marks import AUTOMATIC, Automatic
@@ -97,8 +97,3 @@ def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int
     if not last.at_ms:
         raise Failed("the note of the last automatic failover is damaged", where=topic_name(flow))
     return last
-
-
-def said(error: DrkitError) -> str:
-    """An error in one line."""
-    return f"{error.what}: {error.evidence}" if error.evidence else error.what

@@ -69,7 +69,7 @@ class Teller:
         try:
             answer = self._caller.call("POST", url, headers, body)
         except DrkitError as error:
-            return f"{place_of(url)}: {error.what}: {error.evidence}"
+            return f"{place_of(url)}: {error.in_short}"
         return "" if answer.is_done else f"{place_of(url)}: {answer.said}"
 
     def _execute(self, body: bytes) -> str:
@@ -79,6 +79,6 @@ class Teller:
         try:
             done = run_program(command, body.decode(), {}, _SECONDS * 3)
         except DrkitError as error:
-            return f"{command[0]}: {error.what}: {error.evidence}"
+            return f"{command[0]}: {error.in_short}"
         said = done.said[-_SHOWN:] or "it said nothing"
         return f"{command[0]}: exit code {done.code}: {said}" if done.code else ""
