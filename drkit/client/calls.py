@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import threading
+from threading import get_ident
 from typing import TypeVar
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
@@ -38,6 +39,29 @@ def positions(
     topic, partition = message.topic() or "", message.partition()
     return [TopicPartition(topic, -1 if partition is None else partition,
                            OFFSET_INVALID if offset is None else offset + 1)]  # fmt: skip
+
+
+def served(work: Callable[[], T]) -> T:
+    """The result of a call that serves callbacks. Raises KafkaException, also if that was cleared."""
+    try:
+        return work()
+    except SystemError as error:  # "returned NULL without setting an exception"
+        said = f"a fatal error of the client: {error}"
+        raise KafkaException(KafkaError(KafkaError._FATAL, said, fatal=True)) from error  # noqa: SLF001  its only name
+
+
+def waiting_error() -> BaseException | None:
+    """The exception that waits to be raised while a callback runs, taken from the interpreter.
+
+    The client library goes on calling back although a fatal error, or what an earlier callback raised, is to
+    leave the call that serves them. The first call into C then fails although its work was done: a lock
+    would be taken and never given back. To be called first in a callback, which raises it again at its end.
+    """
+    try:
+        get_ident()  # by its own name: a look into a module may clear what waits, and nobody would know
+    except SystemError as error:  # "returned a result with an exception set"
+        return error.__cause__ or error
+    return None
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:

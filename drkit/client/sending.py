@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 import threading
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from drkit.client.calls import served, waiting_error
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.outbox import Outbox, Record
 from drkit.client.switch import LOG, EndpointWatch, Switch, end_producer, in_background
@@ -73,7 +75,7 @@ class Sending:
     def serve(self, work: Callable[[Any], int]) -> int:
         """Let the client call its callbacks."""
         with self._serving:
-            return work(self.client)
+            return served(lambda: work(self.client))
 
     def try_again(self) -> None:
         """What is held tries again; what was held too long is given up."""
@@ -118,12 +120,16 @@ class Sending:
             try:
                 # What has not begun must not reach the old cluster any more; what has may be acknowledged.
                 self.client.purge(in_queue=True, in_flight=False)
-                self.client.flush(_LAST_WORDS_SECONDS)
+                self._last_words()
                 self.client.purge()
-                self.client.flush(_LAST_WORDS_SECONDS)
+                self._last_words()
             finally:
                 self._leaving = False
             return self.outbox.leave()
+
+    def _last_words(self) -> None:
+        with suppress(KafkaException):  # a fatal error: what is left behind may be dead already
+            served(lambda: self.client.flush(_LAST_WORDS_SECONDS))
 
     def purge(self, **what: bool) -> None:
         """As `Producer.purge`."""
@@ -174,6 +180,16 @@ class Sending:
         self, record: Record, generation: int, error: KafkaError | None, message: Message | None
     ) -> None:
         """A delivery report of librdkafka's."""
+        waiting = waiting_error()
+        try:
+            self._settle(record, generation, error, message)
+        finally:
+            if waiting is not None:
+                raise waiting
+
+    def _settle(
+        self, record: Record, generation: int, error: KafkaError | None, message: Message | None
+    ) -> None:
         with self._lock:
             if not self.outbox.knows(record, generation):
                 return

@@ -65,6 +65,13 @@ def fence(cluster: LocalCluster, topic: str, value: str | None) -> None:
     admin = AdminClient(quiet(cluster))
     admin.incremental_alter_configs([resource])[resource].result(30)
 
+    def known() -> bool:
+        """The controller has answered; whether the broker goes by it, it says itself."""
+        found = admin.describe_configs([resource])[resource].result(30)["max.message.bytes"]
+        return bool(found.is_default if value is None else found.value == value)
+
+    wait_until(known)
+
 
 def test_it_goes_where_the_file_leads(world: World):
     world.create()

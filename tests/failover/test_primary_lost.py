@@ -93,7 +93,6 @@ def test_i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(sto
             Counter(v for records in side[topic].values() for v in values(records))
             for side in (story.ours, story.theirs)
         )
-        # A producer that is not idempotent may have repeated itself on the old primary: not the copy.
         assert not ours - theirs
 
 

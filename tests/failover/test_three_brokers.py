@@ -86,7 +86,9 @@ def pair(cluster_factory: ClusterFactory) -> tuple[LocalCluster, LocalCluster]:
 
 @pytest.fixture
 def world(pair: tuple[LocalCluster, LocalCluster], world_factory: WorldFactory) -> World:
-    return world_factory(*pair)
+    world = world_factory(*pair)
+    world.failover_fields["rpo_seconds"] = 1000.0  # what is lost here is to be lost, however long it takes
+    return world
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -37,6 +37,8 @@ class Load:
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
                 "acks": "all",
+                # Nothing of it stands there twice, so that what does was repeated by drkit.
+                "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.timeout.ms": 5000,
                 "socket.timeout.ms": 3000,
