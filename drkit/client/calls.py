@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import threading
 from threading import get_ident
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
@@ -50,13 +50,27 @@ def served(work: Callable[[], T]) -> T:
         raise KafkaException(KafkaError(KafkaError._FATAL, said, fatal=True)) from error  # noqa: SLF001  its only name
 
 
-def waiting_error() -> BaseException | None:
-    """The exception that waits to be raised while a callback runs, taken from the interpreter.
+def unhindered(call: Callable[..., T]) -> Callable[..., T]:
+    """A callback that works also while an exception waits to be raised; that is raised again at its end.
 
     The client library goes on calling back although a fatal error, or what an earlier callback raised, is to
     leave the call that serves them. The first call into C then fails although its work was done: a lock
-    would be taken and never given back. To be called first in a callback, which raises it again at its end.
+    would be taken and never given back.
     """
+
+    def called(*args: Any) -> T:
+        waiting = _waiting()
+        try:
+            return call(*args)
+        finally:
+            if waiting is not None:
+                raise waiting
+
+    return called
+
+
+def _waiting() -> BaseException | None:
+    """Takes the exception from the interpreter."""
     try:
         get_ident()  # by its own name: a look into a module may clear what waits, and nobody would know
     except SystemError as error:  # "returned a result with an exception set"

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import OFFSET_STORED, Consumer, Message, TopicPartition
 
-from drkit.client.calls import deadline_of, positions, turn, within
+from drkit.client.calls import deadline_of, positions, turn, unhindered, within
 from drkit.client.errors import FromAnotherCluster, WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.switch import LOG, EndpointWatch, OnSwitch, Switch, configuration, in_background
@@ -220,7 +220,7 @@ class FailoverConsumer:
         def called(*args: Any) -> Any:
             return call(*args) if number == self._switches else None
 
-        return called
+        return unhindered(called)
 
     def _while_current(self, call: Rebalance) -> Rebalance:
         return self._only_of(self._switches, lambda _client, partitions: call(self, partitions))

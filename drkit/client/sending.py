@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from drkit.client.calls import served, waiting_error
+from drkit.client.calls import served, unhindered
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.outbox import Outbox, Record
 from drkit.client.switch import LOG, EndpointWatch, Switch, end_producer, in_background
@@ -153,7 +153,7 @@ class Sending:
         return client, Identity(client, endpoint)
 
     def _while_current(self, call: Callable[..., Any], generation: int) -> Callable[..., Any]:
-        return lambda *args: call(*args) if generation == self._generation else None
+        return unhindered(lambda *args: call(*args) if generation == self._generation else None)
 
     def _send(self, record: Record) -> None:
         record.generation = self._generation
@@ -164,7 +164,7 @@ class Sending:
             key=record.key,
             partition=record.partition,
             timestamp=record.timestamp,
-            on_delivery=partial(self._reported, record, self._generation),
+            on_delivery=unhindered(partial(self._reported, record, self._generation)),
             **given,
         )
 
@@ -180,16 +180,6 @@ class Sending:
         self, record: Record, generation: int, error: KafkaError | None, message: Message | None
     ) -> None:
         """A delivery report of librdkafka's."""
-        waiting = waiting_error()
-        try:
-            self._settle(record, generation, error, message)
-        finally:
-            if waiting is not None:
-                raise waiting
-
-    def _settle(
-        self, record: Record, generation: int, error: KafkaError | None, message: Message | None
-    ) -> None:
         with self._lock:
             if not self.outbox.knows(record, generation):
                 return
