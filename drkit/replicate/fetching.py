@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from drkit.clock import wall_ms
+from drkit.clock import boottime, wall_ms
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, list_offsets, metadata
 from drkit.replicate.context import QUEUE_LIMIT_BYTES, TaskContext, error_name
+from drkit.replicate.fetch_pace import FetchPace
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.wire import CorruptBatch, transform
 
@@ -49,6 +50,7 @@ class Fetcher:
         self._session_id = 0
         self._session_epoch = 0
         self._in_session: dict[PartitionCopy, Asked] = {}
+        self._pace = FetchPace()
 
     async def run(self) -> None:
         """Fetch until the epoch ends."""
@@ -70,9 +72,12 @@ class Fetcher:
             try:
                 # The source may wait for records before it answers at all.
                 patience = (task.links.fetch.request_timeout_ms or _PATIENCE_MS) + task.flow.fetch_max_wait_ms
+                self._pace.asked(boottime())
                 answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
                 if not task.ending:
                     await self._take(answer, wanted)  # asks more where the source has trouble
+                if left := self._pace.pause(boottime()):
+                    await task.loop.sleep(left)
             except RawError:
                 self._reset()
                 await task.loop.sleep(_PAUSE_SECONDS)
@@ -140,7 +145,7 @@ class Fetcher:
         if not answer.session_id:
             self._in_session = {}
         places = {(p.source_id, p.source.partition): p for p in wanted}
-        troubled = False
+        troubled, size = False, 0
         for topic in answer.responses:
             for data in topic.partitions:
                 p = places.get((topic.topic_id, data.partition_index))
@@ -151,8 +156,10 @@ class Fetcher:
                     self._in_session.pop(p, None)
                     await source_trouble(self._task, p, data)
                 elif data.records:
+                    size += len(data.records)
                     self._task.throttle.take(len(data.records))
                     self._records(p, data)
+        self._pace.answered(boottime(), size)
         if troubled:
             self._reset()
             await self._task.loop.sleep(_PAUSE_SECONDS)
