@@ -49,6 +49,7 @@ class FlowWatch:
     """Looks at one flow again and again, from a thread of its own.
 
     :param share: the time between two looks is at least so many times that of a look
+    :param groups: look at the groups, too, which is most of the work where there are many
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class FlowWatch:
         failure: Callable[[], DrkitError | None] = lambda: None,
         seconds: float = LOOK_SECONDS,
         share: float = _SHARE,
+        *,
+        groups: bool = True,
     ) -> None:
-        self._share = share
+        self._share, self._groups = share, groups
         self._settings = settings
         self._job = job
         self._failure = failure
@@ -124,9 +127,12 @@ class FlowWatch:
     def _collector(self) -> StatusCollector:
         flow = self._job.flow
         patience = 3 * flow.refresh_topics_interval_seconds + _STALE_SECONDS
-        made = StatusCollector(self._settings, flow, patience_seconds=patience, scan_up_to=0)
+        made = StatusCollector(
+            self._settings, flow, patience_seconds=patience, scan_up_to=0, groups=self._groups
+        )
         made.beats.follow()
-        made.groups.follow()
+        if self._groups:
+            made.groups.follow()
         return made
 
     def _take(self, status: FlowStatus, now: float) -> None:

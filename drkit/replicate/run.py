@@ -93,8 +93,9 @@ def replicate(
         followed = None if options.once else options.config
         reload = Reload(followed, settings, jobs) if followed is not None else None
         if not options.once:
-            seconds = LOOK_SECONDS if options.listen else QUIET_SECONDS
-            board.watches = [FlowWatch(settings, r.job, r.failure, seconds) for r in runs]
+            # Where nobody can ask for them, only what the source has is noted on the target.
+            seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
+            board.watches = [FlowWatch(settings, r.job, r.failure, seconds, groups=seen) for r in runs]
         for run in runs:
             run.thread.start()
         for watch in board.watches:

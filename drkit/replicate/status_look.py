@@ -62,6 +62,7 @@ class StatusCollector:
 
     :param patience_seconds: a source topic that is not copied is a fault after this time; 0: at once
     :param scan_up_to: target offsets that may be read where numbers do not settle the map
+    :param groups: look at the groups, too
     """
 
     def __init__(
@@ -71,12 +72,13 @@ class StatusCollector:
         *,
         patience_seconds: float = 0.0,
         scan_up_to: int = SCAN_UP_TO,
+        groups: bool = True,
         clock: Millis = wall_ms,
         steady: Seconds = monotonic,
     ) -> None:
         self._settings = settings
         self._flow = flow
-        self._patience = patience_seconds
+        self._patience, self._with_groups = patience_seconds, groups
         self._clock, self._steady = clock, steady
         self._loop = EventLoop()
         self._clusters: dict[str, RawCluster] = {}
@@ -105,7 +107,8 @@ class StatusCollector:
             found.heartbeat = self.beats.read()
             self._from_state(found, values)
             self._lag(found, values)
-            found.groups = self.groups.newest(values, source_answers=not found.source_error)
+            if self._with_groups:
+                found.groups = self.groups.newest(values, source_answers=not found.source_error)
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
