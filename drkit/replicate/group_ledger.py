@@ -20,7 +20,7 @@ from drkit.replicate.checkpoint_shard import NO_ROUND, Refusal, ShardReport
 _DONE: Final = {v.name: Verdict.UNCHANGED.name for v in (Verdict.WRITE, Verdict.REFRESH)}
 """What the verdicts of a round are to the ones behind it."""
 
-SOON_SECONDS: Final = 60.0
+SOON_SECONDS: Final = 120.0
 """Within this time every group is looked at after :meth:`GroupLedger.look_soon`."""
 
 
