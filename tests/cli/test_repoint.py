@@ -60,3 +60,24 @@ def test_nothing_to_tell_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "drkit.toml").write_text('[clusters.x]\nbootstrap_servers = "p:1"\n')
     assert call(tmp_path / "drkit.toml", "show") == 2
     assert "kafka-endpoint.json" in json.loads(capsys.readouterr().err)["hint"]
+
+
+def test_ways_that_fail_are_named_and_hold_up_no_other(
+    config: Path, target: LocalCluster, capsys: pytest.CaptureFixture[str]
+):
+    text, closed = config.read_text(), f"{config.parent}/no/folder.json"
+    more = (
+        f'{{ kind = "file", path = "{closed}" }}, {{ kind = "command", command = ["/no/such/program"] }},'
+        f' {{ kind = "configmap", name = "app", kubeconfig = "{closed}" }},'
+    )
+    config.write_text(text.replace("repoint = [", f"repoint = [ {more}"))
+    assert call(config, "show") == 0
+    rows = json.loads(capsys.readouterr().out)
+    for row, said in zip(rows, ("no folder", "no such program", "kubeconfig cannot be used"), strict=False):
+        assert said in row["remark"]
+    assert call(config, "apply", "--to", "standby") == 1
+    heard = capsys.readouterr()
+    rows = json.loads(heard.out)
+    assert [r["result"] for r in rows] == ["failed"] * 3 + ["changed"] * 2
+    assert f"{config.parent}/no" in rows[0]["error"]
+    assert parse_endpoint(config.with_name("endpoint.json").read_text()).cluster_id == target.cluster_id
