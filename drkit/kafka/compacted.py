@@ -63,7 +63,7 @@ def _read(
     cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float
 ) -> dict[str, dict[bytes, bytes]]:
     values: dict[str, dict[bytes, bytes]] = {at.topic: {} for at in ends}
-    unread = {at for at, end in ends.items() if end}
+    unread = set(ends)  # an empty one is tried as well: whether it may be read is told by nothing else
     while unread:
         message = consumer.poll(0.1)
         if message is None:

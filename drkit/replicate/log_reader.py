@@ -37,10 +37,9 @@ def read_partitions(
     :param committed: records of open and aborted transactions are left out
     :raises Failed: a partition cannot be read
     """
-    ends = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed) if starts else {}
-    unread = {at: end for at, end in ends.items() if end and end != starts[at]}
-    if not unread:
+    if not starts:
         return
+    ends = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed)
     consumer = Consumer(
         {
             **confluent_config(cluster),
@@ -55,8 +54,8 @@ def read_partitions(
         logger=QUIET,
     )
     try:
-        consumer.assign([ConfluentPartition(at.topic, at.partition, starts[at]) for at in unread])
-        _drain(consumer, cluster.alias, unread, take)
+        consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
+        _drain(consumer, cluster.alias, ends, take)
     except KafkaException as error:
         raise Failed(
             "records cannot be read",

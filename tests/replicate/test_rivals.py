@@ -25,6 +25,7 @@ from drkit.replicate.topic_sync import TopicSync
 from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Flow as PeerFlow
 from tests.bench.peers.replicator import running
+from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
 
@@ -184,8 +185,10 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
         with running(mm2, PeerFlow(a.bootstrap(), t.bootstrap(), orders, "none", tmp_path)) as peer:
 
             def copied() -> bool:
+                """Its tasks work: before they are configured nobody can know what it is going to copy."""
                 peer.check()
-                return orders in topic_names(fan.target)
+                there = orders in topic_names(fan.target)
+                return there and sum(map(len, read(fan.target.settings, orders).values())) == 20
 
             eventually(copied, what="MM2's copy")
             fan.begin("a")
