@@ -42,12 +42,10 @@ class FetchPace:
         self._answered = now
         keep = 0.5 ** (passed / _MEMORY_SECONDS)
         self._rate = keep * self._rate + (1.0 - keep) / passed
-        if size >= _LARGE:
+        if size >= _LARGE or self._rate < _CALM:
             self._spaced = False
         elif self._rate > _BUSY:
             self._spaced = True
-        elif self._rate < _CALM:
-            self._spaced = False
 
     def pause(self, now: float) -> float:
         """How long the next request is to wait; 0: not at all."""
