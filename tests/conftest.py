@@ -26,9 +26,9 @@ _ROOT = Path(__file__).parent
 _LONGEST_FIRST = (
     "demo/test_story.py",
     "watch/test_automatic.py",
-    "watch/test_detection.py",
     "replicate/test_copy_killed.py",
     "replicate/test_copy_ages.py",
+    "watch/test_detection.py",
     "replicate/test_copy_gone.py",
     "replicate/test_status.py",
     "replicate/test_mm2_clients.py",

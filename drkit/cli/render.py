@@ -30,17 +30,27 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
     if as_json or session().as_json:
         sys.stdout.write(json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n")
         return
-    console = _console(sys.stdout)
     rows = _plain(data)
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
-        console.print(_table(rows))
+        _print(_table(rows))
     elif isinstance(rows, list):
-        for row in rows:
-            console.print(_cell(row))
+        _print(*map(_cell, rows))
     elif isinstance(rows, dict):
-        console.print(_pairs(rows))
+        _print(_pairs(rows))
     elif rows is not None:
-        console.print(_cell(rows))
+        _print(_cell(rows))
+
+
+def _print(*parts: Table | Text) -> None:
+    """On stdout; in a pipe without the blanks that fill up columns."""
+    console = _console(sys.stdout)
+    with console.capture() as made:
+        for part in parts:
+            console.print(part)
+    text = made.get()
+    if not sys.stdout.isatty():
+        text = "\n".join(line.rstrip(" ") for line in text.split("\n"))
+    sys.stdout.write(text)
 
 
 def emit_error(error: DrkitError, *, as_json: bool) -> None:

@@ -63,7 +63,7 @@ class Stored(NamedTuple):
     @property
     def mark(self) -> Mark | None:
         """Our mark, when the offset is still the one written with it."""
-        mark = Mark.of(self.metadata)
+        mark = Mark.of(self.metadata) if self.metadata else None
         return mark if mark is not None and mark.downstream == self.offset else None
 
 
@@ -88,12 +88,16 @@ class Verdict(StrEnum):
     @property
     def is_write(self) -> bool:
         """Whether something is to be written."""
-        return self in {Verdict.WRITE, Verdict.REFRESH}
+        return self in _WRITES
 
     @property
     def is_refusal(self) -> bool:
         """Whether the target's offset is behind because of this."""
-        return self not in {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO}
+        return self not in _FINE
+
+
+_WRITES: Final = frozenset({Verdict.WRITE, Verdict.REFRESH})
+_FINE: Final = _WRITES | {Verdict.UNCHANGED, Verdict.ECHO}
 
 
 class Case(NamedTuple):
@@ -154,7 +158,10 @@ TABLE: Final[tuple[tuple[Verdict, Callable[[Case], bool]], ...]] = (
 
 def judge(case: Case) -> Verdict:
     """What becomes of one offset."""
-    return next((verdict for verdict, holds in TABLE if holds(case)), Verdict.WRITE)
+    for verdict, holds in TABLE:
+        if holds(case):
+            return verdict
+    return Verdict.WRITE
 
 
 def to_write(case: Case) -> Stored:

@@ -1,4 +1,7 @@
-"""How a worker process gets its memory: kept and reused instead of mapped anew for every answer.
+"""How our processes treat their memory: kept and reused, and seldom searched for cycles.
+
+A checkpoint round makes and keeps objects by the hundred thousand, none of them in a cycle; searching them
+was 40 % of its time (48,000 offsets: 5.1 CPU seconds before, 3.0 after).
 
 glibc maps each allocation above 128 KiB by itself and gives it back when it is freed, so a task that fetches
 answers of megabytes has the kernel clear the same pages again and again: that was three quarters of a copy
@@ -32,8 +35,7 @@ def keep_memory() -> bool:
 
     Returns whether the C library could be told so (glibc).
     """
-    gc.freeze()  # what was imported stays anyway
-    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    search_seldom()
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
@@ -42,6 +44,13 @@ def keep_memory() -> bool:
     if kept:
         _touch()
     return kept
+
+
+@cache
+def search_seldom() -> None:
+    """Let Python's garbage collector look at what is new less often, and never at what was imported."""
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _touch() -> None:

@@ -17,6 +17,7 @@ from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
+from drkit.replicate.allocator import search_seldom
 from drkit.replicate.checkpoint_query import start_checkpoint_query
 from drkit.replicate.checkpoint_shard import ShardReport
 from drkit.replicate.checkpoint_source import write_plan
@@ -106,6 +107,7 @@ class CheckpointDriver:
             self._thread.join(_STOP_SECONDS)
 
     def _run(self, spark: SparkSession, folder: Path) -> None:
+        search_seldom()
         own = CheckpointTask(*self._clusters, self._flow)
         try:
             while not self._stop.is_set():

@@ -7,7 +7,7 @@ last look was.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,24 +24,29 @@ _GROUPS: Final = 20_000
 class Remembered:
     """Of one group, by source partition."""
 
-    seen: dict[TopicPartition, deque[int]] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, tuple[int, str]] | None = None
+    """What the last look found in copied topics, with the text beside each; None: nobody knows whether
+    something else was done since."""
+    seen: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    """Offsets that it had, newest first."""
     emitted: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The offsets of its checkpoints."""
     round: int = NO_ROUND
     """In which this was true last."""
 
-    def newest_first(self, at: TopicPartition, offset: int) -> list[int]:
-        """Note an offset of now; returns the earlier ones, all of which the group has passed since."""
-        seen = self.seen.setdefault(at, deque(maxlen=_OFFSETS))
-        if seen and offset < seen[-1]:
-            seen.clear()  # the group went back: what was seen before is no longer its work
-        if not seen or seen[-1] != offset:
-            seen.append(offset)
-        return list(reversed(seen))
+    def newest_first(self, at: TopicPartition, offset: int) -> tuple[int, ...]:
+        """Note an offset of now; returns it and the earlier ones, all of which the group has passed since."""
+        seen = self.seen.get(at, ())
+        if not seen or offset < seen[0]:
+            self.seen[at] = seen = (offset,)  # it went back: what was seen before is no longer its work
+        elif seen[0] != offset:
+            self.seen[at] = seen = (offset, *seen[: _OFFSETS - 1])
+        return seen
 
-    def keep(self, partitions: set[TopicPartition]) -> None:
-        """Forget the partitions in which the group has no offset any more."""
-        for at in self.seen.keys() - partitions:
+    def keep(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Note all of them, and forget the partitions in which the group has none any more."""
+        self.offsets = offsets
+        for at in self.seen.keys() - offsets.keys():
             del self.seen[at]
             self.emitted.pop(at, None)
 
@@ -63,8 +68,11 @@ class Memory:
         for name, last in zip(shard.groups, shard.last or [NO_ROUND] * len(shard.groups), strict=True):
             group = self.groups.pop(name) if name in self.groups else Remembered()
             self.groups[name] = group  # the last one looked at is the last one forgotten
-            if shard.last and (last == NO_ROUND or last != group.round):
+            known = last != NO_ROUND and last == group.round
+            if shard.last and not known:
                 group.emitted = {}
+            if not known:
+                group.offsets = None
             group.round = NO_ROUND
         while len(self.groups) > max(_GROUPS, len(shard.groups)):
             del self.groups[next(iter(self.groups))]

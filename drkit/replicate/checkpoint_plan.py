@@ -60,11 +60,13 @@ class Frame(NamedTuple):
         *,
         gone: tuple[str, ...] = (),
         sync: bool,
+        quick: frozenset[str] = frozenset(),
     ) -> list[Shard]:
         """Some of the groups as shards.
 
         :param last: which round looked at each of them last
         :param number: of the round
+        :param quick: those that are done with when the source has nothing new
         """
         rounds = dict(zip(groups, last, strict=True))
         parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone else [])
@@ -73,6 +75,7 @@ class Frame(NamedTuple):
             Shard(
                 index, terms.source, names, terms.known, terms.topic, sync, terms.refresh_ms, terms.promoted,
                 gone if index == 0 else (), terms.topic_id, number, tuple(rounds[g] for g in names),
+                quick.intersection(names),
             )
             for index, names in enumerate(parts)
         ]  # fmt: skip

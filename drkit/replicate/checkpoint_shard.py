@@ -41,6 +41,8 @@ class Shard:
     round: int = NO_ROUND
     last: tuple[int, ...] = ()
     """Which round looked at each of the groups last; empty: always this process."""
+    quick: frozenset[str] = frozenset()
+    """Groups that are done with when the source has what it had at the last look."""
 
     def to_json(self) -> str:
         """The shard as JSON."""
@@ -65,6 +67,7 @@ class Shard:
                 "topic_id": self.topic_id,
                 "round": self.round,
                 "last": self.last,
+                "quick": sorted(self.quick),
             },
             separators=(",", ":"),
         )
@@ -77,7 +80,7 @@ class Shard:
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
         raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
-        raw["promoted"] = frozenset(raw["promoted"])
+        raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)
 
 
@@ -103,6 +106,8 @@ class ShardReport:
     positions_of: dict[str, int] = field(default_factory=dict)
     """The same by group, for every group that was looked at."""
     verdicts_of: dict[str, dict[str, int]] = field(default_factory=dict)
+    same: list[str] = field(default_factory=list)
+    """Groups of which the source had nothing new, so that was all that was looked at."""
     again: list[str] = field(default_factory=list)
     """Groups that the next round has to look at, whether they move or not."""
     refused: list[Refusal] = field(default_factory=list)

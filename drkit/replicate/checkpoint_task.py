@@ -6,6 +6,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.groups import Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.replicate.allocator import search_seldom
 from drkit.replicate.checkpoint_memory import Memory
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_topic import CheckpointTopic
@@ -71,6 +72,7 @@ def checkpoint_task(source: ClusterSettings, target: ClusterSettings, flow: Flow
     address = source.model_dump_json() + target.model_dump_json()
     known = _tasks.get(flow.name)
     if known is None or known[0] != address:
+        search_seldom()
         if known is not None:
             known[1].close()
         known = _tasks[flow.name] = (address, CheckpointTask(source, target, flow))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from drkit.clock import Seconds, monotonic
+from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.raw import RawError
@@ -31,8 +31,8 @@ class CheckpointWork:
     ) -> None:
         self._look, self._moved, self._clock = FrameLook(clusters), MovedGroups(clusters[0], flow), clock
         self.ledger = GroupLedger()
-        self.number = 0
-        """Of the newest round."""
+        self.number = wall_ms()
+        """Of the newest round: no worker, which may outlive the flow, takes it for one of an earlier life."""
         self.whole = True
         """It looks at all groups."""
         self.unlisted = ""
@@ -83,7 +83,7 @@ class CheckpointWork:
         if before.terms == now.terms:
             return False
         if len(now.groups) > GROUPS_PER_SHARD and before.terms.widened(now.terms):
-            self.ledger.look_soon(self._clock())
+            self.ledger.look_soon()
             return False
         return True
 
@@ -120,7 +120,8 @@ class CheckpointWork:
         gone: tuple[str, ...] = ()
         if sync:
             self._synced_at, gone, self._gone = now, self._gone, ()
-        return frame.shards(groups, self.ledger.sent(groups), self.number, gone=gone, sync=sync)
+        last = self.ledger.sent(groups)
+        return frame.shards(groups, last, self.number, gone=gone, sync=sync, quick=self.ledger.quick)
 
     def _syncs(self, flow: FlowSettings, now: float, *, at_once: bool) -> bool:
         """Whether a round that begins now syncs.

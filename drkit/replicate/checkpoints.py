@@ -6,7 +6,8 @@ One that it has not passed waits; meanwhile the newest one seen before that it h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import monotonic, wall_ms
@@ -27,11 +28,11 @@ _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
 _LANES: Final = 3
 """Such goes at once: while brokers work on one, we work on another."""
-_SETTLED: Final = frozenset({Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED})
+_SETTLED: Final = frozenset(
+    {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED}
+)
 _AGAIN: Final = frozenset(verdict.name for verdict in Verdict if verdict not in _SETTLED)
-"""Of groups with one of these the next round sees whether it still holds, and what was written is there."""
-Where = tuple[str, TopicPartition]
-"""A group and a partition of the source."""
+"""Of groups with one of these the next round sees whether it still holds."""
 
 
 class Links(NamedTuple):
@@ -58,6 +59,10 @@ class _Position(NamedTuple):
     place: Place | None
 
 
+_Positions = dict[TopicPartition, _Position]
+"""Of one group, by partition of the source."""
+
+
 async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardReport:
     """Do one round.
 
@@ -78,7 +83,7 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
     if links.topic is not None:
         try:
             changed = _emit(links.topic, positions, memory)
-            report.emitted, report.emitted_groups = len(changed), sorted({group for group, _ in changed})
+            report.emitted, report.emitted_groups = changed.total(), sorted(changed)
             report.latency_ms = round(1000 * (monotonic() - started))
         except Failed as error:  # the groups' positions are there nevertheless
             report.error = error.in_short
@@ -92,33 +97,41 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
 
 async def _positions(
     shard: Shard, links: Links, memory: Memory, report: ShardReport, again: set[str]
-) -> dict[Where, _Position]:
-    """Where every group of the shard reads on; adds those to `again` of which the copy has not passed all."""
-    read = await links.theirs.committed(shard.groups)
-    report.unread = {g: a.error for g, a in read.items() if a.value is None}
-    topics = shard.known.topics
-    theirs: dict[Where, Committed] = {
-        (group, at): offset
-        for group, answer in read.items()
-        for at, offset in (answer.value or {}).items()
-        if at.topic in topics
-    }
-    pairs = {at: shard.known.pair(*at) for at in {at for _, at in theirs}}
+) -> dict[str, _Positions]:
+    """Where the groups of the shard read on; adds those to `again` of which the copy has not passed all."""
+    theirs = await _committed(shard, links.theirs, memory, report)
+    for group, offsets in theirs.items():
+        memory.groups[group].keep(offsets)
+    pairs = {at: shard.known.pair(*at) for at in set().union(*theirs.values())}
+    if not pairs:
+        return {}
     places = await links.places.look(pairs.values(), shard.known.producers, links.source)
-    out = {}
-    standing: dict[str, set[TopicPartition]] = {group: set() for group in shard.groups}
-    for (group, at), committed in theirs.items():
-        place, stored = places[at], Stored(*committed)
-        theirs_now, found = _newest(memory.groups[group], at, stored, place)
-        known = place if isinstance(place, Place) else None
-        out[group, at] = _Position(theirs_now, pairs[at].target, found, known)
-        standing[group].add(at)
-        if stored.mark is None and (isinstance(found, Unavailable) or theirs_now.offset != stored.offset):
-            again.add(group)
-    report.positions = len(out)
-    for group, partitions in standing.items():
-        report.positions_of[group] = len(partitions)
-        memory.groups[group].keep(partitions)
+    out: dict[str, _Positions] = {}
+    for group, offsets in theirs.items():
+        remembered, positions = memory.groups[group], out.setdefault(group, {})
+        for at, committed in offsets.items():
+            place, stored = places[at], Stored(*committed)
+            theirs_now, found = _newest(remembered, at, stored, place)
+            known = place if isinstance(place, Place) else None
+            positions[at] = _Position(theirs_now, pairs[at].target, found, known)
+            if (isinstance(found, Unavailable) or theirs_now is not stored) and stored.mark is None:
+                again.add(group)
+    return out
+
+
+async def _committed(shard: Shard, groups: Groups, memory: Memory, report: ShardReport) -> dict[str, Offsets]:
+    """What the groups have committed in copied topics, without those that have nothing new and need not."""
+    read = await groups.committed(shard.groups)
+    report.unread = {g: a.error for g, a in read.items() if a.value is None}
+    topics, out = shard.known.topics, {}
+    for group, answer in read.items():
+        offsets = {at: c for at, c in (answer.value or {}).items() if at.topic in topics}
+        report.positions_of[group] = len(offsets)
+        if group in shard.quick and answer.value is not None and offsets == memory.groups[group].offsets:
+            report.same.append(group)
+        else:
+            out[group] = offsets
+    report.positions = sum(report.positions_of.values())
     return out
 
 
@@ -137,104 +150,119 @@ def _newest(
     return theirs, place.forward(theirs.offset)
 
 
-def _emit(topic: CheckpointTopic, positions: Mapping[Where, _Position], memory: Memory) -> list[Where]:
-    """Write the checkpoints that changed; returns which."""
-    changed: dict[Where, Checkpoint] = {}
-    for (group, at), p in positions.items():
-        if isinstance(p.found, Unavailable) or p.theirs.mark is not None:
-            continue
-        if memory.groups[group].emitted.get(at) != (p.theirs.offset, p.found.offset):
-            changed[group, at] = Checkpoint(group, *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
-    topic.write(changed.values())
-    for (group, at), c in changed.items():
-        memory.groups[group].emitted[at] = (c.upstream, c.downstream)
-    return list(changed)
+def _emit(topic: CheckpointTopic, positions: Mapping[str, _Positions], memory: Memory) -> Counter[str]:
+    """Write the checkpoints that changed; returns how many, by group."""
+    changed: list[tuple[TopicPartition, Checkpoint]] = []
+    for group, of_group in positions.items():
+        emitted = memory.groups[group].emitted
+        for at, p in of_group.items():
+            if isinstance(p.found, Unavailable) or p.theirs.mark is not None:
+                continue
+            if emitted.get(at) != (p.theirs.offset, p.found.offset):
+                found = Checkpoint(group, *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
+                changed.append((at, found))
+    topic.write(found for _, found in changed)
+    for at, found in changed:
+        memory.groups[found.group].emitted[at] = (found.upstream, found.downstream)
+    return Counter(found.group for _, found in changed)
 
 
-async def _sync(
-    shard: Shard, links: Links, positions: Mapping[Where, _Position], report: ShardReport
-) -> None:
+async def _sync(shard: Shard, links: Links, positions: Mapping[str, _Positions], report: ShardReport) -> None:
     """Write the groups' offsets on the target, some groups at a time; tell what became of them.
 
     Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
     """
-    mine: dict[str, dict[Where, _Position]] = {}
-    for where, position in positions.items():
-        mine.setdefault(where[0], {})[where] = position
-    names = sorted(mine)
+    names = sorted(group for group, of_group in positions.items() if of_group)
     some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
 
     async def lane(first: int) -> None:
         for group_names in some[first::_LANES]:
-            await _sync_some(shard, links.ours, {g: mine[g] for g in group_names}, report)
+            await _sync_some(shard, links.ours, {g: positions[g] for g in group_names}, report)
 
     for running in [links.target.loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
         await running
 
 
 async def _sync_some(
-    shard: Shard, groups: Groups, mine: Mapping[str, Mapping[Where, _Position]], report: ShardReport
+    shard: Shard, groups: Groups, mine: Mapping[str, _Positions], report: ShardReport
 ) -> None:
     """Look at some groups on the target, write what the table allows, and read it back."""
     states, there = await groups.describe(mine), await groups.committed(mine)
     copies = {target for target, _, _ in shard.known.topics.values()}
     now = wall_ms()
-    decided: dict[Where, Verdict] = {}
+    decided: dict[str, dict[TopicPartition, Verdict]] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
     for group, positions in mine.items():
         state, stored = states[group].value, there[group].value
         told = None if state is None or stored is None else state.state
-        has_worked = worked(shard.source, stored or {}, copies)
-        for where, p in positions.items():
-            kept = (stored or {}).get(p.at)
+        kept = in_copies(stored, copies)
+        has_worked = worked(shard.source, kept.values())
+        verdicts = decided[group] = {}
+        for at, p in positions.items():
             case = Case(
-                shard.source, p.theirs, p.found, told,
-                Stored(*kept) if kept is not None else None, has_worked,
+                shard.source, p.theirs, p.found, told, kept.get(p.at), has_worked,
                 p.place.start if p.place else 0, p.place.end if p.place else -1,
                 p.at.topic in shard.promoted, now, shard.refresh_ms,
             )  # fmt: skip
-            decided[where] = verdict = judge(case)
+            verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
     failed = await _write(groups, writes)
-    for positions in mine.values():
-        for where, p in positions.items():
-            if why := failed.get((where[0], p.at), ""):
-                decided[where] = Verdict.NOT_STORED
-            _count(report, where, decided[where], why, p.found)
+    for group, positions in mine.items():
+        _count(report, group, positions, decided[group], failed.get(group, {}))
 
 
-def _count(report: ShardReport, where: Where, verdict: Verdict, why: str, found: Translation) -> None:
-    for counts in (report.verdicts, report.verdicts_of.setdefault(where[0], {})):
-        counts[verdict.name] = counts.get(verdict.name, 0) + 1
-    if verdict.is_refusal and len(report.refused) < SHOWN:
-        reason = why or (found.reason if isinstance(found, Unavailable) else "")
-        report.refused.append((where[0], str(where[1]), verdict.name, reason))
+def _count(
+    report: ShardReport,
+    group: str,
+    positions: _Positions,
+    decided: Mapping[TopicPartition, Verdict],
+    failed: Mapping[TopicPartition, str],
+) -> None:
+    """Add one group to the report."""
+    counts = Counter[Verdict]()
+    for at, p in positions.items():
+        why = failed.get(p.at, "")
+        verdict = Verdict.NOT_STORED if why else decided[at]
+        counts[verdict] += 1
+        if verdict.is_refusal and len(report.refused) < SHOWN:
+            reason = why or (p.found.reason if isinstance(p.found, Unavailable) else "")
+            report.refused.append((group, str(at), verdict.name, reason))
+    by_name = report.verdicts_of[group] = {verdict.name: count for verdict, count in counts.items()}
+    for name, count in by_name.items():
+        report.verdicts[name] = report.verdicts.get(name, 0) + count
 
 
-def worked(source: str, stored: Offsets, copies: Iterable[str]) -> bool:
-    """Whether a group has committed by itself in one of the copied topics."""
-    marks = [Stored(*c).mark for at, c in stored.items() if at.topic in copies]
-    return any(m is None or m.source != source for m in marks)
+def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, Stored]:
+    """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
+    return {at: Stored(*c) for at, c in (offsets or {}).items() if at.topic in copies}
+
+
+def worked(source: str, stored: Iterable[Stored]) -> bool:
+    """Whether a group has committed by itself in one of the copied topics.
+
+    :param stored: its offsets in these
+    """
+    marks = (offset.mark for offset in stored)
+    return any(mark is None or mark.source != source for mark in marks)
 
 
 async def _write(
     groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]]
-) -> dict[Where, str]:
-    """Write and read back; returns what of it does not stand on the target, and why."""
+) -> dict[str, dict[TopicPartition, str]]:
+    """Write and read back; returns what of it does not stand on the target, and why, by group."""
     if not writes:
         return {}
     answers = await groups.alter(writes)
     stored = await groups.committed(writes)
-    failed: dict[Where, str] = {}
+    failed: dict[str, dict[TopicPartition, str]] = {}
     for group, wanted in writes.items():
-        codes = answers[group].value or {}
+        codes, there = answers[group].value or {}, stored[group].value or {}
         for at, offset in wanted.items():
-            code = codes.get(at, answers[group].error)
-            if code:
-                failed[group, at] = f"Kafka error code {code}"
-            elif (stored[group].value or {}).get(at) != offset:
-                failed[group, at] = f"read back: {(stored[group].value or {}).get(at)}"
+            if code := codes.get(at, answers[group].error):
+                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
+            elif there.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {there.get(at)}"
     return failed
 
 

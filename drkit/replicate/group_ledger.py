@@ -4,13 +4,16 @@ A group's position on the target changes only when the group commits on the sour
 offset that it had not reached, or when something on the target stood in its way. The first is told by the log
 of group offsets, the others are asked about again until they are over. Whatever else may happen is found by a
 slow look at every group, spread evenly over the rounds.
+
+A look asks the source first. Where that has nothing new, and nothing was left open, the target need not be
+asked as well: such a look is quick.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final
 
@@ -29,14 +32,31 @@ class _Entry:
     """What the last look at a group showed."""
 
     looked_at: float = float("-inf")
+    """When it was, on both sides."""
     round: int = NO_ROUND
     """Which one that was; none while a round is at it."""
     positions: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     unread: int = 0
+    open: bool = True
+    """It left something to do, so the next one is no quick one."""
     fresh: bool = False
     """The newest round looked at it."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """So many groups a second, in rounds of whole groups: what is left of one counts in the next."""
+
+    owed: float = 0.0
+
+    def due(self, passed: float, per_second: float, most: int) -> int:
+        """How many it is now, `passed` seconds after the last time."""
+        self.owed = min(most, self.owed + passed * per_second)
+        whole = int(self.owed)
+        self.owed -= whole
+        return whole
 
 
 class GroupLedger:
@@ -51,9 +71,11 @@ class GroupLedger:
         self._unsynced: set[str] = set()
         """Looked at in a round that wrote no positions on the target."""
         self._planned_at: float | None = None
-        self._soon_until = float("-inf")
-        self._owed = 0.0
-        """Groups to which nothing is known to have happened, and which should have been looked at by now."""
+        self._slow_pace, self._soon_pace = _Pace(), _Pace()
+        self._soon: deque[str] = deque()
+        self._soon_per_second = 0.0
+        self.quick: frozenset[str] = frozenset()
+        """Of the groups of the newest round those for which a quick look will do."""
 
     def due(
         self,
@@ -78,28 +100,35 @@ class GroupLedger:
             entry.fresh = False
         self._changed = frozenset() if changed is None else changed & there
         self._pending |= there if changed is None else self._changed | there.difference(self._entries)
+        whole: set[str] = set()
         if sync:
-            self._pending |= self._unsynced
-            self._unsynced.clear()
-        self._pending &= there
-        self._pending.update(self._oldest(len(there), now, look_seconds))
+            whole, self._unsynced = self._unsynced, set()
+        passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
         self._planned_at = now
+        whole |= self._oldest(len(there), now, passed, look_seconds)
+        self._pending = (self._pending | whole | self._due_soon(passed)) & there
+        quick = () if changed is None else self._pending & self._entries.keys() - whole
+        self.quick = frozenset(name for name in quick if not self._entries[name].open)
         return sorted(self._pending)
 
-    def look_soon(self, now: float) -> None:
-        """Let the next rounds look at every group, some in each: it may have more than was known."""
-        self._soon_until = now + SOON_SECONDS
+    def look_soon(self) -> None:
+        """Let the next rounds look at every group, some in each: the source may have more than was known."""
+        self._soon = deque(dict.fromkeys([*self._soon, *sorted(self._entries)]))
+        self._soon_per_second = len(self._soon) / SOON_SECONDS
 
-    def _oldest(self, count: int, now: float, look_seconds: float) -> Iterable[str]:
-        """Those that were looked at longest ago: as many as keeps the work of all rounds even."""
-        if self._planned_at is not None:
-            soon = self._planned_at < self._soon_until
-            every = min(SOON_SECONDS, look_seconds) if soon else look_seconds
-            self._owed = min(count, self._owed + count * max(0.0, now - self._planned_at) / every)
-        due, self._owed = int(self._owed), self._owed % 1
-        idle = [(e.looked_at, name) for name, e in self._entries.items() if name not in self._pending]
-        late = {name for at, name in idle if now - at >= look_seconds}
-        return late.union(name for _, name in nsmallest(due, idle)) if due else late
+    def _due_soon(self, passed: float) -> set[str]:
+        due = self._soon_pace.due(passed, self._soon_per_second, len(self._soon))
+        return {self._soon.popleft() for _ in range(due)}
+
+    def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
+        """Those that were looked at longest ago: as many as keeps the work of all rounds even.
+
+        Also of those that are due anyway: who commits the same again and again gets nothing but quick looks.
+        """
+        due = self._slow_pace.due(passed, count / look_seconds, count)
+        looks = [(e.looked_at, name) for name, e in self._entries.items()]
+        late = {name for at, name in looks if now - at >= look_seconds}
+        return late.union(name for _, name in nsmallest(due, looks)) if due else late
 
     def sent(self, groups: Iterable[str]) -> tuple[int, ...]:
         """The rounds that looked at these groups last; until :meth:`take` none has: it may break off."""
@@ -114,21 +143,24 @@ class GroupLedger:
         """Note what a round did; groups of one that broke off stay due."""
         if report.error:
             return
-        again = {*report.again, *report.unread}
+        again, same = {*report.again, *report.unread}, frozenset(report.same)
         refused: dict[str, list[Refusal]] = {}
         for line in report.refused:
             refused.setdefault(line[0], []).append(line)
         for name, count in report.positions_of.items():
-            verdicts = report.verdicts_of.get(name)
             before = self._entries.get(name, _Entry())
-            if not report.synced:
-                self._unsynced.add(name)
-            self._entries[name] = _Entry(
-                now, report.round, count,
-                (verdicts or {}) if report.synced else before.verdicts,
-                refused.get(name, []) if report.synced else before.refused,
-                report.unread.get(name, 0), fresh=True,
-            )  # fmt: skip
+            if name in same:
+                verdicts = {_DONE.get(verdict, verdict): n for verdict, n in before.verdicts.items()}
+                self._entries[name] = replace(before, round=report.round, verdicts=verdicts, fresh=True)
+            else:
+                if not report.synced:
+                    self._unsynced.add(name)
+                self._entries[name] = _Entry(
+                    now, report.round, count,
+                    report.verdicts_of.get(name, {}) if report.synced else before.verdicts,
+                    refused.get(name, []) if report.synced else before.refused,
+                    report.unread.get(name, 0), open=name in again, fresh=True,
+                )  # fmt: skip
             if name not in again and name not in self._changed:
                 self._pending.discard(name)
 

@@ -18,7 +18,7 @@ from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Stored
 from drkit.offsets.translation import Place
 from drkit.replicate.checkpoint_tail import CheckpointTail
-from drkit.replicate.checkpoints import worked
+from drkit.replicate.checkpoints import in_copies, worked
 from drkit.replicate.group_ready import Facts, FlowFacts, judged
 from drkit.replicate.known import CopiedPartition, Known, known_of
 from drkit.replicate.places import Places
@@ -237,8 +237,8 @@ class GroupLook:
             theirs, listed = asked.theirs.get(group), asked.listed.get(group)
             state = asked.states.get(group)
             told = None if there.value is None else state.state if state is not None else ""
-            stored = there.value or {}
-            has_worked = worked(flow.source, stored, copies)
+            stored = in_copies(there.value, copies)
+            has_worked = worked(flow.source, stored.values())
             unread = f"the source does not tell its offsets: Kafka error code {theirs.error}" if (
                 theirs is not None and theirs.value is None) else ""  # fmt: skip
             found = []
@@ -248,7 +248,7 @@ class GroupLook:
                 facts = Facts(
                     group, at, target, asked.places[at], Stored(*mine) if mine is not None else None,
                     self._tail.newest.get(group, {}).get(target),
-                    Stored(*kept) if kept is not None else None, told, has_worked, unread,
+                    kept, told, has_worked, unread,
                 )  # fmt: skip
                 found.append(judged(flow, facts))
             outside = sorted({at.topic for at in (theirs.value or {} if theirs else {})} - set(known.topics))

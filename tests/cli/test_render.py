@@ -22,7 +22,7 @@ class Pair(NamedTuple):
 
 def shown(capsys: pytest.CaptureFixture[str], data: Any, *, as_json: bool = False) -> list[str]:
     emit(data, as_json)
-    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    return capsys.readouterr().out.splitlines()
 
 
 def test_rows(capsys: pytest.CaptureFixture[str]):

@@ -125,7 +125,7 @@ def test_a_member_that_comes_while_we_write_keeps_its_position(world: World) -> 
         eventually(lambda: member.consume(1, 0.2), what="the first record")
         offsets = {world.group: {world.at: Committed(7, "late")}}
         failed = world.ask(world.flow.target, lambda g: checkpoints._write(g, offsets))
-        assert failed == {(world.group, world.at): f"Kafka error code {UNKNOWN_MEMBER}"}
+        assert failed == {world.group: {world.at: f"Kafka error code {UNKNOWN_MEMBER}"}}
         assert world.there() == there
 
 

@@ -11,6 +11,7 @@ from drkit.kafka.groups import EMPTY, Committed, Groups
 from drkit.offsets.group_guard import Mark
 from drkit.offsets.mm2_records import Checkpoint, latest
 from drkit.replicate import mm2_topic
+from drkit.replicate.checkpoint_shard import NO_ROUND
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.compare import not_foreign, read
 from tests.replicate.flow import Flow
@@ -54,6 +55,32 @@ def test_a_group_reads_on_at_its_next_record(world: World) -> None:
     world.commit(world.flow.source, world.flow.offsets(world.flow.source, world.topic)[0])
     assert world.round().verdicts == {"WRITE": 1}
     assert all(s.offset < world.there().offset for s in not_foreign(read(world.flow.target, world.topic)[0]))  # type: ignore[union-attr]
+
+
+def test_a_quick_look_goes_on_to_the_target_only_when_the_source_has_something_new(world: World) -> None:
+    world.commit(world.flow.source, 5)
+    world.round(round=1, last=(NO_ROUND,))
+    quick = frozenset({world.group})
+    report = world.round(round=2, last=(1,), quick=quick)
+    assert (report.same, report.positions_of, report.verdicts) == ([world.group], {world.group: 1}, {})
+    # Another offset, the same one with something else written beside it, and one more partition.
+    world.commit(world.flow.source, 9)
+    assert world.round(round=3, last=(2,), quick=quick).verdicts == {"WRITE": 1}
+    world.commit(world.flow.source, 9, metadata="mine")
+    report = world.round(round=4, last=(3,), quick=quick)
+    assert (report.same, report.verdicts) == ([], {"UNCHANGED": 1})
+    more = {world.at._replace(partition=1): Committed(2)}
+    world.ask(world.flow.source, lambda g: g.alter({world.group: more}))
+    assert world.round(round=5, last=(4,), quick=quick).verdicts == {"UNCHANGED": 1, "WRITE": 1}
+    # After somebody else's look, and where no quick one is asked for, both sides are looked at.
+    assert world.round(round=7, last=(6,), quick=quick).verdicts == {"UNCHANGED": 2}
+    assert world.round(round=8, last=(7,)).verdicts == {"UNCHANGED": 2}
+    assert world.round(round=9, last=(8,), quick=quick).same == [world.group]
+    # Without offsets on the source nothing is known of it any more.
+    world.ask(world.flow.source, lambda g: g.delete_offsets(world.group, [world.at, *more]))
+    assert world.round(round=10, last=(9,), quick=quick).positions == 0
+    world.ask(world.flow.source, lambda g: g.alter({world.group: more}))
+    assert world.round(round=11, last=(10,), quick=quick).verdicts == {"UNCHANGED": 1}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

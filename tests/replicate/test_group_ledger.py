@@ -27,6 +27,7 @@ class Rounds:
         *,
         sync: bool = True,
         pace: float = PACE,
+        standing: frozenset[str] = NOBODY,
         **report: object,
     ) -> set[str]:
         self.now += pace
@@ -35,10 +36,15 @@ class Rounds:
         self.ledger.sent(due)
         told = ShardReport(
             0, self.number, len(due), synced=sync, positions_of=dict.fromkeys(due, 2),
+            same=sorted(standing & self.ledger.quick),
             verdicts_of={g: {verdict: 2} for g in due} if sync else {}, **report,  # type: ignore[arg-type]
         )  # fmt: skip
         self.ledger.take(told, self.now)
         return set(due)
+
+    @property
+    def quick(self) -> frozenset[str]:
+        return self.ledger.quick
 
     def settle(self) -> None:
         self.next(None)
@@ -60,6 +66,59 @@ def test_a_group_that_moved_is_looked_at_in_two_rounds() -> None:
     assert rounds.next(NOBODY) == {"g1"}
     assert rounds.next(NOBODY) == set()
     assert rounds.ledger.verdicts() == {"UNCHANGED": 12}
+
+
+def test_the_second_look_is_a_quick_one() -> None:
+    rounds = Rounds()
+    rounds.settle()
+    rounds.next(frozenset({"g1"}), "WRITE")
+    assert rounds.next(NOBODY, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
+    assert (rounds.ledger.verdicts(), rounds.ledger.looked_at) == ({"UNCHANGED": 12}, 1)
+    assert rounds.ledger.sent(["g1"]) == (rounds.number,)
+    assert rounds.next(NOBODY) == set()
+
+
+def test_a_quick_look_at_a_group_that_moves_on_is_followed_by_another() -> None:
+    rounds = Rounds()
+    rounds.settle()
+    assert rounds.next(frozenset({"g1"}), standing=frozenset({"g1"})) == {
+        "g1"
+    }  # the log was faster than the coordinator
+    assert rounds.next(NOBODY, "WRITE") == rounds.quick == {"g1"}
+    assert rounds.next(NOBODY) == set()
+
+
+def test_nothing_is_quick_while_something_is_open_or_nobody_knows() -> None:
+    rounds = Rounds()
+    rounds.next(None)
+    assert not rounds.quick
+    rounds.next(frozenset({"g2"}), "LIVE", again=["g2"])
+    rounds.next(frozenset({"g1", "g2"}), "LIVE", again=["g2"])
+    assert rounds.quick == {"g1"}
+    rounds.next(None, "LIVE", again=["g2"])
+    assert not rounds.quick
+    rounds.groups = ALL | {"new"}
+    rounds.next(NOBODY)
+    assert rounds.quick == NOBODY
+
+
+def test_a_group_that_commits_the_same_all_the_time_is_looked_at_whole_in_time() -> None:
+    rounds = Rounds()
+    rounds.settle()
+    whole = 0
+    for _ in range(int(LOOK / PACE) + 1):
+        assert "g1" in rounds.next(frozenset({"g1"}), standing=frozenset({"g1"}))
+        whole += "g1" not in rounds.quick
+    assert whole == 1
+
+
+def test_what_was_only_emitted_gets_no_quick_look_when_it_is_synced() -> None:
+    rounds = Rounds()
+    rounds.settle()
+    rounds.next(frozenset({"g1"}), sync=False)
+    assert rounds.next(NOBODY, sync=False, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
+    assert rounds.next(NOBODY, "WRITE") == {"g1"}
+    assert not rounds.quick
 
 
 def test_when_the_log_tells_nothing_all_are_looked_at() -> None:
@@ -125,21 +184,26 @@ def test_groups_come_and_go() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.floats(0.1, 40), st.frozensets(st.sampled_from(sorted(ALL)))), min_size=5, max_size=80
+        st.tuples(st.floats(0.1, 40), *[st.frozensets(st.sampled_from(sorted(ALL)))] * 2),
+        min_size=5,
+        max_size=80,
     )
 )
 def test_every_group_is_looked_at_in_time_and_never_all_at_once(
-    steps: list[tuple[float, frozenset[str]]],
+    steps: list[tuple[float, frozenset[str], frozenset[str]]],
 ) -> None:
-    """Whatever moves: no group waits longer than the look and one pause, and none that moved is left out."""
+    """Whatever moves: no group waits longer for a look at both sides, and none that moved is left out.
+
+    Quick looks that found nothing new are none of these, also where the group commits the same all the time.
+    """
     rounds = Rounds()
     rounds.settle()
     last = dict.fromkeys(ALL, PACE)
     before: frozenset[str] = NOBODY
-    for pace, changed in steps:
-        due = rounds.next(changed, pace=pace)
+    for pace, changed, standing in steps:
+        due = rounds.next(changed, pace=pace, standing=standing)
         assert changed | before <= due
-        last |= dict.fromkeys(due, rounds.now)
+        last |= dict.fromkeys(due - (rounds.quick & standing), rounds.now)
         assert all(rounds.now - at < LOOK for at in last.values())
         before = changed
 
@@ -156,9 +220,24 @@ def test_the_slow_look_is_spread_evenly() -> None:
 def test_after_look_soon_every_group_is_looked_at_some_in_each_round() -> None:
     rounds = Rounds(frozenset(f"g{i}" for i in range(600)))
     rounds.next(None)
-    rounds.ledger.look_soon(rounds.now)
-    looks = [rounds.next(NOBODY) for _ in range(int(SOON_SECONDS / PACE) + 1)]
+    rounds.ledger.look_soon()
+    looks: list[set[str]] = []
+    quick: set[str] = set()
+    for _ in range(int(SOON_SECONDS / PACE) + 1):
+        looks.append(rounds.next(NOBODY))
+        quick |= rounds.quick
     assert frozenset().union(*looks) == rounds.groups
-    assert max(map(len, looks)) <= 600 * PACE / SOON_SECONDS + 1
+    assert max(map(len, looks)) <= 600 * PACE / SOON_SECONDS + 600 * PACE / LOOK + 2
+    assert len(quick) >= 600 * (1 - SOON_SECONDS / LOOK) - 1
     # Then the slow look goes on.
     assert len(rounds.next(NOBODY)) <= 600 * PACE / LOOK + 1
+
+
+def test_topics_that_come_one_after_the_other_leave_no_group_behind() -> None:
+    rounds = Rounds(frozenset(f"g{i:03d}" for i in range(600)))
+    rounds.next(None)
+    looked: set[str] = set()
+    for _ in range(int(SOON_SECONDS / PACE)):
+        rounds.ledger.look_soon()
+        looked |= rounds.next(NOBODY)
+    assert looked == rounds.groups

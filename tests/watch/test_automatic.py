@@ -33,9 +33,10 @@ from tests.watch.world import Lookout, World
 
 WATCH = {
     "observers": 3, "vote_interval_seconds": 0.3, "vote_ttl_seconds": 2.0, "clock_margin_seconds": 0.5,
-    "failover_delay_seconds": 9.0,
+    "failover_delay_seconds": 12.0,
 }  # fmt: skip
-AGENT = {"agents": 1, "ttl_seconds": 4.0, "check_seconds": 0.3, "fence_seconds": 4.0}
+AGENT = {"agents": 1, "ttl_seconds": 7.0, "check_seconds": 0.3, "fence_seconds": 4.0}
+"""A lease that a busy machine does not lose by itself."""
 
 
 class Site:
@@ -152,7 +153,7 @@ def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observe
     site.world.standby.broker(0).freeze()
     frozen = time.monotonic()
     try:
-        eventually(lambda: time.monotonic() - frozen > 3 * AGENT["ttl_seconds"], 20)
+        eventually(lambda: time.monotonic() - frozen > 3 * AGENT["ttl_seconds"], 40)
         assert site.agent._lease.hold(site.agent._boot()) is Hold.LEASED
         assert not site.agent.state.fenced
     finally:

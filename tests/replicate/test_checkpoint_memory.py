@@ -1,0 +1,81 @@
+"""What a process keeps of groups between rounds is used only while it is true."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from drkit.kafka.groups import Committed
+from drkit.model import TopicPartition
+from drkit.replicate.checkpoint_memory import Memory, Remembered
+from drkit.replicate.checkpoint_shard import NO_ROUND, Shard
+from drkit.replicate.known import Known, Producers
+
+AT, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+OFFSETS = {AT: Committed(7), OTHER: Committed(9)}
+KNOWN = Known({"t": ("t", UUID(int=1), UUID(int=2))}, Producers(1, frozenset({1})))
+
+
+def shard(number: int, last: int, topic_id: str = "") -> Shard:
+    return Shard(0, "a", ("g",), KNOWN, round=number, last=(last,), topic_id=topic_id)
+
+
+def worked(memory: Memory, number: int, last: int) -> Remembered:
+    """A whole round for the group, which has something on the source and a checkpoint of that."""
+    memory.begin(shard(number, last))
+    group = memory.groups["g"]
+    for at, committed in OFFSETS.items():
+        group.newest_first(at, committed.offset)
+        group.emitted[at] = (committed.offset, 1)
+    group.keep(OFFSETS)
+    memory.end(shard(number, last))
+    return group
+
+
+def test_what_the_last_look_found_is_known_to_the_process_that_did_it() -> None:
+    memory = Memory()
+    group = worked(memory, 1, NO_ROUND)
+    memory.begin(shard(2, 1))
+    assert group.offsets == OFFSETS
+    assert set(group.emitted) == {AT, OTHER}
+
+
+def test_whoever_else_looked_meanwhile_knows_better() -> None:
+    for last in (NO_ROUND, 2):
+        memory = Memory()
+        group = worked(memory, 1, NO_ROUND)
+        memory.begin(shard(3, last))
+        assert group.offsets is None
+        assert not group.emitted
+
+
+def test_a_round_that_broke_off_leaves_nothing_to_rely_on() -> None:
+    memory = Memory()
+    group = worked(memory, 1, NO_ROUND)
+    memory.begin(shard(2, 1))  # and no end
+    memory.begin(shard(3, 1))
+    assert group.offsets is None
+    assert not group.emitted
+
+
+def test_another_topic_has_none_of_the_checkpoints() -> None:
+    memory = Memory()
+    group = worked(memory, 1, NO_ROUND)
+    memory.begin(shard(2, 1, "made anew"))
+    assert not group.emitted
+
+
+def test_earlier_offsets_are_the_ones_that_the_group_has_passed() -> None:
+    group = Remembered()
+    assert group.newest_first(AT, 5) == (5,)
+    assert group.newest_first(AT, 5) == (5,)
+    for offset in (6, 8, 9):
+        group.newest_first(AT, offset)
+    assert group.newest_first(AT, 12) == (12, 9, 8, 6)
+    assert group.newest_first(AT, 8) == (8,)  # it went back
+
+
+def test_a_partition_without_an_offset_is_forgotten() -> None:
+    memory = Memory()
+    group = worked(memory, 1, NO_ROUND)
+    group.keep({AT: Committed(7)})
+    assert set(group.seen) == set(group.emitted) == {AT}
