@@ -43,6 +43,11 @@ class Met(NamedTuple):
     """Id and host:port, on the listener that was asked."""
 
 
+def stranger(found: str | None, wanted: str) -> tuple[Outcome, str, None]:
+    """What a probe of somebody else's cluster has to tell."""
+    return Outcome.WRONG_CLUSTER, f"cluster id {found}, expected {wanted}", None
+
+
 class _Answer(NamedTuple):
     met: Met
     place: Place | None
@@ -139,11 +144,11 @@ class Prober:
             await self._raw.connect(timeout_ms)
         wanted, first = self._expected(), self._raw.cluster_id
         if wanted is not None and first not in {None, wanted}:
-            return Outcome.WRONG_CLUSTER, f"cluster id {first}, expected {wanted}", None
+            return stranger(first, wanted)
         answer = await self._identity(self._raw, timeout_ms)
         met = answer.met
         if wanted is not None and met.cluster_id != wanted:
-            return Outcome.WRONG_CLUSTER, f"cluster id {met.cluster_id}, expected {wanted}", None
+            return stranger(met.cluster_id, wanted)
         if self.address.broker < 0 or not self._settings.canary:
             return Outcome.ANSWERS, "", met
         if answer.place is None:

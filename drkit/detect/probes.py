@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings
 from drkit.config.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
-from drkit.detect.prober import Met, Prober
+from drkit.detect.prober import Met, Prober, stranger
 from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
@@ -114,7 +114,11 @@ class Probes:
             if met is not None:
                 # On a first contact there is nothing to compare with: whoever answers is the cluster.
                 self.cluster_id = self.cluster_id or met.cluster_id
-                self._meet(address.listener, met)
+                if met.cluster_id == self.cluster_id:
+                    self._meet(address.listener, met)
+                else:  # asked before another server's answer said who the cluster is
+                    outcome, evidence, _ = stranger(met.cluster_id, self.cluster_id)
+                    probe = probe._replace(outcome=outcome, evidence=evidence)
             if address in self._tracks:
                 self._tracks[address].take(probe)
 

@@ -172,6 +172,17 @@ def test_it_is_lifted_without_residue(owing: Owing):
     eventually(lambda: owing.write() is None, what="writing again")
 
 
+def said_by(process: subprocess.Popen[str], word: str) -> str:
+    """The next line with a word in it; all that was said instead stands in the failure."""
+    assert process.stdout is not None
+    others = []
+    for line in process.stdout:
+        if word in line:
+            return line
+        others.append(line)
+    raise AssertionError(f"it ended with {process.wait(20)}, having said:\n{''.join(others)}")
+
+
 # P34
 def test_a_watch_pays_at_the_first_contact(owing: Owing):
     """It watches while the old primary stands still, and fences it when it moves again."""
@@ -185,12 +196,10 @@ def test_a_watch_pays_at_the_first_contact(owing: Owing):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
-        assert watch.stdout is not None
-        next(line for line in watch.stdout if '"verdict"' in line)
+        said_by(watch, '"verdict"')
         assert owing.debt() is not None
         owing.primary.resume()
-        paid = next(line for line in watch.stdout if "fence_paid" in line)
-        assert owing.topic in paid
+        assert owing.topic in said_by(watch, "fence_paid")
         assert owing.debt() is None
         refused = owing.write()
         assert refused is not None
