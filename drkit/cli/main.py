@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import faulthandler
 from importlib import import_module
 import os
 import sys
@@ -93,6 +94,8 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
+    # Where a library written in C ends the process, nothing else would tell why.
+    faulthandler.enable()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
