@@ -43,7 +43,7 @@ def task_frame(
         state_topic=state.name,
         # The deadline of every writer stays far below the expiration.
         epoch_seconds=min(flow.epoch_seconds, expiration_ms / 1000 / _LEASE_SHARE),
-        grace_seconds=GRACE_SECONDS,
+        grace_seconds=min(GRACE_SECONDS, expiration_ms / 1000 / _LEASE_SHARE),
         live_max_age_ms=expiration_ms // _LEASE_SHARE,
         partitions=(),
         bulk_producer_ids=ids.bulk,

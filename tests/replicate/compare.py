@@ -12,6 +12,7 @@ from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     TopicPartition,
 )
@@ -19,12 +20,16 @@ from confluent_kafka import (
 from drkit.config import ClusterSettings
 from drkit.model import SourceOffset, TargetOffset
 from drkit.offsets import SegmentMap
+from tests.replicate.process import eventually
 
 if TYPE_CHECKING:
     from tests.replicate.flow import Flow
 
 FOREIGN = b"foreign-"
 """Keys of records that somebody else wrote to the target begin so."""
+_SETTLING = frozenset({
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+})  # fmt: skip
 
 
 class Seen(NamedTuple):
@@ -66,7 +71,7 @@ def read(
         out: dict[int, list[Seen]] = {p: [] for p in partitions}
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         # Where somebody writes all the time, no end is ever told: the offset tells it too.
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1] for p in partitions}
+        ends = {p: _end(consumer, TopicPartition(topic, p)) for p in partitions}
         unread, deadline = {p for p in partitions if ends[p]}, time.monotonic() + seconds
         while unread:
             assert time.monotonic() < deadline, f"{topic} on {cluster.alias}: no end of {sorted(unread)}"
@@ -84,6 +89,20 @@ def read(
         return out
     finally:
         consumer.close()
+
+
+def _end(consumer: Consumer, at: TopicPartition) -> int:
+    """Where a partition ends; the broker of one that was created just now may not lead it yet."""
+
+    def asked() -> tuple[int, int] | None:
+        try:
+            return consumer.get_watermark_offsets(at, 30)
+        except KafkaException as error:
+            if error.args[0].code() not in _SETTLING:
+                raise
+            return None
+
+    return eventually(asked, what=f"an answer of the leader of {at}")[1]
 
 
 def _seen(message: Message) -> tuple[int, Seen]:

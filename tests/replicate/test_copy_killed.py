@@ -59,8 +59,11 @@ def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: s
 def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
     cluster_factory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
-    """Then the sequence protects nothing any more; what holds the zombie back is its deadline."""
-    properties = {"producer.id.expiration.ms": "5000", "producer.id.expiration.check.interval.ms": "300"}
+    """Then the sequence protects nothing any more; what holds the zombie back is its deadline.
+
+    Until the second task is done the records must be younger than that, as in every lease of live mode.
+    """
+    properties = {"producer.id.expiration.ms": "15000", "producer.id.expiration.check.interval.ms": "300"}
     flow = flow_factory(source, cluster_factory("forgets-soon", properties=properties))
     flow.create_both(topic_name, 2)
     fill(flow.source, topic_name, 300_000, compression_type="lz4", size=200)
