@@ -114,7 +114,7 @@ class CopyTask:
         for future in starts:
             await future
         resolver = Resolver(task)
-        await resolver.resolve(list(task.partitions))
+        await resolver.begin()
         for part in (resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
         self._parts.append(task.loop.spawn(follow_control, task))

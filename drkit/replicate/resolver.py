@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import time
 
 from drkit.errors import Failed
@@ -39,11 +40,24 @@ class Resolver:
             try:
                 await self.resolve(due)
             except (RawError, Failed) as error:
-                for p in due:
-                    p.reason = reason_of(error)
-                    task.trouble(p, pause=_PAUSE_SECONDS)
+                self._again(due, error)
 
-    async def resolve(self, due: list[PartitionCopy]) -> None:
+    async def begin(self) -> None:
+        """Settle all partitions for the first time; a broker that goes away meanwhile is asked again later.
+
+        :raises Failed: the offset map cannot be read
+        """
+        try:
+            await self.resolve(self._task.partitions)
+        except RawError as error:
+            self._again(self._task.partitions, error)
+
+    def _again(self, due: Sequence[PartitionCopy], error: BaseException) -> None:
+        for p in due:
+            p.reason = reason_of(error)
+            self._task.trouble(p, pause=_PAUSE_SECONDS)
+
+    async def resolve(self, due: Sequence[PartitionCopy]) -> None:
         """Settle some partitions and let them begin.
 
         :raises RawError: a broker stopped answering; all of them are to be tried again
@@ -84,7 +98,7 @@ class Resolver:
             self._task.stop(p, "map_unreadable", doubt, hint=hint)
         return not doubt
 
-    async def _known_targets(self, due: list[PartitionCopy]) -> list[PartitionCopy]:
+    async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop what is no longer the topic we were leased."""
         task = self._task
         found = await metadata(task.links.target, sorted({p.target.topic for p in due}))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
+from drkit.replicate.mapstore import MapBucket
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow
@@ -38,6 +42,26 @@ def test_a_broker_of_three_killed_on_either_side(
             flow.grown(topic_name, 3000, seconds=60)
         task.kill()
     flow.copy(topic_name)
+    check_copy(flow, topic_name)
+
+
+def test_a_broker_that_goes_away_while_a_task_begins(
+    flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again: a whole Spark job would have to begin anew for a connection that was lost."""
+    flow.create_both(topic_name, 3)
+    fill(flow.source, topic_name, 5000)
+    read, lost = MapBucket.read, list[MapBucket]()
+
+    async def cut(bucket: MapBucket, *args: Any) -> None:
+        if not lost:
+            lost.append(bucket)
+            raise KafkaConnectionError("reset by peer")
+        await read(bucket, *args)
+
+    monkeypatch.setattr(MapBucket, "read", cut)
+    flow.copy(topic_name)
+    assert lost
     check_copy(flow, topic_name)
 
 
