@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
-from drkit.kafka.connect import CONNECT_SECONDS, connect
+from drkit.kafka.connect import CONNECT_SECONDS, Broker, connect
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 30.0
@@ -54,14 +54,6 @@ _HINTS: Final[Mapping[int, str]] = {
 }
 
 
-class Broker(NamedTuple):
-    """A broker as the cluster advertises it."""
-
-    id: int
-    host: str
-    port: int
-
-
 class Cluster:
     """A connected cluster. Made by :meth:`connect`; needs no closing."""
 
@@ -83,8 +75,7 @@ class Cluster:
         :raises ClusterUnreachable: no broker answered in time
         """
         admin, answer = connect(settings, timeout_seconds)
-        brokers = [Broker(n.id, n.host, n.port) for n in answer.nodes]
-        return cls(settings, admin, answer.cluster_id, sorted(brokers))
+        return cls(settings, admin, answer.cluster_id, answer.brokers)
 
     def wait(self, future: Future[T], what: str, where: str = "") -> T:
         """The result of an admin call, or the error it stands for.

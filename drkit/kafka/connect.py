@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 import logging
 import re
-from typing import Any, Final
+import threading
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -23,6 +24,9 @@ CONNECT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.5
 _LOOKS: Final = 3
 _POLL_SECONDS: Final = 0.02
+_AGAIN_SECONDS: Final = 0.5
+_NO_TOPIC: Final = "?"
+"""No topic can have this name, so asking for it creates none and costs nothing."""
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
     {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}
@@ -34,7 +38,37 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
-def connect(settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS) -> tuple[AdminClient, Any]:
+class Broker(NamedTuple):
+    """A broker as the cluster advertises it."""
+
+    id: int
+    host: str
+    port: int
+
+
+class Identity(NamedTuple):
+    """What a cluster says of itself."""
+
+    cluster_id: str
+    brokers: list[Broker]
+    """Those that take part now, by id."""
+
+
+def identity(admin: AdminClient, timeout_seconds: float) -> Identity:
+    """Ask a cluster who it is; blocks.
+
+    Not by `describe_cluster`: librdkafka (2.16) aborts the process when the answer names no broker. A broker
+    that was frozen answers so from its revival until the controller counts it in again.
+
+    :raises KafkaException: no answer in time
+    """
+    found: Any = admin.list_topics(_NO_TOPIC, timeout=timeout_seconds)
+    return Identity(found.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in found.brokers.values()))
+
+
+def connect(
+    settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS
+) -> tuple[AdminClient, Identity]:
     """An admin client that has heard from its cluster, and what it heard.
 
     :raises ConfigError: client properties that cannot be
@@ -53,16 +87,28 @@ class _Attempt:
         self.findings: list[Finding] = []
         self.absences = 0
 
-    def run(self) -> tuple[AdminClient, Any]:
-        admin = self._client()
-        answer = admin.describe_cluster(request_timeout=self.timeout_seconds)
+    def run(self) -> tuple[AdminClient, Identity]:
+        while True:
+            admin = self._client()
+            found = self._told(self._answer(admin))
+            if found is None or (not found.brokers and monotonic() >= self.deadline):
+                raise self._error()
+            if found.brokers:
+                return admin, found
+            # A client that was told of no broker forgets those it knows: another one asks again.
+            self.events["no brokers"] = "it says that none of its brokers takes part"
+            threading.Event().wait(_AGAIN_SECONDS)
+
+    def _answer(self, admin: AdminClient) -> Future[Identity]:
+        """What it says of itself; not done when there was no time left, or no hope."""
+        answer = _in_background(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
         look_at = monotonic() + _LOOK_SECONDS
         while not answer.done() and monotonic() < self.deadline:
             admin.poll(_POLL_SECONDS)
             if "_AUTHENTICATION" in self.events or (monotonic() > look_at and self._hopeless()):
                 break
             look_at += _LOOK_SECONDS if monotonic() > look_at else 0
-        return admin, self._result(answer)
+        return answer
 
     def _hopeless(self) -> bool:
         """Look at every server; True when waiting longer would change nothing."""
@@ -82,17 +128,33 @@ class _Attempt:
     def _heard(self, error: KafkaError) -> None:
         self.events[error.name()] = error.str()
 
-    def _result(self, answer: Future[Any]) -> Any:
-        if answer.done():
-            try:
-                return answer.result()
-            except KafkaException as error:
-                self._heard(error.args[0])
+    def _told(self, answer: Future[Identity]) -> Identity | None:
+        try:
+            return answer.result() if answer.done() else None
+        except KafkaException as error:
+            self._heard(error.args[0])
+            return None
+
+    def _error(self) -> DrkitError:
         findings = self.findings or _look(self.settings)
         said = self.events.get("_AUTHENTICATION")
         if said is None or all(f.kind in SETTLED for f in findings):
-            raise _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
-        raise refused_credentials(self.settings, said)
+            return _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
+        return refused_credentials(self.settings, said)
+
+
+def _in_background(work: Callable[[], Identity]) -> Future[Identity]:
+    """Begin something whose end nobody need wait for."""
+    done: Future[Identity] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except KafkaException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="connect", daemon=True).start()
+    return done
 
 
 def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
@@ -141,7 +203,7 @@ def _explained(
     )
 
 
-def _unusable(alias: str, error: Any) -> ConfigError:
+def _unusable(alias: str, error: KafkaError) -> ConfigError:
     text = error.str()
     unknown = _NO_PROPERTY.search(text)
     near = nearest(unknown[1]) if unknown else ""

@@ -146,12 +146,7 @@ def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -
 
 
 def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[Kind, str]:
-    code, count = struct.unpack_from(">hi", answer)
-    offered, position = [], 6
-    for _ in range(count):
-        (length,) = struct.unpack_from(">h", answer, position)
-        offered.append(answer[position + 2 : position + 2 + length].decode())
-        position += 2 + length
+    code, offered = _offered(answer)
     listed = f"offered: {', '.join(offered)}"
     if code == _ILLEGAL_SASL_STATE:
         return (Kind.NO_SASL, "SaslHandshake is refused (34)") if mechanism else (Kind.KAFKA, "")
@@ -160,6 +155,20 @@ def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[Kind, str]:
     if code == _UNSUPPORTED_MECHANISM:
         return Kind.OTHER_MECHANISM, f"{mechanism}; {listed}"
     return Kind.KAFKA, listed
+
+
+def _offered(answer: bytes) -> tuple[int, list[str]]:
+    """Error code and mechanisms of an answer to SaslHandshake."""
+    try:
+        code, count = struct.unpack_from(">hi", answer)
+        offered, position = [], 6
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", answer, position)
+            offered.append(answer[position + 2 : position + 2 + length].decode())
+            position += 2 + length
+    except (struct.error, UnicodeDecodeError):
+        raise _NoKafkaError(f"its answer to SaslHandshake is {answer[:16]!r}") from None
+    return code, offered
 
 
 def _dial(server: str, timeout: float) -> socket.socket:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from drkit.config import FlowSettings
 from drkit.kafka.admin import CALL_SECONDS, Cluster
+from drkit.kafka.connect import identity
 from drkit.kafka.topics import describe_topics
 from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.topic_ask import one_by_one
@@ -71,10 +72,8 @@ class SourceGone:
         """
         if not missing:
             return []
-        asked = self._source.call(
-            "describe the cluster", self._source.admin.describe_cluster, request_timeout=CALL_SECONDS
-        )
-        cluster_id = self._source.wait(asked, "describe the cluster").cluster_id
+        admin = self._source.admin
+        cluster_id = self._source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
         found, refused = one_by_one(describe_topics, self._source, missing)
         return [
             name

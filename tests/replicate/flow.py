@@ -144,6 +144,12 @@ class Flow(Clusters):
         self.processes.append(process)
         return process
 
+    def grown(self, topic: str, records: int, *, committed: bool = True, seconds: float = 60.0) -> None:
+        try:
+            super().grown(topic, records, committed=committed, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *(p.told() for p in self.processes)])) from error
+
     # -- what it left behind ------------------------------------------------------------------------
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:

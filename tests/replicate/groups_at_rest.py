@@ -81,7 +81,7 @@ class Rounds(Beside):
         yield f"round {self.done}, ended by {self._failure!r}, the last: {self.last}"
         yield f"{len(self.broken)} broke off, the last of them: {self.broken[-3:]}"
         for task in self._flow.processes:
-            yield f"copy task {'runs' if task.running else 'has ended'}; it said: {task.said()}"
+            yield task.told()
         found = places(self._flow, self._topic)
         yield from (f"{at}: {found[at.partition]}" for at in sorted(partitions))
 

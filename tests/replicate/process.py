@@ -138,10 +138,11 @@ class CopyProcess:
         found: dict[str, Any] = json.loads(lines[-1])
         return found
 
-    def said(self, most: int = 1500) -> str:
-        """The last of what it has said so far; its own place in the file stays."""
+    def told(self, most: int = 1500) -> str:
+        """How it is, and the last of what it has said so far; its own place in the file stays."""
         fd = self._out.fileno()
-        return os.pread(fd, most, max(0, os.fstat(fd).st_size - most)).decode(errors="replace")
+        said = os.pread(fd, most, max(0, os.fstat(fd).st_size - most)).decode(errors="replace")
+        return f"copy task {'runs' if self.running else 'has ended'}; it said: {said}"
 
     def close(self) -> None:
         if self.running:
