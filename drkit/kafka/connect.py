@@ -25,8 +25,9 @@ _LOOK_SECONDS: Final = 1.5
 _LOOKS: Final = 3
 _POLL_SECONDS: Final = 0.02
 _AGAIN_SECONDS: Final = 0.5
-_NO_TOPIC: Final = "?"
-"""No topic can have this name, so asking for it creates none and costs nothing."""
+_NO_TOPIC: Final = "drkit-?"
+"""No topic can have this name, so asking for it creates none. It is one of those that drkit may see: an
+authorizer has no denial to log."""
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
     {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}

@@ -66,7 +66,7 @@ class Lonely(ThreadingTCPServer):
         self.asked += 1
         there = not self._without[0] <= self.asked <= self._without[1]
         broker = struct.pack(">i", 7) + _text("127.0.0.1") + struct.pack(">ih", self.port, -1)
-        topic = struct.pack(">h", _INVALID_TOPIC) + _text("?") + struct.pack(">bi", 0, 0)
+        topic = struct.pack(">h", _INVALID_TOPIC) + _text("drkit-?") + struct.pack(">bi", 0, 0)
         topics = max(0, int.from_bytes(asked[:4], "big", signed=True))
         return (
             struct.pack(">i", there) + broker * there
