@@ -23,6 +23,7 @@ from drkit.replicate.bulk_progress import Sent, gaps_of, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.mapstore import encode_batch
+from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.producer_ids import bulk_record
 from drkit.wire import Chunk, stamp
@@ -154,17 +155,8 @@ class BulkAppender:
 
     async def _write_marks(self) -> None:
         """A bulk record makes earlier claims void, so confirm our own first."""
-        marks = [(p.key, m) for p in self._partitions if p.state is State.BULK and (m := self._mark(p))]
-        if marks:
-            await self._task.write_map(self._bucket, marks)
-
-    def _mark(self, p: PartitionCopy) -> Any:
-        if not p.unmarked_intents:
-            return None
-        p.state = State.LIVE  # a mark speaks of live appends
-        mark = p.mark(self._task.nonce)
-        p.state = State.BULK
-        return mark
+        claiming = [p for p in self._partitions if p.state is State.BULK and p.unmarked]
+        await write_marks(self._task, self._bucket, claiming)
 
     async def _round(self) -> int:
         """Send one batch of each partition that has one; returns bytes."""

@@ -26,6 +26,7 @@ from drkit.replicate.fetching import Fetcher, find_leaders
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.live import LiveAppender
 from drkit.replicate.mapstore import MapBucket
+from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
@@ -185,14 +186,7 @@ class CopyTask:
         for p in self.task.partitions:
             by_bucket.setdefault(p.lease.bucket, []).append(p)
         for bucket, partitions in by_bucket.items():
-            marks = [(p, mark) for p in partitions if (mark := p.mark(self.task.nonce)) is not None]
-            try:
-                if marks:
-                    await self.task.write_map(bucket, [(p.key, mark) for p, mark in marks])
-            except Failed:
-                for p, _ in marks:  # the next ones say it
-                    p.marked, p.unmarked_intents = (-1, -1), True
-                raise
+            await write_marks(self.task, bucket, partitions)
 
     async def _drain(self) -> None:
         """Wait for what is on its way, confirm it in the map, and let the coroutines end."""

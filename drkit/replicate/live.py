@@ -16,7 +16,8 @@ from drkit.clock import wall_ms
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
 from drkit.replicate.context import TaskContext, error_name, reason_of
-from drkit.replicate.partition import PartitionCopy, Staged, State
+from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.staged import Staged
 
 _IDLE_SECONDS = 0.5
 _PIPELINE = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from drkit.model import TopicPartition
@@ -19,6 +19,7 @@ from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.runs import extend_runs
 from drkit.replicate.spread import Spread
+from drkit.replicate.staged import Staged
 from drkit.wire import Chunk, batch_crc, stamp
 
 
@@ -33,21 +34,6 @@ class State(Enum):
     """Appended in transactions, because its records are old."""
     STOPPED = "stopped"
     """Left alone until somebody clears the reason."""
-
-
-class Staged(NamedTuple):
-    """A batch ready for the wire, with the place it must get."""
-
-    data: bytearray
-    base: int
-    records: int
-    sequence_end: int
-    next_source: int
-    copied_end: int
-    leader_epoch: int
-    max_timestamp: int
-    barrier: Any
-    """Future of the intent that must be durable first, or None."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +79,9 @@ class PartitionCopy:
     rewind_to: tuple[int, int] | None = None
     """Where the source's history ends now, with its leader epoch (−1: unknown): go on from there."""
     marked: tuple[int, int] = (-1, -1)
-    unmarked_intents: bool = False
+    """Source and target offset of the newest mark that is durable."""
+    claimed: int = -1
+    """Target offset behind the last record of which an intent speaks."""
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -195,6 +183,7 @@ class PartitionCopy:
         self.sequence = self.acked_sequence = sequence
         self.acked_epoch = self.staged_epoch = leader_epoch
         self.delta = delta
+        self.marked, self.claimed = (-1, -1), -1  # what was claimed before is settled, and written down
         self.attempts = 0
         self.state = State.LIVE
 
@@ -233,7 +222,7 @@ class PartitionCopy:
             self._stage_chunk(chunk, barrier if first is not None else None)
         if first is None:
             return None
-        self.unmarked_intents = True
+        self.claimed = self.downstream
         return Intent(
             Mode.LIVE, self.nonce(nonce), *producer, first[1], first[0], first[2], self.staged_epoch,
             tuple(chunks), tuple(runs),
@@ -289,11 +278,20 @@ class PartitionCopy:
         if upstream > self.acked_upstream:
             self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
 
+    @property
+    def unmarked(self) -> bool:
+        """Whether an intent speaks of records that no durable mark has confirmed yet."""
+        return self.claimed > self.marked[1]
+
     def mark(self, nonce: int) -> Mark | None:
         """The mark to write, or None when nothing changed since the last one."""
         place = (self.acked_upstream, self.acked_downstream)
-        if self.state is not State.LIVE or place == self.marked:
+        speaks = self.state is State.LIVE or (self.state is State.BULK and self.unmarked)
+        if not speaks or place == self.marked:
             return None
-        self.marked = place
-        self.unmarked_intents = False
         return Mark(self.nonce(nonce), *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
+
+    def confirmed(self, mark: Mark, nonce: int) -> None:
+        """A mark is durable. It counts unless the target was asked anew since it was made."""
+        if mark.nonce == self.nonce(nonce) and mark.downstream >= self.marked[1]:
+            self.marked = (mark.upstream, mark.downstream)

@@ -1,4 +1,4 @@
-"""What a partition's cursor tells the map of the source's leader epochs: never one that is too old."""
+"""What a partition's cursor tells the map: no leader epoch that is too old, no claim left unconfirmed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from drkit.model import SourceOffset
+from drkit.offsets import Intent
+from drkit.offsets.map_record import Mode
+from drkit.offsets.partition_map import PartitionMap
 from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy
+from drkit.replicate.partition import PartitionCopy, State
 from drkit.wire import Chunk, How, Record, Run, encode
 
 PRODUCER, NOW_MS, NONCE = (7, 0), 1000, 5
@@ -63,3 +67,52 @@ def test_what_is_not_acknowledged_yet_is_passed_by_no_mark(partition: PartitionC
     mark = partition.mark(NONCE)
     assert mark is not None
     assert (mark.upstream, mark.leader_epoch) == (22, 4)
+
+
+def test_a_claim_that_is_not_appended_yet_stays_unmarked_after_a_mark(partition: PartitionCopy) -> None:
+    """A bulk record makes claims void: what a mark has not reached must be marked before one is written."""
+    said = PartitionMap()
+    stage(partition, chunk(10, 5, 3))
+    partition.acknowledge(partition.ready.popleft())
+    partition.take([chunk(20, 7, 3)], 27, 3)  # behind a hole
+    intent = partition.stage(PRODUCER, 0, NONCE, None)
+    assert intent is not None
+    said.apply(intent)
+    confirm(partition, said)  # that of every ten seconds, while the append is on its way
+    assert unmarked(partition)
+    partition.acknowledge(partition.ready.popleft())
+    partition.state = State.BULK
+    assert unmarked(partition)
+    confirm(partition, said)
+    assert not unmarked(partition)
+    said.apply(Intent(Mode.BULK, 1, 9, 0, 0, 22, 22, 3, (), ((27, 4),)))
+    assert [said.segments.translate(SourceOffset(u), 26) for u in (20, 26, 27, 30)] == [15, 21, 22, 25]
+
+
+def test_a_mark_counts_once_it_is_durable(partition: PartitionCopy) -> None:
+    """While one is on its way nobody may rely on it, and one of before the target was asked says nothing."""
+    partition.take([chunk(20, 7, 3)], 27, 3)
+    partition.stage(PRODUCER, 0, NONCE, None)
+    partition.acknowledge(partition.ready.popleft())
+    mark = partition.mark(NONCE)
+    assert mark is not None
+    assert unmarked(partition)
+    assert partition.mark(NONCE) == mark
+    partition.void()
+    partition.begin(upstream=27, downstream=17, copied_end=17, sequence=7, delta=10, leader_epoch=3)
+    assert not unmarked(partition), "the look at the target has settled it"
+    partition.confirmed(mark, NONCE)
+    assert partition.mark(NONCE) is not None
+
+
+def unmarked(partition: PartitionCopy) -> bool:
+    """Now."""
+    return partition.unmarked
+
+
+def confirm(partition: PartitionCopy, said: PartitionMap) -> None:
+    """Write a mark, if there is one to write."""
+    mark = partition.mark(NONCE)
+    if mark is not None:
+        said.apply(mark)
+        partition.confirmed(mark, NONCE)

@@ -1,0 +1,20 @@
+"""A batch between its place being predicted and its append being acknowledged."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Staged(NamedTuple):
+    """A batch ready for the wire, with the place it must get."""
+
+    data: bytearray
+    base: int
+    records: int
+    sequence_end: int
+    next_source: int
+    copied_end: int
+    leader_epoch: int
+    max_timestamp: int
+    barrier: Any
+    """Future of the intent that must be durable first, or None."""
