@@ -216,13 +216,18 @@ def test_a_query_that_dies_is_named_with_its_cause(world: World, tmp_path: Path)
         epoch_seconds=1.0, grace_seconds=1.0, live_max_age_ms=1,
         partitions=(PartitionLease("t", "no id", "t", "no id", 0, 0),),
     )  # fmt: skip
-    Plan(version=1, hold=False, leases=(lease,)).write(tmp_path / "plan.json")
-    query = start_query(
-        world.workshop.spark, tmp_path / "plan.json", world.clusters, job.flow, lambda _: None
-    )
-    eventually(lambda: not query.isActive, 120, "the end of the query")
 
-    died = cause_of(query, job.flow)
+    def ended(attempt: int) -> DrkitError:
+        plan = tmp_path / str(attempt) / "plan.json"
+        plan.parent.mkdir()
+        Plan(version=1, hold=False, leases=(lease,)).write(plan)
+        query = start_query(world.workshop.spark, plan, world.clusters, job.flow, lambda _: None)
+        eventually(lambda: not query.isActive, 120, "the end of the query")
+        return cause_of(query, job.flow)
+
+    # Spark gives a new Python process ten seconds: on a busy machine that is another cause, of its own.
+    causes = map(ended, range(3))
+    died = next(c for c in causes if c.evidence != "Python worker failed to connect back.")
     assert type(died) is Failed
     assert (died.what, died.where) == ("the copy query died", job.flow.name)
     assert died.evidence == "ValueError: badly formed hexadecimal UUID string"
