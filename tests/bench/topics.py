@@ -15,18 +15,12 @@ from confluent_kafka.admin import (
 
 from tests.bench.scenarios import PARTITIONS
 from tests.bench.waiting import until
+from tests.replicate.compare import NOT_YET
 
 TOPIC_CONFIG: Final = {"retention.ms": "-1", "max.message.bytes": "2097152"}
 """No retention, or the three-year-old records would be deleted under the benchmark."""
 
 WAIT_SECONDS: Final = 30.0
-
-NOT_YET: Final = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-}
-"""What a broker answers about a topic that the metadata already shows and the broker does not hold yet."""
 
 
 class Topics:

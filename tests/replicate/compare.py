@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 FOREIGN = b"foreign-"
 """Keys of records that somebody else wrote to the target begin so."""
-_SETTLING = frozenset({
+NOT_YET = frozenset({
     KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
 })  # fmt: skip
+"""What a broker answers about a topic that the metadata already shows and the broker does not hold yet."""
 
 
 class Seen(NamedTuple):
@@ -98,7 +99,7 @@ def _end(consumer: Consumer, at: TopicPartition) -> int:
         try:
             return consumer.get_watermark_offsets(at, 30)
         except KafkaException as error:
-            if error.args[0].code() not in _SETTLING:
+            if error.args[0].code() not in NOT_YET:
                 raise
             return None
 
