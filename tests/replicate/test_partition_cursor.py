@@ -78,7 +78,7 @@ def test_a_claim_that_is_not_appended_yet_stays_unmarked_after_a_mark(partition:
     intent = partition.stage(PRODUCER, 0, NONCE, None)
     assert intent is not None
     said.apply(intent)
-    confirm(partition, said)  # that of every ten seconds, while the append is on its way
+    confirm(partition, said)  # one of those every 15 s, while the append is on its way
     assert unmarked(partition)
     partition.acknowledge(partition.ready.popleft())
     partition.state = State.BULK

@@ -13,9 +13,7 @@ from drkit.offsets.map_record import Mode
 from drkit.offsets.partition_map import PartitionMap
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.wire import Chunk, How, Record, Run, encode
-
-PRODUCER, NONCE = (7, 0), 5
+from tests.replicate.test_partition_cursor import NONCE, PRODUCER, chunk, confirm
 
 
 class Pair:
@@ -39,9 +37,7 @@ class Pair:
     def live(self, hole: int, count: int) -> None:
         """Stage a chunk behind a hole of the source; its intent is durable before it goes."""
         first = self.source + hole
-        data = encode([Record(i, 0, None, b"x", ()) for i in range(count)], 0)
-        chunk = Chunk(data, (Run(first, count),), count, 0, first + count, 1, How.FORWARDED)
-        self.partition.take([chunk], first + count, 1)
+        self.partition.take([chunk(first, count, 1)], first + count, 1)
         intent = self.partition.stage(PRODUCER, 0, NONCE, None)
         if intent is not None:
             self.said.apply(intent)
@@ -74,10 +70,8 @@ class Pair:
             self.acknowledge()
         self.partition.state = State.BULK
         if self.partition.unmarked:
-            mark = self.partition.mark(NONCE)
-            assert mark is not None
-            self.said.apply(mark)
-            self.partition.confirmed(mark, NONCE)
+            confirm(self.partition, self.said)
+            assert not self.partition.unmarked
         first, down = self.source + hole, self.end
         previous = self.partition.acked_own_end
         self._stands(first, count)
