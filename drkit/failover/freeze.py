@@ -14,7 +14,8 @@ from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import replicator_of
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 from drkit.model import TopicPartition
-from drkit.replicate.planner import bucket_of
+from drkit.offset_map.topic import bucket_of
+from drkit.offsets.takeup import FROZEN_EPOCH
 from drkit.replicate.producer_ids import bulk_record, transactional_id
 from drkit.replicate.state_topic import CONTROL, PRODUCER_IDS
 from drkit.replicate.topic_rules import frozen_role, is_frozen, is_promoted, role_key
@@ -182,13 +183,9 @@ def _is_left(role: dict[str, Any] | None) -> bool:
 
 
 def _live(context: Context) -> list[ProducerIdentity]:
-    """The epochs that live ids are fenced with: one more than they write with."""
+    """Every live id, with the epoch that fences whatever epoch a task has turned to."""
     known = context.state.values.get(PRODUCER_IDS)
-    if known is None:
-        return []
-    epochs = dict.fromkeys(known["all"], 0)
-    current = ProducerIdentity(*known["current"])
-    return [ProducerIdentity(i, e + 1) for i, e in {**epochs, current.id: current.epoch}.items()]
+    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known["all"]] if known is not None else []
 
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:

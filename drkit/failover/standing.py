@@ -9,9 +9,9 @@ from drkit.failover.context import Context
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, list_offsets, metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
-from drkit.replicate.known import CopiedPartition
 
 Standing = dict[TopicPartition, Place | Unavailable]
 """By source partition."""

@@ -8,7 +8,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.producer_ids import ProducerIds
 from drkit.replicate.state_topic import OFFSET_MAP, StateTopic
@@ -39,7 +39,7 @@ def task_frame(
         producer_epoch=ids.current.epoch,
         own_producer_ids=ids.live,
         skip_producer_ids=(),
-        map_topic=mapstore.topic_name(flow.source),
+        map_topic=map_topic_name(flow.source),
         state_topic=state.name,
         # The deadline of every writer stays far below the expiration.
         epoch_seconds=min(flow.epoch_seconds, expiration_ms / 1000 / _LEASE_SHARE),

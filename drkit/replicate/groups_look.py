@@ -14,13 +14,14 @@ from drkit.kafka.groups import Groups, Listed, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Stored
 from drkit.offsets.translation import Place
 from drkit.replicate.checkpoint_tail import CheckpointTail
 from drkit.replicate.checkpoints import in_copies, worked
 from drkit.replicate.group_ready import Facts, FlowFacts, judged
-from drkit.replicate.known import CopiedPartition, Known, known_of
+from drkit.replicate.known import Known, known_of
 from drkit.replicate.places import Places
 from drkit.replicate.rounds import CHECKPOINTS, CONSUMERS, promoted_topics, wants_checkpoints
 from drkit.replicate.status_facts import SOURCE_SEEN, said

@@ -16,7 +16,7 @@ from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.state_topic import (
     BULK_PRODUCER_ID,
     CONTROL,
@@ -47,7 +47,7 @@ class InternalTopics:
 
     def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
         self._target, self._flow, self._state = target, flow, state
-        self._map = mapstore.topic_name(flow.source)
+        self._map = map_topic_name(flow.source)
         self._told: set[str] = set()
         refuse_unreadable(state, target.alias)
         if OFFSET_MAP not in state.values:

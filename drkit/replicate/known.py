@@ -7,18 +7,10 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.model import TopicPartition
+from drkit.offset_map.locate import CopiedPartition
 from drkit.replicate import state_topic
 
 _TOPIC: Final = state_topic.topic_key("")
-
-
-class CopiedPartition(NamedTuple):
-    """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
-
-    source: TopicPartition
-    target: TopicPartition
-    source_id: UUID
-    target_id: UUID
 
 
 class Producers(NamedTuple):

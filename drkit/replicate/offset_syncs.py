@@ -21,11 +21,12 @@ from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.mm2_records import OffsetSync
 from drkit.offsets.sync_plan import Held, Sync, plan
 from drkit.offsets.translation import Place
-from drkit.replicate.known import CopiedPartition, Known, known_of
+from drkit.replicate.known import Known, known_of
 from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
 from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic

@@ -39,6 +39,11 @@ def transactional_id(flow: FlowSettings, bucket: int) -> str:
     return f"drkit.{flow.source}.{flow.target}.{bucket}"
 
 
+def map_transactional_id(flow: FlowSettings, bucket: int) -> str:
+    """The transactional id whose producer writes a bucket of the map outside transactions."""
+    return f"{transactional_id(flow, bucket)}.map"
+
+
 def bulk_record(producer_id: int, bucket: int) -> tuple[str, Value]:
     """Key and value of the record of a bulk id."""
     return f"{BULK_PRODUCER_ID}{producer_id}", {"bucket": bucket}

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from drkit.config import FlowSettings
 from drkit.kafka.group_tail import OFFSETS_TOPIC
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource
-from drkit.replicate import mapstore, mm2_progress, state_topic
+from drkit.offset_map.topic import topic_name as map_topic_name
+from drkit.replicate import mm2_progress, state_topic
 from drkit.replicate.flow_lease import transactional_id
 from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
 from drkit.replicate.producer_ids import transactional_id as bulk_id
@@ -96,7 +97,7 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     """What the copy itself needs, with the properties of the admin clients."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
-    internal = (state_topic.topic_name(flow.source), mapstore.topic_name(flow.source))
+    internal = (state_topic.topic_name(flow.source), map_topic_name(flow.source))
     taking_over = _taking_over(flow) if flow.takeover_from_mm2 else ()
     return Sides(
         (*_topics(names, SOURCE), *_topics([state_topic.topic_name(flow.target)], OPPOSITE)),
@@ -119,7 +120,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     """What copy tasks do, with the properties of consumer and producer."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
-    internal = (state_topic.topic_name(flow.source), mapstore.topic_name(flow.source))
+    internal = (state_topic.topic_name(flow.source), map_topic_name(flow.source))
     read, write = Operation.READ, Operation.WRITE
     return Sides(
         tuple(_topics(names, {read: SOURCE[read]})),

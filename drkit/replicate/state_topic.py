@@ -23,7 +23,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.topics import Topic, describe_topics
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 
 CONTROL: Final = "control"
 LEASE: Final = "lease"
@@ -81,7 +81,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
         the records that are there
     :raises Failed: it has another number of buckets
     """
-    name = mapstore.topic_name(flow.source)
+    name = map_topic_name(flow.source)
     known = state.values.get(OFFSET_MAP)
     found = describe_topics(target, [name]).get(name)
     if known is not None and (found is None or str(found.topic_id) != known["topic_id"]):

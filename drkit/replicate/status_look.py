@@ -11,7 +11,8 @@ from drkit.errors import DrkitError
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore, state_topic
+from drkit.offset_map.topic import topic_name as map_topic_name
+from drkit.replicate import state_topic
 from drkit.replicate.fence_debt import debt_of
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
@@ -170,20 +171,20 @@ class StatusCollector:
             ids = values.get(state_topic.PRODUCER_IDS, {})
             own = frozenset(ids.get("all", ()))
             producer = int(ids["current"][0]) if ids else -1
-            places = self._loop.run(self._places, copied, producer, own)
+            places = self._loop.run(self._places, copied, own)
         source = self._ask_source(found, values)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         self.source_ends = None if source.error else source.ends
         found.partitions = self._partitions(found, copied, places, source, values)
 
     async def _places(
-        self, copied: list[Copied], producer: int, own: frozenset[int]
+        self, copied: list[Copied], own: frozenset[int]
     ) -> dict[TopicPartition, Place]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
-            name = mapstore.topic_name(self._flow.source)
+            name = map_topic_name(self._flow.source)
             self._side = TargetSide(target, name, self._scan_up_to)
-        return await self._side.places(copied, producer, own)
+        return await self._side.places(copied, own)
 
     # -- the source ---------------------------------------------------------------------------------
 

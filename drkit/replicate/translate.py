@@ -18,12 +18,13 @@ from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reach import reach
 from drkit.model import TopicPartition
+from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place, Translation
 from drkit.replicate import state_topic
 from drkit.replicate.checkpoint_topic import read_checkpoints
 from drkit.replicate.internal_topics import refuse_unreadable
-from drkit.replicate.known import CopiedPartition, Known, known_of
+from drkit.replicate.known import Known, known_of
 from drkit.replicate.places import Places
 from drkit.replicate.state_topic import StateTopic
 

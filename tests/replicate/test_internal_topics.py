@@ -15,6 +15,7 @@ from drkit.cli.main import run
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, Refused
 from drkit.kafka.admin import Cluster
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
@@ -24,7 +25,6 @@ from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.planner import bucket_of
 from drkit.replicate.state_topic import OFFSET_MAP, PRODUCER_IDS, StateTopic, topic_key
 from tests.replicate.checkpoint_world import World
 from tests.replicate.compare import check_copy, read
