@@ -73,8 +73,12 @@ def _ended_quietly() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored stays ignored: a shell starts background commands so.
+    before = {number: handler for number, handler in before.items() if handler not in {None, signal.SIG_IGN}}
     try:
+        for number in before:
+            signal.signal(number, _end)
         yield
     finally:
         for number, handler in before.items():

@@ -45,6 +45,13 @@ def config(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Path:
     return path
 
 
+def catches_sigterm(pid: int) -> bool:
+    """Whether a process runs code of drkit, and not only the interpreter that is to load it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1], 16)
+    return bool(caught >> signal.SIGTERM - 1 & 1)
+
+
 def left_behind(folder: Path) -> list[str]:
     """Processes that were given a folder as their own, but for this one."""
     found = []
@@ -55,7 +62,7 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("delay", sorted(CHANCE.uniform(0.3, LONGEST_START) for _ in range(5)))
+@pytest.mark.parametrize("delay", sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4)))
 @pytest.mark.parametrize("whole_group", [False, True], ids=["process", "group"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_stops_it_in_good_order(
@@ -72,6 +79,7 @@ def test_a_signal_stops_it_in_good_order(
         start_new_session=True,
     )
     try:
+        eventually(lambda: catches_sigterm(process.pid), what="drkit's first handler")
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(delay)
         if whole_group:
@@ -84,7 +92,8 @@ def test_a_signal_stops_it_in_good_order(
 
     assert "Traceback" not in said, said
     if process.returncode in BEFORE_IT_BEGAN:
-        assert said == f"drkit: ended by {BEFORE_IT_BEGAN[process.returncode]} before it began\n"
+        # Between the loading of a command and its first line the system's own way of ending it holds.
+        assert said.strip() in {"", f"drkit: ended by {BEFORE_IT_BEGAN[process.returncode]} before it began"}
         assert not answer
     else:
         assert process.returncode == 0, said

@@ -13,7 +13,18 @@ import lz4.frame
 import pytest
 import zstandard
 
-from drkit.wire.codecs import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecError, compress, decompress
+from drkit.wire.codecs import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    MAX_DECOMPRESSED,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    CodecError,
+    compress,
+    decompress,
+)
 
 CODECS = range(len(CODEC_NAMES))
 PACKED = (GZIP, SNAPPY, LZ4, ZSTD)
@@ -111,6 +122,15 @@ def test_a_bomb_is_defused(codec: int) -> None:
     assert len(decompress(codec, bomb, 4_000_000)) == 4_000_000
     with pytest.raises(CodecError):
         decompress(codec, bomb, 3_999_999)
+
+
+def test_no_batch_unpacks_to_more_than_the_limit() -> None:
+    size = MAX_DECOMPRESSED + 1
+    packer = zstandard.ZstdCompressor().compressobj(size=size)
+    block = bytes(1 << 20)
+    bomb = b"".join(packer.compress(block[: size - at]) for at in range(0, size, len(block))) + packer.flush()
+    with pytest.raises(CodecError, match="more than 268,435,456 bytes, the limit of a batch"):
+        decompress(ZSTD, bomb)
 
 
 def test_a_streamed_zstd_bomb_is_defused() -> None:
