@@ -39,6 +39,8 @@ _LONGEST_FIRST = (
     "replicate/test_permissions.py",
     "replicate/test_acl_sync.py",
     "replicate/test_job.py",
+    "replicate/test_stop_while_starting.py",
+    "replicate/test_other_groups.py",
     "replicate/test_job_command.py",
     "replicate/test_internal_topics_command.py",
     "replicate/test_groups_at_rest.py",

@@ -17,6 +17,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.masking import MASK, is_secret
 from drkit.replicate.acl_preview import acl_plan
+from drkit.replicate.group_preview import group_plan
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.topic_preview import as_admin, topic_plan
 
@@ -52,6 +53,7 @@ def show(*, plan: bool) -> None:
         return
     flows = loaded.settings.flows
     rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)
+    rows += group_plan(loaded.settings, flows)
     nothing = "nothing to change: the targets' topics and ACLs are as they should be"
     emit(rows if rows or session().as_json else nothing)
 

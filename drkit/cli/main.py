@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import faulthandler
 from importlib import import_module
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
+from types import FrameType
 from typing import Final, NamedTuple
 
 import click
@@ -63,6 +67,32 @@ _COMMANDS: Final = {
 }
 
 
+@contextmanager
+def _ended_quietly() -> Iterator[None]:
+    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored stays ignored: a shell starts background commands so.
+    before = {number: handler for number, handler in before.items() if handler not in {None, signal.SIG_IGN}}
+    try:
+        for number in before:
+            signal.signal(number, _end)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    os.write(2, f"drkit: ended by {signal.Signals(number).name} before it began\n".encode())
+    if number == signal.SIGINT:
+        os._exit(_INTERRUPTED)
+    signal.signal(number, signal.SIG_DFL)  # a service manager takes an end by SIGTERM for a clean one
+    signal.raise_signal(number)
+
+
 class _Commands(click.Group):
     """A group that loads a command when it is called."""
 
@@ -73,8 +103,9 @@ class _Commands(click.Group):
         row = _COMMANDS.get(cmd_name)
         if row is None:
             return None
-        command: click.Command = getattr(import_module(row.module), row.attribute)
-        import_module("drkit.cli.common").equip(command)
+        with _ended_quietly():
+            command: click.Command = getattr(import_module(row.module), row.attribute)
+            import_module("drkit.cli.common").equip(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  likewise

@@ -81,8 +81,9 @@ def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
     known = {g.group for s in seen for g in s.groups}
     if len(seen) < len(found) or any(s.error for s in seen):
         return
+    others = {o.group for s in seen for o in s.others}
     for group in groups:
-        if group not in known:
+        if group not in known | others:
             near = closest(group, known)
             raise ConfigError(
                 f"there is no group {group} with a committed offset in a copied topic",

@@ -34,6 +34,9 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
         shown["not shown"] = f"{len(left):,} groups more, {ready:,} of them ready: --all-groups, or --json"
     if chosen and listed:
         shown["partitions"] = [_partition(g, p, seen.at_ms) for g in listed for p in g.partitions]
+    if others := [o for o in seen.others if not chosen or o.group in chosen]:
+        named = others if every else others[:SHOWN]
+        shown["not synchronised"] = [{"group": o.group, "why": o.reason} for o in named]
     return shown
 
 
@@ -45,6 +48,8 @@ def summary(seen: GroupsSeen) -> str:
     text += f"; last checkpoints {ago(seen.rounds.age_seconds)}"
     if seen.rounds.source_gone_seconds:
         text += f", the source was seen last {ago(seen.rounds.source_gone_seconds)}"
+    if seen.others_total:
+        text += f"; {seen.others_total:,} of other kinds not synchronised"
     if seen.unreadable:
         text += f"; {seen.unreadable:,} records of the checkpoint topic are not checkpoints"
     return text

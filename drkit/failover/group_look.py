@@ -12,7 +12,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark, Stored
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.replicate.known import Known
-from drkit.replicate.rounds import CONSUMERS
+from drkit.replicate.other_groups import is_consumer
 
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
@@ -49,7 +49,7 @@ async def committed_on_source(
     """
     asked = Groups(source)
     if groups is None:
-        groups = [g for g, x in (await asked.listed()).items() if x.protocol in CONSUMERS]
+        groups = [g for g, x in (await asked.listed()).items() if is_consumer(x)]
     names = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
     for group, answer in (await asked.committed(names)).items():

@@ -23,6 +23,7 @@ from drkit.replicate.checkpoint_shard import ShardReport
 from drkit.replicate.checkpoint_source import write_plan
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.checkpoint_work import CheckpointWork
+from drkit.replicate.other_groups import SHOWN, OtherGroup
 from drkit.replicate.query import cause_of
 from drkit.replicate.rounds import CHECKPOINTS, RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
@@ -86,6 +87,7 @@ class CheckpointDriver:
         self._plan = Path()
         self._thread: threading.Thread | None = None
         self._trouble = ""
+        self._others: tuple[OtherGroup, ...] = ()
 
     def start(self, spark: SparkSession, folder: Path) -> None:
         """Begin, in a thread of its own.
@@ -196,11 +198,12 @@ class CheckpointDriver:
         self._totals.take(reports)
         self._work.take(reports)
         before = self._state.values.get(CHECKPOINTS) or {}
-        told = summary(reports, wall_ms(), before, self._work.ledger, seconds)
+        told = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
         self._tell_trouble(told["error"] or self._work.unlisted)
+        self._tell_others()
         observe.event("checkpoints", level="debug", flow=self._flow.name,
                       **{k: v for k, v in told.items() if k != "refused"})  # fmt: skip
         try:
@@ -209,6 +212,16 @@ class CheckpointDriver:
             self._tell_trouble(str(error))
         self._reported.set()
         return told
+
+    def _tell_others(self) -> None:
+        """Say which groups are not synchronised, whenever others are."""
+        if self._work.others == self._others:
+            return
+        self._others = self._work.others
+        if self._others:
+            groups = {o.group: o.reason for o in self._others[:SHOWN]}
+            observe.event("groups_not_synchronised", flow=self._flow.name, groups=groups,
+                          total=len(self._others))  # fmt: skip
 
     def _tell_trouble(self, why: str) -> None:
         """Say what goes wrong once, and that it is over."""

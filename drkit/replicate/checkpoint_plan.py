@@ -14,7 +14,8 @@ from drkit.replicate.checkpoint_shard import NO_ROUND, Shard, shards_of
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.known import Known, known_of
 from drkit.replicate.mm2_topic import tell_remade
-from drkit.replicate.rounds import CONSUMERS, promoted_topics
+from drkit.replicate.other_groups import OtherGroup, is_consumer, other_groups
+from drkit.replicate.rounds import promoted_topics
 
 GROUPS_PER_SHARD: Final = 500
 _RETENTION: Final = "offsets.retention.minutes"
@@ -51,6 +52,8 @@ class Frame(NamedTuple):
     groups: frozenset[str]
     gone: tuple[str, ...] = ()
     """Groups that are no longer on the source and are to go on the target, too."""
+    others: tuple[OtherGroup, ...] = ()
+    """Groups that the flow's filter accepts and that are not consumer groups."""
 
     def shards(
         self,
@@ -112,11 +115,11 @@ class FrameLook:
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
         theirs = listed_groups(self._clusters[0])
         accepted = flow.group_filter.accepts
-        groups = frozenset(g for g, x in theirs.items() if x.protocol in CONSUMERS and accepted(g))
+        groups = frozenset(g for g, x in theirs.items() if is_consumer(x) and accepted(g))
         gone: list[str] = []
         if flow.on_source_group_deleted == "mirror":
             gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
         promoted = frozenset(promoted_topics(values))
         topic_id = str(self._topic_id or "")
         terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
-        return Frame(terms, groups, tuple(gone))
+        return Frame(terms, groups, tuple(gone), other_groups(theirs, accepted))

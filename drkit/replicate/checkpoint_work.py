@@ -13,6 +13,7 @@ from drkit.replicate.checkpoint_plan import GROUPS_PER_SHARD, Frame, FrameLook
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.group_ledger import GroupLedger
 from drkit.replicate.moved_groups import MovedGroups
+from drkit.replicate.other_groups import OtherGroup
 
 _LOOK_SECONDS: Final = 300.0
 """Within this time every group is looked at, whatever is known of it."""
@@ -40,6 +41,11 @@ class CheckpointWork:
         self._frame: Frame | None = None
         self._gone: tuple[str, ...] = ()
         self._look_at = self._synced_at = float("-inf")
+
+    @property
+    def others(self) -> tuple[OtherGroup, ...]:
+        """Groups that the flow's filter accepts and that are not consumer groups."""
+        return self._frame.others if self._frame is not None else ()
 
     @property
     def begun(self) -> bool:

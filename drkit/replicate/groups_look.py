@@ -22,8 +22,9 @@ from drkit.replicate.checkpoint_tail import CheckpointTail
 from drkit.replicate.checkpoints import in_copies, worked
 from drkit.replicate.group_ready import Facts, FlowFacts, judged
 from drkit.replicate.known import Known, known_of
+from drkit.replicate.other_groups import OtherGroup, from_state, is_consumer, other_groups
 from drkit.replicate.places import Places
-from drkit.replicate.rounds import CHECKPOINTS, CONSUMERS, promoted_topics, wants_checkpoints
+from drkit.replicate.rounds import CHECKPOINTS, promoted_topics, wants_checkpoints
 from drkit.replicate.status_facts import SOURCE_SEEN, said
 from drkit.replicate.status_groups import (
     STALE_ROUNDS,
@@ -51,6 +52,8 @@ class _Asked(NamedTuple):
     states: Mapping[str, Listed]
     """Of the target."""
     places: Mapping[TopicPartition, Place | Unavailable]
+    others: tuple[OtherGroup, ...] | None
+    """Groups of the source that are not consumer groups; None when it is gone."""
 
 
 class GroupLook:
@@ -162,8 +165,11 @@ class GroupLook:
         )  # fmt: skip
         groups = tuple(self._groups_of(facts, known, asked))
         seen = [g for g in groups if g.partitions]
+        others, count = from_state(values.get(CHECKPOINTS) or {})
+        if asked.others is not None:
+            others, count = asked.others, len(asked.others)
         return GroupsSeen(
-            now, rounds, tuple(seen), "", len(groups) - len(seen), self._tail.unreadable
+            now, rounds, tuple(seen), "", len(groups) - len(seen), self._tail.unreadable, others, count
         )  # fmt: skip
 
     async def _connected(self, *, source_answers: bool) -> tuple[RawCluster, RawCluster | None]:
@@ -185,21 +191,23 @@ class GroupLook:
         accepted = self._flow.group_filter.accepts
         listed: dict[str, Listed] = {}
         theirs: dict[str, Answered[Offsets]] = {}
+        others: tuple[OtherGroup, ...] | None = None
         if source is not None:
             ours = self._asking(source)
             found = await ours.listed()
-            listed = {g: x for g, x in found.items() if x.protocol in CONSUMERS and accepted(g)}
+            listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
+            others = other_groups(found, accepted)
             theirs = await ours.committed(sorted(listed))
         groups = self._asking(target)
         states = await groups.listed()
         # Without the source those count of which something was written down, as checkpoint or as offset.
-        here = {g for g, x in states.items() if x.protocol in CONSUMERS}
+        here = {g for g, x in states.items() if is_consumer(x)}
         names = sorted(listed if source is not None else filter(accepted, {*here, *self._tail.newest}))
         there = await groups.committed(names)
         pairs = dict(self._pairs(known, names, theirs, there))
         assert self._places is not None  # noqa: S101  made with the target
         places = await self._places.look(pairs.values(), known.producers, source)
-        return _Asked(listed, theirs, there, states, places)
+        return _Asked(listed, theirs, there, states, places, others)
 
     def _asking(self, cluster: RawCluster) -> Groups:
         """Kept, as it knows which broker coordinates which group."""

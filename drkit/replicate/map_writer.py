@@ -37,6 +37,21 @@ class MapTaken(Failed):
     """Another task has taken the bucket: this one writes nothing more."""
 
 
+def next_reign(bucket: MapBucket, own: Reign) -> Reign | None:
+    """The reign that a task has to write to hold a bucket that it has read to its end; None: it holds it."""
+    before, unclean = bucket.reign, bucket.unclean
+    if before is not None and before.nonce == own.nonce:
+        if unclean <= own.unclean:
+            return None
+    elif before is None:
+        # A map of format 1 names no reigns: who may still be at work is unknown.
+        unclean = max(unclean, 1 if bucket.next_offset else 0)
+    elif not before.ended:
+        unclean = max(unclean, before.number)
+    number = max(before.number if before is not None else 0, unclean) + 1
+    return Reign(own.nonce, number, ended=False, unclean=unclean)
+
+
 class MapWriter:
     """The one writer of a bucket.
 
@@ -77,17 +92,10 @@ class MapWriter:
         """
         while True:
             await read_on()
-            before, unclean = self._bucket.reign, self._bucket.unclean
-            if before is not None and before.nonce == self._nonce:
-                if unclean <= self.reign.unclean:
-                    return
-            elif before is None:
-                # A map of format 1 names no reigns: nothing is known of who may still be at work.
-                unclean = max(unclean, 1 if self._bucket.next_offset else 0)
-            elif not before.ended:
-                unclean = max(unclean, before.number)
-            number = max(before.number if before is not None else 0, unclean) + 1
-            self.reign = Reign(self._nonce, number, ended=False, unclean=unclean)
+            found = next_reign(self._bucket, self.reign)
+            if found is None:
+                return
+            self.reign = found
             await self.write([(BUCKET_KEY, self.reign)])
 
     async def end(self) -> None:

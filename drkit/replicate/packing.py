@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from drkit.kafka.requests import EARLIEST, list_offsets
 from drkit.offset_map.bucket import Pair, pairs
 from drkit.offset_map.topic import new_nonce
-from drkit.offsets import MapRecord, Pack, SegmentMap, encode_intent
+from drkit.offsets import History, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_intent
 from drkit.offsets.history import steps
 from drkit.offsets.map_record import place, turned_to
 from drkit.offsets.resolve import Resolution
@@ -38,30 +38,40 @@ async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolut
         if first[p.target].error:
             continue
         found.segments.trim(first[p.target].offset)
-        mark = mark_of(found, found.history, author)
-        for part in parts(found.segments, found.downstream):
-            # The last part takes effect together with the mark in its batch: both, or neither.
-            last = part.part + 1 == part.parts
-            records: list[MapRecord] = [part, mark] if last else [part]
-            await task.write_map_pairs(p.lease.bucket, pairs((p.key, r) for r in records))
-        gone: list[Pair] = [(key, None) for key in _replaced(task, p, found, old)]
+        state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
+        batches, gone = pack_of(p.key, state, found, author, list(old))
+        for batch in batches:
+            await task.write_map_pairs(p.lease.bucket, batch)
         for i in range(0, len(gone), _TOMBSTONES):
             await task.write_map_pairs(p.lease.bucket, gone[i : i + _TOMBSTONES])
 
 
-def _replaced(task: TaskContext, p: PartitionCopy, found: Resolution, old: Iterable[bytes]) -> list[bytes]:
-    """The keys of which the pack says all: not those of claims that reach further, nor of the last turn."""
-    state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
+def pack_of(
+    key: MapKey, state: PartitionMap, found: Resolution, author: Author, old: Iterable[bytes]
+) -> tuple[list[list[Pair]], list[Pair]]:
+    """The batches of a pack, and the tombstones for what it says all of.
+
+    Claims that reach further stay, and so does the last turn: it says which histories have ended.
+
+    :param old: keys of the partition's intents, turns and packs
+    """
+    history = found.history or History(-1, -1)
+    mark = mark_of(found, history, author)
+    batches: list[list[Pair]] = []
+    for part in parts(found.segments, found.downstream):
+        # The last part takes effect together with the mark in its batch: both, or neither.
+        last = part.part + 1 == part.parts
+        records: list[MapRecord] = [part, mark] if last else [part]
+        batches.append(pairs((key, r) for r in records))
     kept = {
-        encode_intent(p.key, c)[0]
+        encode_intent(key, c)[0]
         for c in state.pending
-        if c.history == found.history and steps(c.base_sequence, found.sequence) + c.count > 0
+        if c.history == history and steps(c.base_sequence, found.sequence) + c.count > 0
     }
-    return [
-        key
-        for key in old
-        if key not in kept and place(key) < found.downstream and turned_to(key) != found.history
+    gone: list[Pair] = [
+        (k, None) for k in old if k not in kept and place(k) < found.downstream and turned_to(k) != history
     ]
+    return batches, gone
 
 
 def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:

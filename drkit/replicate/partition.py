@@ -148,6 +148,19 @@ class PartitionCopy:
         if self.settled:  # only dropped batches: the frontier moves without an append
             self._pass(next_source)
 
+    def pass_gap(self, to: int) -> bool:
+        """Go on after what the source has removed; False: the history must end first.
+
+        :param to: where the source begins now
+        """
+        if self.contested:
+            self.skip_to = to
+            return False
+        self.fetch_position = to
+        if self.settled:
+            self._pass(to)
+        return True
+
     def let_go(self) -> None:
         """Drop what was fetched and not staged: the frontier must not pass it."""
         if self.waiting:

@@ -16,8 +16,8 @@ from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource, mis
 from drkit.kafka.security import read_security
 from drkit.kafka.topics import topic_names
 from drkit.replicate import rights
+from drkit.replicate.other_groups import is_consumer
 from drkit.replicate.rights import Seen, Sides
-from drkit.replicate.rounds import CONSUMERS
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
@@ -109,7 +109,7 @@ def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
     """Likewise groups; where none is to be seen and there may be some, what their names begin with."""
-    there = {g for g, x in listed_groups(source.settings).items() if x.protocol in CONSUMERS}
+    there = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
     found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
         found = {_beginning(p) or _ALL for p in flow.groups}

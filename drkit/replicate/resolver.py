@@ -1,57 +1,30 @@
-"""Brings partitions from RESOLVING to work: asks the target where they are, writes down what only its log says."""
+"""Brings partitions from RESOLVING to work: asks the target where they are, repairs the map, fences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 import time
-from typing import NamedTuple
 
 from drkit.errors import Failed
 from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.look import Look
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Settled, Wanted, settle
-from drkit.offsets import History, MapKey, MapRecord, Unavailable
+from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
-from drkit.offsets.takeup import (
-    Author,
-    Fence,
-    Frozen,
-    Go,
-    Leader,
-    Move,
-    TurnTo,
-    next_move,
-    settled_records,
-    turn_records,
-)
+from drkit.offsets.takeup import Author, Fence, Frozen, Go
 from drkit.replicate.context import TaskContext, error_name, reason_of
 from drkit.replicate.packing import pack
 from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.take_up import TakeUp, take_up
 
 _IDLE_SECONDS = 0.25
 _MISSING = frozenset({3, 100})
 _NOT_AUTHORIZED = 29
 _CLUSTER_AUTHORIZATION_FAILED = 31
 _PAUSE_SECONDS = 0.1
-_COMPACTED = "the source is compacted: it may hold fewer records than when another task read it"
-_REWOUND = "the source has lost records that were copied"
-_GAP = "the source has removed records before they were copied"
-
-
-class _Found(NamedTuple):
-    """A partition, where it is, and what may be done."""
-
-    p: PartitionCopy
-    resolution: Resolution
-    look: Look
-    upstream: int | None
-    """Where copying goes on; None: the source has not said where it begins."""
-    leader_epoch: int
-    move: Move
 
 
 class Resolver:
@@ -109,18 +82,17 @@ class Resolver:
             return
         due = [p for p in due if self._is_sure(p, settled[p.target])]
         starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
-        found = [f for p in due if (f := self._found(p, settled[p.target], starts)) is not None]
+        found = [t for p in due if (t := self._take_up(p, settled[p.target], starts)) is not None]
         await self._write(found)
-        await pack(task, [(f.p, f.resolution, self._author(f)) for f in found if isinstance(f.move, Go)])
-        await self._fence([f for f in found if isinstance(f.move, Fence)])
-        for f in found:
-            self._begin(f)
+        await pack(task, [(t.p, t.found, self._author(t)) for t in found if isinstance(t.move, Go)])
+        await self._fence([(t, t.move) for t in found if isinstance(t.move, Fence)])
+        for taken in found:
+            self._begin(taken)
         task.changed.set()
 
     def _wanted(self, p: PartitionCopy) -> Wanted:
-        state = self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
         bulk_id = self._task.transactions[p.lease.bucket].identity.id
-        return Wanted(p.target, state, frozenset(self._task.lease.own_producer_ids), bulk_id)
+        return Wanted(p.target, self._state(p), frozenset(self._task.lease.own_producer_ids), bulk_id)
 
     def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
         """Stop a partition of whose place the map and the log give no exact answer."""
@@ -179,9 +151,9 @@ class Resolver:
 
     # -- what to do with each ------------------------------------------------------------------------
 
-    def _found(
+    def _take_up(
         self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
-    ) -> _Found | None:
+    ) -> TakeUp | None:
         """What may be done with a settled partition; None: it is asked again, or it is stopped."""
         task, found = self._task, settled.resolution
         if p.state is not State.RESOLVING:
@@ -190,98 +162,66 @@ class Resolver:
             p.reason = error_name(settled.error)
             task.trouble(p, pause=_PAUSE_SECONDS)
             return None
-        p.target_epoch = settled.look.leader_epoch
-        p.inherited = self._is_inherited(p, found)
-        lease = History(task.lease.producer_id, task.lease.producer_epoch)
-        current = (found.history or lease).producer_id
-        leader = Leader(settled.look.producer_epoch(current), settled.look.untouched(current))
-        move = next_move(found, lease, leader, contested=p.contested, deviation=_deviation(p))
-        if isinstance(move, Frozen):
-            task.stop(
-                p,
-                "own_epoch_refused",
-                "this flow's producer was fenced on the target",
-                broker_epoch=move.epoch,
-            )
+        taken = take_up(
+            p, self._state(p), found, settled.look, reign=task.maps[p.lease.bucket].reign,
+            lease=History(task.lease.producer_id, task.lease.producer_epoch), start=starts.get(p.source),
+        )  # fmt: skip
+        if isinstance(taken.move, Frozen):
+            reason = "this flow's producer was fenced on the target"
+            task.stop(p, "own_epoch_refused", reason, broker_epoch=taken.move.epoch)
             return None
-        upstream, epoch = _goes_on(p, found, starts.get(p.source))
-        if upstream is None and not isinstance(move, Fence):
+        if taken.upstream is None and not isinstance(taken.move, Fence):
             p.reason = "the source has no leader for it"
             task.trouble(p, pause=_PAUSE_SECONDS)
             return None
-        return _Found(p, found, settled.look, upstream, epoch, move)
+        return taken
 
-    def _is_inherited(self, p: PartitionCopy, found: Resolution) -> bool:
-        """Whether an earlier task may still append here: it did not end cleanly since the last turn."""
-        state = self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
-        unclean = self._task.maps[p.lease.bucket].reign.unclean
-        # Where nothing is live and nothing is claimed, the first append needs a claim that would be here.
-        works = bool(state.pending) or (state.tail is not None and state.tail.live) or bool(found.repairs)
-        return works and unclean > 0 and unclean >= state.turned
+    def _state(self, p: PartitionCopy) -> PartitionMap:
+        return self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
 
-    def _author(self, f: _Found) -> Author:
-        reign = self._task.maps[f.p.lease.bucket].reign
-        return Author(self._task.nonce, reign.number, f.look.leader_epoch)
+    def _author(self, taken: TakeUp) -> Author:
+        reign = self._task.maps[taken.p.lease.bucket].reign
+        return Author(self._task.nonce, reign.number, taken.look.leader_epoch)
 
-    async def _write(self, found: Iterable[_Found]) -> None:
+    async def _write(self, found: Iterable[TakeUp]) -> None:
         """Write down what only this look at the log has confirmed, before anything is appended."""
         by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
-        for f in found:
-            author = self._author(f)
-            records: list[MapRecord] = []
-            if isinstance(f.move, TurnTo) and f.upstream is not None:
-                records = turn_records(f.resolution, f.move, f.upstream, f.leader_epoch, author)
-            elif not isinstance(f.move, Fence) and f.resolution.history is not None:
-                records = settled_records(f.resolution, f.resolution.history, author)
-            by_bucket.setdefault(f.p.lease.bucket, []).extend((f.p.key, r) for r in records)
+        for taken in found:
+            records = [(taken.p.key, r) for r in taken.records(self._author(taken))]
+            by_bucket.setdefault(taken.p.lease.bucket, []).extend(records)
         for bucket, batch in by_bucket.items():
             if batch:
                 await self._task.write_map(bucket, batch)
 
-    async def _fence(self, found: Iterable[_Found]) -> None:
+    async def _fence(self, found: Iterable[tuple[TakeUp, Fence]]) -> None:
         """Make leaders refuse what may still be on its way; the partitions are settled once more then.
 
         :raises RawError: a broker does not answer
         """
-        by_node: dict[int, list[_Found]] = {}
-        for f in found:
-            by_node.setdefault(f.p.target_leader, []).append(f)
+        task = self._task
+        by_node: dict[int, list[tuple[TakeUp, Fence]]] = {}
+        for taken, fence in found:
+            by_node.setdefault(taken.p.target_leader, []).append((taken, fence))
         for node, some in by_node.items():
-            codes = await write_markers(self._task.links.target, node, [_marker(f) for f in some])
-            for f in some:
-                assert isinstance(f.move, Fence)
-                code = codes.get((f.move.producer_id, f.p.target), -1)
+            codes = await write_markers(task.links.target, node, [_marker(*f) for f in some])
+            for taken, fence in some:
+                p, code = taken.p, codes.get((fence.producer_id, taken.p.target), -1)
                 if code == _CLUSTER_AUTHORIZATION_FAILED:
-                    self._task.stop(
-                        f.p, "fence_refused", f"{f.move.reason}, and drkit may not fence its earlier appends",
-                        evidence=error_name(code), hint="grant ALTER on the target cluster to drkit's principal",
-                    )  # fmt: skip
+                    reason = f"{fence.reason}, and drkit may not fence its earlier appends"
+                    hint = "grant ALTER on the target cluster to drkit's principal"
+                    task.stop(p, "fence_refused", reason, evidence=error_name(code), hint=hint)
                     continue
-                self._task.emit("history_ended", f.p, reason=f.move.reason, epoch=f.move.epoch)
-                f.p.reason = error_name(code) if code else f.move.reason
-                f.p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
+                if not code:
+                    task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
+                p.reason = error_name(code) if code else fence.reason
+                p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
 
-    def _begin(self, f: _Found) -> None:
-        p, found = f.p, f.resolution
-        if p.state is not State.RESOLVING or not isinstance(f.move, Go | TurnTo) or f.upstream is None:
+    def _begin(self, taken: TakeUp) -> None:
+        if taken.p.state is not State.RESOLVING or not taken.may_begin:
             return
-        self._report(p, found)
-        turned = isinstance(f.move, TurnTo)
-        if turned:
-            p.lost = False
-        at_end = found.copied_end == found.downstream and not turned
-        p.begin(
-            upstream=f.upstream,
-            downstream=found.downstream,
-            copied_end=found.copied_end,
-            sequence=0 if turned else found.sequence,
-            delta=found.segments.delta() if at_end else None,
-            leader_epoch=f.leader_epoch,
-            history=f.move.history,
-            inherited=p.inherited and not turned,
-            target_epoch=f.look.leader_epoch,
-        )
-        self._task.offer(p)
+        self._report(taken.p, taken.found)
+        taken.begin()
+        self._task.offer(taken.p)
 
     def _report(self, p: PartitionCopy, found: Resolution) -> None:
         if found.truncated_from is not None:
@@ -318,30 +258,7 @@ def _needs_start(p: PartitionCopy, settled: Settled) -> bool:
     return settled.resolution is not None and settled.resolution.upstream is None and p.rewind_to is None
 
 
-def _deviation(p: PartitionCopy) -> str:
-    if p.deviation:
-        return p.deviation
-    if p.rewind_to is not None:
-        return _REWOUND
-    if p.skip_to >= 0:
-        return _GAP
-    return _COMPACTED if p.lease.compacted else ""
-
-
-def _goes_on(p: PartitionCopy, found: Resolution, start: int | None) -> tuple[int | None, int]:
-    """Source offset and leader epoch at which copying goes on."""
-    upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
-    if p.rewind_to is not None:
-        # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
-        end, epoch = p.rewind_to
-        upstream = end if upstream is None else min(upstream, end)
-    if upstream is not None and upstream < p.skip_to:
-        upstream = p.skip_to
-    return upstream, epoch
-
-
-def _marker(f: _Found) -> Marker:
-    assert isinstance(f.move, Fence)
-    known = f.look.producers.get(f.move.producer_id)
+def _marker(taken: TakeUp, fence: Fence) -> Marker:
+    known = taken.look.producers.get(fence.producer_id)
     coordinator = max(0, known.coordinator_epoch) if known is not None else 0
-    return Marker(f.move.producer_id, f.move.epoch, coordinator, (f.p.target,))
+    return Marker(fence.producer_id, fence.epoch, coordinator, (taken.p.target,))

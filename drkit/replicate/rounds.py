@@ -13,14 +13,12 @@ from drkit.offsets.group_guard import Verdict
 from drkit.replicate.checkpoint_shard import SHOWN, ShardReport
 from drkit.replicate.group_ledger import GroupLedger
 from drkit.replicate.known import known_of
+from drkit.replicate.other_groups import OtherGroup, to_state
 from drkit.replicate.spread import Spread
 from drkit.replicate.topic_rules import is_frozen, is_promoted, role_key
 
 CHECKPOINTS: Final = "checkpoints"
 """Key of the last round's summary in the flow's state."""
-CONSUMERS: Final = frozenset({"", "consumer"})
-"""Protocol types of groups that are looked after: consumers, and offsets that somebody only stored. Others
-are of Connect and the like."""
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:
@@ -65,6 +63,7 @@ def summary(
     before: Mapping[str, Any],
     ledger: GroupLedger,
     seconds: float = 0.0,
+    others: Sequence[OtherGroup] = (),
 ) -> dict[str, Any]:
     """One round in short, for whoever asks how fresh positions are.
 
@@ -73,6 +72,7 @@ def summary(
     :param before: the summary of the round before
     :param ledger: has these reports already; it knows the groups that were not looked at, too
     :param seconds: how long the round took, where no report tells
+    :param others: groups that are not consumer groups
     """
     error = next((r.error for r in reports if r.error), "")
     return {
@@ -86,6 +86,7 @@ def summary(
         "verdicts": dict(ledger.verdicts()),
         "refused": ledger.refused()[:SHOWN],
         "unread": ledger.unread(),
+        "not_synchronised": to_state(others),
         "seconds": round(_span(reports) or seconds, 3),
         "error": error,
     }

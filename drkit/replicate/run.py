@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 import threading
 import traceback
 from typing import Any, Final, NamedTuple
@@ -26,7 +27,7 @@ from drkit.replicate.page.server import Listen, answering
 from drkit.replicate.preflight import refuse_missing, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.rounds import wants_checkpoints
-from drkit.replicate.session import choose_master, spark_session
+from drkit.replicate.session import Workshop, choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
 from drkit.replicate.topic_rules import refuse_promoted
@@ -68,22 +69,17 @@ def replicate(
 
     :raises DrkitError: what prevents the start
     """
-    # Copy tasks hold their slots; checkpoints of a flow need one more.
-    tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
-    choose_master(options.master, tasks)
-    clusters_now = check(settings, flows)
-    refuse_missing(settings, clusters_now, flows)
-    tell_missing(clusters_now, flows, once=options.once)
-    for flow in flows:
-        _may_work(clusters_now[flow.target], flow)
     run_id = uuid.uuid4().hex[:12]
-    observe.identify(run=run_id)
     board = Board(labels=settings.metrics.labels)
-    with (
-        answering(options.listen, board),
-        spark_session("drkit replicate", tasks, options.master) as workshop,
-        kept_warm(workshop.spark),
-    ):
+    with ExitStack() as stack:
+        try:
+            workshop = _start(settings, flows, options, stop, stack.enter_context, board, run_id)
+        except (DrkitError, Py4JError, ConnectionError):
+            if not stop.is_set():
+                raise
+            workshop = None  # a signal to the whole process group ends Spark's JVM while it starts
+        if workshop is None or stop.is_set():
+            return Answer([_stopped_before(flow, once=options.once) for flow in flows], 0)
         jobs = []
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
@@ -104,6 +100,44 @@ def replicate(
         for watch in board.watches:
             watch.stop()
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+
+
+def _start(
+    settings: Settings,
+    flows: Sequence[FlowSettings],
+    options: Options,
+    stop: threading.Event,
+    enter: Callable[[AbstractContextManager[Any]], Any],
+    board: Board,
+    run_id: str,
+) -> Workshop | None:
+    """Check what every run needs and start Spark; None when `stop` was set before that.
+
+    :param enter: takes what is to be closed at the end of the run
+    :raises DrkitError: what prevents the start
+    """
+    # Copy tasks hold their slots; checkpoints of a flow need one more.
+    tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
+    choose_master(options.master, tasks)
+    clusters_now = check(settings, flows)
+    refuse_missing(settings, clusters_now, flows)
+    tell_missing(clusters_now, flows, once=options.once)
+    for flow in flows:
+        _may_work(clusters_now[flow.target], flow)
+    if stop.is_set():
+        return None
+    observe.identify(run=run_id)
+    enter(answering(options.listen, board))
+    workshop: Workshop = enter(spark_session("drkit replicate", tasks, options.master))
+    enter(kept_warm(workshop.spark))
+    return workshop
+
+
+def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
+    """The line of the answer of a flow that was stopped before it began."""
+    line = {"flow": flow.name, "ended": "stopped", "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
+    line |= {"left_out": {}, "stopped_partitions": {}}
+    return line | ({"groups": {}} if once else {}) | {"error": None}
 
 
 def _watch(

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import drkit
 from drkit.clock import monotonic
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ConfigError, Failed, Refused
 from drkit.local.java import find_java
 from drkit.replicate.class_archive import archive_option
 
@@ -130,6 +130,11 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     try:
         with _own_stderr(folder / "spark.log"):
             spark = builder.getOrCreate()
+    # While it starts, Spark has its own handler of Ctrl-C, which raises this.
+    except KeyboardInterrupt:
+        if callable(interrupt):
+            interrupt(signal.SIGINT, None)
+        raise Failed("Spark's start was interrupted", where=master) from None
     # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
     except Exception as error:
         raise ConfigError(
@@ -138,9 +143,10 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
             evidence=str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error),
             hint="check --master; Spark needs Java 17 or 21",
         ) from error
-    if threading.current_thread() is threading.main_thread():
-        # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
-        signal.signal(signal.SIGINT, interrupt)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
+            signal.signal(signal.SIGINT, interrupt)
     return spark
 
 

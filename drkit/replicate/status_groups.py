@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from drkit.replicate.other_groups import OtherGroup
+
 STALE_SECONDS: Final = 30.0
 STALE_ROUNDS: Final = 4
 """Checkpoints are stale when no round ended well for longer than both of these."""
@@ -159,6 +161,11 @@ class GroupsSeen:
     """Groups of the source that have no committed offset in a copied topic."""
     unreadable: int = 0
     """Records of the checkpoint topic that are not checkpoints."""
+    others: tuple[OtherGroup, ...] = ()
+    """Groups that the flow's filter accepts and that are not consumer groups; without the source, those that
+    the newest checkpoint round named."""
+    others_total: int = 0
+    """How many there are: without the source not all are known by name."""
 
     @property
     def ready(self) -> int:
@@ -175,6 +182,8 @@ class GroupsSeen:
             "round_seconds": rounds.seconds, "verdicts": dict(rounds.verdicts),
             "groups": len(self.groups), "groups_ready": self.ready,
             "groups_without_positions": self.without_positions, "unreadable_records": self.unreadable,
+            "not_synchronised": [o.as_dict() for o in self.others],
+            "not_synchronised_total": self.others_total,
         }  # fmt: skip
 
 

@@ -177,9 +177,7 @@ class StatusCollector:
         self.source_ends = None if source.error else source.ends
         found.partitions = self._partitions(found, copied, places, source, values)
 
-    async def _places(
-        self, copied: list[Copied], own: frozenset[int]
-    ) -> dict[TopicPartition, Place]:
+    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, Place]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = map_topic_name(self._flow.source)

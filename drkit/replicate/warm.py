@@ -10,7 +10,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.copier import copy_task
@@ -41,12 +41,17 @@ def kept_warm(spark: SparkSession) -> Iterator[None]:
 
 
 def _use(spark: SparkSession, stop: threading.Event) -> None:
-    row = spark.range(0, 1, 1, 1).mapInArrow(get_ready, "id long")
+    row: DataFrame | None = None
     while not stop.wait(_SECONDS):
         try:
+            row = row if row is not None else spark.range(0, 1, 1, 1).mapInArrow(get_ready, "id long")
             row.collect()
         except (PySparkException, Py4JError, OSError):
-            return  # Spark ends: whoever needs it says so
+            return  # Spark has ended: the flows report it
+        except (AssertionError, AttributeError, EOFError, TypeError):
+            if not stop.is_set():
+                raise
+            return  # Spark is being stopped, and parts of pyspark's session are gone
 
 
 def get_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

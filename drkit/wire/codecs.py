@@ -13,6 +13,8 @@ import google_crc32c
 import lz4.frame
 import zstandard
 
+from drkit.wire.zstd_frames import Frame, frames
+
 NONE: Final = 0
 GZIP: Final = 1
 SNAPPY: Final = 2
@@ -22,8 +24,9 @@ ZSTD: Final = 4
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names as in Kafka's ``compression.type``; the index is the number in the batch attributes."""
 
-MAX_DECOMPRESSED: Final = 1 << 30
-"""Bytes one batch may unpack to. Kafka's own limit is a Java array (2 GiB), ordinary batches are 10 MB."""
+MAX_DECOMPRESSED: Final = 256 << 20
+"""Bytes that the records of one batch may unpack to. Kafka reads records as a stream and has no limit; drkit
+holds them in memory. An ordinary batch unpacks to some 10 MB at most."""
 
 # Kafka's snappy is the stream of snappy-java ("xerial"): this header, then blocks with a 4-byte length.
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -34,8 +37,12 @@ _BLOCK_LENGTH: Final = struct.Struct(">i")
 _LZ4_RATIO: Final = 255
 """No lz4 data can grow more than this."""
 _ZSTD_LEVEL: Final = 3
-_ZSTD_GUESS: Final = 16
-_ZSTD_LEAST: Final = 128 * 1024
+
+_GZIP_START: Final = b"\x1f\x8b\x08"
+_GZIP_SHORT: Final = 18
+"""Java looks for another member only in more bytes than these: the header and trailer of a member."""
+_GZIP_WINDOW: Final = 16 * 1024
+"""Bytes given to a later member at once: zlib copies those that it leaves over."""
 
 crc32c: Final[Callable[[bytes], int]] = google_crc32c.value
 """CRC-32C (Castagnoli), of ``bytes`` only: about 20 GB/s, so never worth leaving out."""
@@ -73,7 +80,10 @@ def compress(codec: int, data: bytes | memoryview) -> bytes:
 
 
 def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """``data`` unpacked, at most ``limit`` bytes.
+    """``data`` unpacked as Kafka's Java client reads it, at most ``limit`` bytes.
+
+    Java reads all members of gzip data, all frames of zstd data and all streams of snappy-java, but only the
+    first frame of lz4 data. What follows the last gzip member or the first lz4 frame is ignored, as in Java.
 
     Raises CodecError for damaged data, an unknown codec, and data that unpacks to more than ``limit``
     bytes: it stops there, so a small batch cannot eat the memory of a task.
@@ -85,15 +95,16 @@ def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED) -> bytes:
     except (zlib.error, EOFError, RuntimeError, zstandard.ZstdError, cramjam.DecompressionError) as error:
         raise CodecError(f"not {CODEC_NAMES[codec]}: {error}") from error
     if len(plain) > limit:
-        raise CodecError(f"{CODEC_NAMES[codec]} data unpacks to more than {limit} bytes")
+        raise CodecError(
+            f"{CODEC_NAMES[codec]} data unpacks to more than {limit:,} bytes, the limit of a batch"
+        )
     return plain
 
 
 def _unpack(codec: int, data: bytes, limit: int) -> bytes:
     """One byte more than ``limit`` is enough to tell the caller that there is more."""
     if codec == GZIP:
-        gunzip = zlib.decompressobj(wbits=31)
-        return _ended(gunzip.decompress(data, limit + 1), eof=gunzip.eof, limit=limit)
+        return _gunzip(data, limit)
     if codec == SNAPPY:
         return _unsnap(data, limit)
     if codec == LZ4:
@@ -109,6 +120,35 @@ def _ended(plain: bytes, *, eof: bool, limit: int) -> bytes:
     return plain
 
 
+def _gunzip(data: bytes, limit: int) -> bytes:
+    member = zlib.decompressobj(wbits=31)
+    plain = _ended(member.decompress(data, limit + 1), eof=member.eof, limit=limit)
+    at = len(data) - len(member.unused_data)
+    if not _another_member(data, at):
+        return plain
+    parts, left = [plain], limit - len(plain)
+    while left >= 0 and _another_member(data, at):
+        plain, at = _gunzip_member(data, at, left)
+        parts.append(plain)
+        left -= len(plain)
+    return b"".join(parts)
+
+
+def _another_member(data: bytes, at: int) -> bool:
+    return len(data) - at > _GZIP_SHORT and data.startswith(_GZIP_START, at)
+
+
+def _gunzip_member(data: bytes, at: int, limit: int) -> tuple[bytes, int]:
+    """The member at a position, and the position after it."""
+    member, parts, left = zlib.decompressobj(wbits=31), [], limit + 1
+    while not member.eof and at < len(data) and left:
+        window = data[at : at + _GZIP_WINDOW]
+        parts.append(member.decompress(window, left))
+        left -= len(parts[-1])
+        at += len(window) - len(member.unconsumed_tail) - len(member.unused_data)
+    return _ended(b"".join(parts), eof=member.eof, limit=limit), at
+
+
 def _unlz4(data: bytes, limit: int) -> bytes:
     if len(data) * _LZ4_RATIO <= limit:
         return bytes(lz4.frame.decompress(data))
@@ -117,20 +157,42 @@ def _unlz4(data: bytes, limit: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    size = zstandard.frame_content_size(data)
-    if size > limit:
-        raise CodecError(f"zstd data unpacks to more than {limit} bytes")
-    if size >= 0:
-        return _zstd.unpacker.decompress(data)
-    # The Java client streams: its frames do not say how large they are. Guess, and grow up to the limit.
-    room = min(limit, max(_ZSTD_LEAST, _ZSTD_GUESS * len(data)))
-    while True:
+    if 0 < zstandard.frame_content_size(data) <= limit:
         try:
-            return _zstd.unpacker.decompress(data, max_output_size=room)
+            return _zstd.unpacker.decompress(data, allow_extra_data=False)
         except zstandard.ZstdError:
-            if room == limit:
-                raise
-            room = min(limit, room * _ZSTD_GUESS)
+            pass  # several frames, or damage: the long way below says which
+    parts: list[bytes] = []
+    left = limit
+    for frame in _zstd_frames(data):
+        parts.append(_unzstd_frame(data[frame.start : frame.end], frame.most, left))
+        left -= len(parts[-1])
+        if left < 0:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _zstd_frames(data: bytes) -> list[Frame]:
+    try:
+        return list(frames(data))
+    except ValueError as error:
+        raise CodecError(f"not zstd: {error}") from error
+
+
+def _unzstd_frame(frame: bytes, most: int, limit: int) -> bytes:
+    """:param most: upper bound of what it unpacks to, from its blocks."""
+    size = zstandard.frame_content_size(frame)
+    if size > limit:
+        raise CodecError(f"zstd data unpacks to more than {limit:,} bytes, the limit of a batch")
+    if size > most:
+        raise CodecError(f"zstd frame says {size} bytes, its blocks hold {most} at most")
+    if size >= 0:
+        return _zstd.unpacker.decompress(frame)
+    # The Java client streams: its frames do not say how large they are.
+    if most <= limit:
+        return _zstd.unpacker.decompress(frame, max_output_size=max(1, most))
+    with _zstd.unpacker.stream_reader(frame) as reader:
+        return reader.read(limit + 1)
 
 
 def _xerial(data: bytes) -> bytes:
@@ -148,6 +210,9 @@ def _unsnap(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     at, left = len(_XERIAL_HEADER), limit
     while at < len(data):
+        if data.startswith(_XERIAL_MAGIC, at):
+            at = _another_stream(data, at)
+            continue
         if len(data) - at < _BLOCK_LENGTH.size:
             raise CodecError("compressed data ends too early")
         (size,) = _BLOCK_LENGTH.unpack_from(data, at)
@@ -160,7 +225,17 @@ def _unsnap(data: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
+def _another_stream(data: bytes, at: int) -> int:
+    """The position after the header of a later snappy-java stream."""
+    end = at + len(_XERIAL_HEADER)
+    if end > len(data):
+        raise CodecError("compressed data ends too early")
+    if (version := _BLOCK_LENGTH.unpack_from(data, at + len(_XERIAL_MAGIC))[0]) < 1:
+        raise CodecError(f"snappy stream of version {version}")
+    return end
+
+
 def _unsnap_block(block: bytes, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise CodecError(f"snappy data unpacks to more than {limit} bytes")
+        raise CodecError(f"snappy data unpacks to more than {limit:,} bytes, the limit of a batch")
     return bytes(cramjam.snappy.decompress_raw(block))

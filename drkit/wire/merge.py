@@ -92,7 +92,7 @@ class Group:
 
     def add(self, at: int, header: BatchHeader, records: list[Piece], how: How) -> None:
         """Take in the ``records`` of the unusual batch at ``at``; ``how`` says what was done to it."""
-        self._make_room(header, 0)
+        self._make_room(header, sum(len(body) for _, _, body in records) // _RAW_FACTOR)
         if self._batches == 1:
             self._how = how
         self._take_apart()

@@ -57,6 +57,10 @@ class Batch:
     max_time: int | None = None
     count: int | None = None
     last_offset_delta: int | None = None
+    frames: int = 1
+    """Compressed one after the other: gzip members, zstd and lz4 frames, snappy-java streams."""
+    junk: int = 0
+    """Bytes after the last frame that belong to none."""
 
     @property
     def end(self) -> int:
@@ -70,7 +74,10 @@ class Batch:
             for record in self.records
         )
         if self.codec:
-            body = compress(self.codec, body)
+            size = -(-len(body) // self.frames) or 1
+            starts = range(0, len(body) or 1, size)
+            body = b"".join(compress(self.codec, body[at : at + size]) for at in starts)
+            body += b"j" * self.junk
         last = self.end - self.base - 1 if self.last_offset_delta is None else self.last_offset_delta
         max_time = max([record.timestamp for record in self.records], default=-1)
         tail = struct.pack(

@@ -13,7 +13,18 @@ import lz4.frame
 import pytest
 import zstandard
 
-from drkit.wire.codecs import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecError, compress, decompress
+from drkit.wire.codecs import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    MAX_DECOMPRESSED,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    CodecError,
+    compress,
+    decompress,
+)
 
 CODECS = range(len(CODEC_NAMES))
 PACKED = (GZIP, SNAPPY, LZ4, ZSTD)
@@ -47,6 +58,58 @@ def test_zstd_frames_without_a_size_are_read_however_well_they_pack() -> None:
     assert decompress(ZSTD, packer.compress(data)) == data
 
 
+ZSTD_SKIPPED = struct.pack("<II", 0x184D2A57, 5) + b"aside"
+MANY = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD])
+@given(parts=MANY, times=st.sampled_from((1, 1, 2000)))
+def test_all_frames_are_read(codec: int, parts: list[bytes], times: int) -> None:
+    packed = b"".join(compress(codec, part * times) for part in parts)
+    assert decompress(codec, packed) == b"".join(part * times for part in parts)
+
+
+@given(parts=MANY)
+def test_all_zstd_frames_without_a_size_are_read_and_skippable_ones_passed_over(parts: list[bytes]) -> None:
+    pack = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True).compress
+    packed = ZSTD_SKIPPED.join((b"", *map(pack, parts), b""))
+    assert decompress(ZSTD, packed) == b"".join(parts)
+
+
+def test_of_lz4_frames_the_first_is_read_as_in_java() -> None:
+    assert decompress(LZ4, compress(LZ4, b"first") + compress(LZ4, b"second")) == b"first"
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD])
+def test_a_later_frame_that_is_damaged_is_a_codec_error(codec: int) -> None:
+    first, second = compress(codec, b"first" * 9), compress(codec, b"some text that is packed" * 50)
+    for damaged in (second[:-1], second[:-9], second[: len(second) // 2]):
+        with pytest.raises(CodecError):
+            decompress(codec, first + damaged)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+@pytest.mark.parametrize("rest", [b"\0", b"\0" * 40, b"junk", b"\x1f\x8b\x08", b"\x1f\x8b\x07" + b"j" * 40])
+def test_java_ignores_what_follows_these(codec: int, rest: bytes) -> None:
+    assert decompress(codec, compress(codec, b"text") + rest) == b"text"
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, ZSTD])
+@pytest.mark.parametrize("rest", [b"\0", b"\0" * 40, b"junk", b"junk" * 10])
+def test_elsewhere_what_follows_the_last_frame_is_a_codec_error(codec: int, rest: bytes) -> None:
+    with pytest.raises(CodecError):
+        decompress(codec, compress(codec, b"text") + rest)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD])
+def test_a_bomb_of_many_frames_is_defused(codec: int) -> None:
+    bomb = b"".join(_bomb(codec, 400_000) for _ in range(10))
+    assert len(decompress(codec, bomb, 4_000_000)) == 4_000_000
+    for limit in (3_999_999, 400_000, 399_999):
+        with pytest.raises(CodecError, match="unpacks to more than"):
+            decompress(codec, bomb, limit)
+
+
 def _bomb(codec: int, size: int) -> bytes:
     if codec == GZIP:
         return gzip.compress(bytes(size))
@@ -59,6 +122,15 @@ def test_a_bomb_is_defused(codec: int) -> None:
     assert len(decompress(codec, bomb, 4_000_000)) == 4_000_000
     with pytest.raises(CodecError):
         decompress(codec, bomb, 3_999_999)
+
+
+def test_no_batch_unpacks_to_more_than_the_limit() -> None:
+    size = MAX_DECOMPRESSED + 1
+    packer = zstandard.ZstdCompressor().compressobj(size=size)
+    block = bytes(1 << 20)
+    bomb = b"".join(packer.compress(block[: size - at]) for at in range(0, size, len(block))) + packer.flush()
+    with pytest.raises(CodecError, match="more than 268,435,456 bytes, the limit of a batch"):
+        decompress(ZSTD, bomb)
 
 
 def test_a_streamed_zstd_bomb_is_defused() -> None:

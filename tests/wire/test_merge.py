@@ -130,3 +130,13 @@ def test_the_leader_epoch_is_that_of_the_last_batch() -> None:
     done = run(log(batch(0, 1, leader_epoch=1), batch(1, 1, leader_epoch=2), batch(2, 99)), **SMALL)
     assert [chunk.leader_epoch for chunk in done.chunks] == [2, 3]
     assert done.leader_epoch == 3
+
+
+def test_batches_that_unpack_to_much_are_not_held_together() -> None:
+    value = bytes(4 << 20)
+    time_of_broker = {"attributes": 0x08, "max_time": 1_700_000_000_000}
+    small = [Batch(n, (plain_record(n)._replace(value=value),), codec=4, **time_of_broker) for n in range(3)]
+    assert len(log(*small)) < 3000
+    done = run(log(*small), merge_below=16 * 1024)
+    assert [chunk.how for chunk in done.chunks] == [How.REBUILT] * 3
+    assert [record.value == value for record in copied(done)] == [True] * 3

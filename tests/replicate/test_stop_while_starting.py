@@ -1,0 +1,121 @@
+"""SIGTERM and SIGINT while ``drkit replicate`` starts: a stop in good order, at whatever moment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import json
+import os
+from pathlib import Path
+import random
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+
+import pytest
+
+from drkit.local.cluster import LocalCluster
+from drkit.replicate import warm
+from drkit.replicate.session import spark_session
+from tests.replicate.process import eventually
+
+FLOW = """
+source = "a"
+target = "b"
+topics = ["{tag}-.*"]
+tasks = 1
+buckets = 2
+emit_heartbeats = false
+"""
+LONGEST_START = 9.0
+"""Seconds; later delays meet the first epochs."""
+CHANCE = random.Random(9)
+BEFORE_IT_BEGAN = {-signal.SIGTERM: "SIGTERM", 128 + signal.SIGINT: "SIGINT"}
+
+
+@pytest.fixture
+def config(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Path:
+    path = tmp_path / "drkit.toml"
+    path.write_text(
+        f'[clusters.a]\nbootstrap_servers = "{source.bootstrap()}"\n'
+        f'[clusters.b]\nbootstrap_servers = "{target.bootstrap()}"\n'
+        f"[[flows]]{FLOW.format(tag=uuid.uuid4().hex[:8])}"
+    )
+    return path
+
+
+def catches_sigterm(pid: int) -> bool:
+    """Whether a process runs code of drkit, and not only the interpreter that is to load it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1], 16)
+    return bool(caught >> signal.SIGTERM - 1 & 1)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Processes that were given a folder as their own, but for this one."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if str(folder).encode() in environ.read_bytes():
+                found.append(environ.parent.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.parametrize("delay", sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4)))
+@pytest.mark.parametrize("whole_group", [False, True], ids=["process", "group"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_stops_it_in_good_order(
+    config: Path, tmp_path: Path, delay: float, number: signal.Signals, *, whole_group: bool
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drkit", "replicate", "--config", str(config), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        start_new_session=True,
+    )
+    try:
+        eventually(lambda: catches_sigterm(process.pid), what="drkit's first handler")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(delay)
+        if whole_group:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        answer, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert "Traceback" not in said, said
+    if process.returncode in BEFORE_IT_BEGAN:
+        # Between the loading of a command and its first line the system's own way of ending it holds.
+        assert said.strip() in {"", f"drkit: ended by {BEFORE_IT_BEGAN[process.returncode]} before it began"}
+        assert not answer
+    else:
+        assert process.returncode == 0, said
+        (flow,) = json.loads(answer)["flows"]
+        assert (flow["ended"], flow["error"], flow["stopped_partitions"]) == ("stopped", None, {})
+        assert not [line for line in said.splitlines() if '"level": "error"' in line], said
+    eventually(lambda: not left_behind(scratch), what="the end of all processes")
+    assert not list(scratch.glob("drkit-*"))
+
+
+def test_spark_may_end_while_its_workers_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    monkeypatch.setattr(warm, "_SECONDS", 0.0)
+    with spark_session("drkit tests", 1) as workshop:
+        tracker = workshop.spark.sparkContext.statusTracker()
+        stop = threading.Event()
+        thread = threading.Thread(target=warm._use, args=(workshop.spark, stop))
+        thread.start()
+        eventually(lambda: tracker.getActiveJobsIds() or None, what="a job")
+        stop.set()
+        workshop.spark.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+    assert failed == []
