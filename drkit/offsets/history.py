@@ -136,44 +136,58 @@ def stretches(
     :param floor: what is known already; None: the claims begin the history
     :param floor_end: target offset after the last record of the flow before the floor
     """
-    high, shift = 0, offset
     bottom = steps(floor.sequence, sequence) if floor is not None else None
-    out: list[Stretch] = []
-    lowest: tuple[int, Intent] | None = None
-    for at, claim in reversed(said.claims):
-        if at >= high or (bottom is not None and high <= bottom):
-            continue
-        if claim.downstream - at == shift:
-            lowest = at, claim
-        elif lowest is not None and claim.downstream - at == lowest[1].previous_end - lowest[0]:
-            out.append(_down_to(lowest, high, shift, bottom))
-            high, shift = lowest[0], claim.downstream - at
-            lowest = at, claim
-    if floor is None or bottom is None:
-        if lowest is not None:
-            out.append(_down_to(lowest, high, shift, None))
+    groups = _groups(said, offset, bottom)
+    out = [_stretch(g, bottom, floor_end) for g in groups if bottom is None or g.high > bottom]
+    if floor is None or bottom is None or bottom >= 0:
         return out[::-1]
-    if high <= bottom:
-        return out[::-1]
-    if lowest is not None and lowest[0] <= bottom:
-        out.append(_down_to(lowest, high, shift, bottom, floor_end))
-    elif floor.downstream - bottom == shift:
-        out.append(Stretch(bottom, high, shift + bottom, floor_end))
-    elif lowest is not None and floor.downstream - bottom == lowest[1].previous_end - lowest[0]:
-        out.append(_down_to(lowest, high, shift, None))
-        out.append(Stretch(bottom, lowest[0], floor.downstream, floor_end))
-    else:
-        return Broken(
-            f"what was appended from sequence {floor.sequence} on, at target offset {floor.downstream}, is not"
-            f" known up to sequence {sequence} at {offset}"
-        )
+    low, shift = (out[-1].low, groups[len(out) - 1].before) if out else (0, offset)
+    if low > bottom:
+        if floor.downstream - bottom != shift:
+            return Broken(
+                f"what was appended from sequence {floor.sequence} on, at target offset {floor.downstream},"
+                f" is not known up to sequence {sequence} at {offset}"
+            )
+        out.append(Stretch(bottom, low, floor.downstream, floor_end))
     return out[::-1]
 
 
-def _down_to(
-    lowest: tuple[int, Intent], high: int, shift: int, bottom: int | None, floor_end: int | None = None
-) -> Stretch:
-    low, previous_end = lowest[0], lowest[1].previous_end
-    if bottom is not None and low <= bottom:
-        low, previous_end = bottom, previous_end if floor_end is None else floor_end
-    return Stretch(low, high, shift + low, previous_end)
+class _Group(NamedTuple):
+    """Claims of which the anchor proves where they are: as many offsets as sequence numbers between them."""
+
+    low: int
+    high: int
+    shift: int
+    """Target offset minus position."""
+    previous_end: int
+    """Target offset after the last record before it, as its first claim says."""
+
+    @property
+    def before(self) -> int:
+        """Shift of what is before it."""
+        return self.previous_end - self.low
+
+
+def _groups(said: Said, offset: int, bottom: int | None) -> list[_Group]:
+    """From the anchor downwards; what a claim says of the end before it is the anchor of the next group."""
+    groups: list[_Group] = []
+    high, shift = 0, offset
+    for at, claim in reversed(said.claims):
+        current = groups[-1] if groups and groups[-1].high == high else None
+        if bottom is not None and current is not None and current.low <= bottom:
+            break
+        if at >= high:
+            continue
+        if claim.downstream - at == shift:
+            found = _Group(at, high, shift, claim.previous_end)
+            groups[len(groups) - (current is not None) :] = [found]
+        elif current is not None and at < current.low and claim.downstream - at == current.before:
+            high, shift = current.low, current.before
+            groups.append(_Group(at, high, shift, claim.previous_end))
+    return groups
+
+
+def _stretch(group: _Group, bottom: int | None, floor_end: int) -> Stretch:
+    if bottom is not None and group.low <= bottom:
+        return Stretch(bottom, group.high, group.shift + bottom, floor_end)
+    return Stretch(group.low, group.high, group.shift + group.low, group.previous_end)

@@ -28,10 +28,11 @@ _KEY_INTENT = struct.Struct(">qq")
 _INTENT = struct.Struct(">BBqhiqqqiII")
 _LEGACY_CHUNK = struct.Struct(">iI")
 _RUN = struct.Struct(">qi")
+_UNSIGNED = (1 << 32) - 1
 _KEY_PACK = struct.Struct(">qI")
 _PACK = struct.Struct(">BIIqqI")
 _LEGACY_MARK = struct.Struct(">Bqqqiqi")
-_MARK = struct.Struct(">Bqqqiqiqhi")
+_MARK = struct.Struct(">BqqqiqiqhiB")
 _KEY_TURN = struct.Struct(">qh")
 _TURN = struct.Struct(">Bqhiqhqqqiiqq")
 _REIGN = struct.Struct(">BqBqq")
@@ -101,6 +102,8 @@ class Intent:
     leader_epoch: int
     runs: tuple[tuple[int, int], ...]
     """(first source offset, records) of each run of consecutive source offsets."""
+    target_epoch: int = -1
+    """Leader epoch of the target partition when it was settled before this, −1 if unknown."""
     legacy: bool = False
     """In format 1, whose writers could disagree within one history."""
 
@@ -136,6 +139,8 @@ class Mark:
     """Leader epoch of the last source batch, −1 if unknown."""
     target_epoch: int = -1
     """Lowest leader epoch of the target partition under which this was seen, −1 if unknown."""
+    live: bool | None = None
+    """The last record before `copied_end` was appended in this history; None: format 1 does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,7 @@ def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
         intent.previous_end,
         intent.nonce,
         intent.leader_epoch,
-        0,
+        intent.target_epoch & _UNSIGNED,
         len(intent.runs),
     )
     body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
@@ -231,6 +236,7 @@ def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
         mark.leader_epoch,
         *mark.history,
         mark.target_epoch,
+        bool(mark.live),
     )
     return _key(key, Kind.MARK), value
 
@@ -342,23 +348,29 @@ def _decode_mark(value: bytes) -> Mark:
     if value[0] == _LEGACY:
         _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
         return Mark(nonce, NO_HISTORY, up, down, copied_end, sequence, leader_epoch)
-    _, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch = _MARK.unpack_from(
-        value
+    (_, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch, live) = (
+        _MARK.unpack_from(value)
     )
-    return Mark(nonce, History(pid, epoch), up, down, copied_end, sequence, leader_epoch, target_epoch)
+    return Mark(
+        nonce, History(pid, epoch), up, down, copied_end, sequence, leader_epoch, target_epoch, bool(live)
+    )
 
 
 def _decode_intent(value: bytes) -> Intent:
-    (version, mode, pid, epoch, sequence, down, previous, nonce, leader_epoch, n_chunks, n_runs) = (
+    (version, mode, pid, epoch, sequence, down, previous, nonce, leader_epoch, number, n_runs) = (
         _INTENT.unpack_from(value)
     )
-    at = _INTENT.size + n_chunks * _LEGACY_CHUNK.size
+    # Format 1 has the number of batches here, and their checksums in front of the runs.
+    legacy = version == _LEGACY
+    target_epoch = -1 if legacy or number == _UNSIGNED else number
+    at = _INTENT.size + (number * _LEGACY_CHUNK.size if legacy else 0)
     if not n_runs or len(value) != at + n_runs * _RUN.size:
         raise ValueError(f"an intent of {n_runs} runs in {len(value)} bytes")
     runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
-    legacy = version == _LEGACY
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
-    return Intent(Mode(mode), nonce, history, sequence, down, previous, leader_epoch, runs, legacy)
+    return Intent(
+        Mode(mode), nonce, history, sequence, down, previous, leader_epoch, runs, target_epoch, legacy
+    )
 
 
 def _decode_pack(value: bytes) -> Pack:

@@ -121,10 +121,8 @@ class PartitionMap:
         known = tail is not None and tail.history in {record.history, NO_HISTORY}
         if tail is None or not known:
             self.pending.append(record)
-        elif tail.live:
+        else:
             self.pending += _after([record], tail)
-        elif record.downstream >= tail.downstream:
-            self.pending.append(record)
 
     def _bulk(self, record: Intent) -> None:
         """Committed with its records. What was claimed before it and not appended never will be."""
@@ -137,7 +135,7 @@ class PartitionMap:
         down = record.downstream + record.count
         self.tail = Tail(
             history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
-            target_epoch=self.tail.target_epoch if self.tail else -1,
+            target_epoch=record.target_epoch,
         )  # fmt: skip
         self.segments.close(down)
 
@@ -156,7 +154,7 @@ class PartitionMap:
         down = record.downstream + record.count
         self._confirm(record.history, record.base_sequence, record.previous_end)
         if record.count and self.tail is not None:
-            known = self.tail.downstream - record.downstream
+            known = _known(record, self.tail)
             if known >= record.count:
                 return
             if known > 0:
@@ -165,7 +163,7 @@ class PartitionMap:
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         self.tail = Tail(
             record.history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
-            target_epoch=self.tail.target_epoch if self.tail else -1,
+            target_epoch=record.target_epoch,
         )  # fmt: skip
         self.pending = _after(self.pending, self.tail)
 
@@ -179,19 +177,17 @@ class PartitionMap:
         history = mark.history if mark.history != NO_HISTORY else self._writer_of(mark)
         if history in self.ended or (self.tail is not None and mark.downstream < self.tail.downstream):
             return  # of a task that is behind: true, but less than what is known
-        live = self._confirm(history, mark.sequence, mark.copied_end)
-        live = live or (self.tail is not None and self.tail.live)
+        found = self._confirm(history, mark.sequence, mark.copied_end)
+        live = mark.live
+        if live is None:
+            live = found or (self.tail.live if self.tail is not None else self.segments.delta() is not None)
         if mark.copied_end < mark.downstream:
             self.segments.close(mark.copied_end)
         self.tail = Tail(
             history, mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live,
             mark.target_epoch,
         )  # fmt: skip
-        self.pending = (
-            _after(self.pending, self.tail)
-            if live
-            else [p for p in self.pending if p.downstream >= mark.downstream]
-        )
+        self.pending = _after(self.pending, self.tail)
 
     def _writer_of(self, mark: Mark) -> History:
         """A mark of format 1 has no history: that of its writer's claims, or else the one that goes on."""
@@ -202,7 +198,6 @@ class PartitionMap:
         if turn.history in self.ended:
             return
         self._confirm(turn.ended, turn.ended_sequence, turn.copied_end)
-        self.broken = ""
         self.ended.add(turn.ended)
         self.segments.cut(turn.copied_end)
         self.segments.close(turn.copied_end)
@@ -274,6 +269,13 @@ def _overruled(claim: Intent, by: Intent) -> bool:
     return steps(claim.base_sequence, by.base_sequence) >= 0
 
 
+def _known(record: Intent, tail: Tail) -> int:
+    """How many of the first records of a repair the tail has passed already."""
+    if record.legacy:  # of two tasks that ran at once one may have written down what the other had passed
+        return tail.downstream - record.downstream
+    return steps(tail.sequence, record.base_sequence) if tail.history == record.history and tail.live else 0
+
+
 def _upstream_end(record: Intent) -> int:
     up, count = record.runs[-1]
     return up + count
@@ -281,9 +283,13 @@ def _upstream_end(record: Intent) -> int:
 
 def _after(claims: Sequence[Intent], tail: Tail) -> list[Intent]:
     """The claims that say something of records after the tail."""
-    return [
-        c for c in claims if c.history != tail.history or steps(c.base_sequence, tail.sequence) + c.count > 0
-    ]
+    return [c for c in claims if c.history != tail.history or _reaches(c, tail)]
+
+
+def _reaches(claim: Intent, tail: Tail) -> bool:
+    if claim.legacy and not tail.live:  # the sequence of such a tail in format 1 is not that of the history
+        return claim.downstream >= tail.downstream
+    return steps(claim.base_sequence, tail.sequence) + claim.count > 0
 
 
 def without_first(record: Intent, known: int, previous_end: int) -> Intent:

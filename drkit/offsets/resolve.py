@@ -76,6 +76,8 @@ class Resolution:
     """Target offset after the last record before the first repair."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
+    live: bool = False
+    """The last record of this flow was appended in live mode, in `history`."""
     unappended: bool = False
     """Claims speak of records that the log does not hold: another task may still append them."""
 
@@ -110,18 +112,19 @@ def resolve(state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None =
         return _untouched(look)
     if tail is not None and (lost := _lost(tail, look, log)) is not None:
         return lost if isinstance(lost, NeedLog | Unavailable) else _truncated(state, tail, lost, look, log)
-    if not state.claims() and tail is not None and look.end == tail.downstream:
+    settled = tail is not None and look.end == tail.downstream and not _moved(tail, look)
+    if settled and tail is not None and not state.claims():
         return _resolution(state, [], look.end, tail.sequence)
     if log is None and _proven_by_numbers(state, look):
         return _by_numbers(state, look)
     if log is None:
-        starts = [tail.downstream] if tail else [p.downstream for p in state.claims()] or [look.end]
+        starts = [_start(tail, look)] if tail else [p.downstream for p in state.claims()] or [look.end]
         return NeedLog(min([*starts, look.end]))
     return _by_log(state, look, log)
 
 
 def _untouched(look: LogLook) -> Resolution:
-    found = Resolution(SegmentMap(), None, None, look.end, look.end, look.next_sequence or 0, -1)
+    found = Resolution(SegmentMap(), None, None, look.end, 0, look.next_sequence or 0, -1)
     found.first_foreign = look.end > 0
     return found
 
@@ -130,58 +133,73 @@ def _untouched(look: LogLook) -> Resolution:
 
 
 def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> int | NeedLog | Unavailable | None:
-    """Where the log ends of what the map says is there; None: nothing is missing."""
+    """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:
         behind = max(0, steps(tail.sequence, look.next_sequence))
     if look.end >= tail.downstream and not behind:
-        if look.same_leader or look.next_sequence is not None or not tail.target_epoch >= 0:
-            return None
-        return _last_of_tail(tail, log)
-    if tail.live and look.next_sequence is not None:
-        # On the line of the tail: as many offsets as sequence numbers are missing.
-        cut = tail.copied_end - behind
-        if behind and cut == look.end:
-            return cut
-    else:
-        cut = min(look.end, tail.copied_end)
-    if cut <= 0 or look.end == 0:
-        return 0 if look.end == 0 else _unknown(tail, look)
-    if log is None or not (log and log[0].base < cut):
-        return NeedLog(cut - 1) if log is None else _unknown(tail, look)
-    return cut if _is_last(log[0], cut, tail, look) else _unknown(tail, look)
-
-
-def _last_of_tail(tail: Tail, log: Sequence[LogBatch] | None) -> NeedLog | Unavailable | None:
-    """Another leader, and it has forgotten the producer: is the last record that the map names there?"""
-    if tail.copied_end <= 0:
-        return None
+        return _last_of_tail(tail, look, log) if _moved(tail, look) else None
+    # On the line of the tail as many offsets as sequence numbers are missing.
+    cut = tail.copied_end - behind if behind else min(look.end, tail.copied_end)
+    if look.end == 0 or cut == look.end < tail.copied_end and behind:
+        return look.end if tail.copied_end else None
+    if cut <= 0:
+        return _unknown(tail, look) if tail.copied_end else None
     if log is None:
-        return NeedLog(tail.copied_end - 1)
-    first = next((b for b in log if b.base < tail.copied_end), None)
-    if first is None or first.end > tail.copied_end or not _own(first, tail):
-        # Retention and compaction remove batches too; then nothing speaks against the map.
-        return None if first is None or first.base >= tail.copied_end else Unavailable(
-            f"the record before target offset {tail.copied_end} is not the one that was copied there: the"
-            " target has lost its tail, and others have written there since"
-        )  # fmt: skip
-    return None
+        return NeedLog(cut - 1)
+    if not log or log[0].base >= cut or not _is_last(log[0], cut, tail, look):
+        return _unknown(tail, look)
+    return cut if cut < tail.copied_end else None
+
+
+def _moved(tail: Tail, look: LogLook) -> bool:
+    """Another leader leads than the one that the tail was seen at: numbers alone prove nothing across that."""
+    return tail.target_epoch >= 0 and not look.same_leader
+
+
+def _last_of_tail(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> NeedLog | Unavailable | None:
+    """Whether the last record that the map names is in the log of another leader."""
+    if log is None:
+        return NeedLog(max(0, tail.copied_end - 1))
+    last = next((b for b in log if b.base < tail.copied_end), None)
+    # Retention and compaction remove batches too; then nothing speaks against the map.
+    if last is None or (last.end == tail.copied_end and _fits(last, tail, look)):
+        return None
+    return Unavailable(
+        f"the record before target offset {tail.copied_end} is not the one that was copied there: the target"
+        " has lost its tail, and others have written there since"
+    )
 
 
 def _is_last(batch: LogBatch, cut: int, tail: Tail, look: LogLook) -> bool:
+    """Whether a batch is the one that the map says ends at `cut`."""
     if batch.end != cut or batch.aborted or batch.control:
         return False
-    if batch.transactional or not tail.live:
-        return batch.transactional or _own(batch, tail)
+    if not tail.live or cut == tail.copied_end:
+        return _ours(batch, look) and not _follows(batch, tail)
+    if tail.history not in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}:
+        return False  # of an older history, or of another mode: the map does not say what sequence it had
     sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
     on_line = steps(tail.sequence, sequence) == tail.copied_end - cut
-    return _own(batch, tail) and on_line and look.next_sequence in {None, sequence}
+    return not batch.transactional and on_line and look.next_sequence in {None, sequence}
 
 
-def _own(batch: LogBatch, tail: Tail) -> bool:
-    if batch.transactional:
-        return True
-    return tail.history in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}
+def _follows(batch: LogBatch, tail: Tail) -> bool:
+    """Whether a batch was appended after the tail: then others have taken the place of what was there."""
+    same = tail.history == (batch.producer_id, batch.producer_epoch) and not batch.transactional
+    return same and steps(batch.sequence, tail.sequence) >= 0
+
+
+def _fits(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
+    same = tail.history == (batch.producer_id, batch.producer_epoch) and not batch.transactional
+    if tail.live and same:
+        return (batch.sequence + batch.records) % SEQUENCE_MODULUS == tail.sequence
+    return _ours(batch, look) and not _follows(batch, tail)
+
+
+def _ours(batch: LogBatch, look: LogLook) -> bool:
+    gone = batch.aborted or batch.control
+    return not gone and (batch.transactional or batch.producer_id in look.own_ids)
 
 
 def _unknown(tail: Tail, look: LogLook) -> Unavailable:
@@ -197,11 +215,19 @@ def _truncated(
     state.segments.cut(cut)
     upstream = state.segments.frontier(cut)
     sequence = (tail.sequence - (tail.copied_end - cut)) % SEQUENCE_MODULUS if tail.live else tail.sequence
+    end = state.segments.copied_end(cut)
     out = Resolution(
-        state.segments, state.history, upstream, look.end, cut, sequence, -1, truncated_from=tail.downstream
+        state.segments,
+        state.history,
+        upstream,
+        look.end,
+        end,
+        sequence,
+        tail.leader_epoch,
+        truncated_from=tail.downstream,
     )
-    out.repair_from = cut
-    state.segments.close(cut)
+    out.repair_from, out.live = end, tail.live
+    state.segments.close(end)
     out.foreign = [
         Foreign(b.base, b.records, b.producer_id)
         for b in log or ()
@@ -236,7 +262,14 @@ def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
     pieces = said.pieces(low, low + look.end - down, down)
     if pieces is None:
         return Unavailable(f"no claim says what is at target offset {down}")
-    return _resolution(state, pieces, look.end, look.next_sequence)
+    out = _resolution(state, pieces, look.end, look.next_sequence)
+    if tail is not None and tail.copied_end < tail.downstream:
+        # After foreign records only the mark says where the next record is, and it will be replaced.
+        claimed = any(
+            c.base_sequence == tail.sequence and c.downstream == tail.downstream for c in state.claims()
+        )
+        out.repairs = [] if claimed else pieces
+    return out
 
 
 def _said(state: PartitionMap) -> Said:
@@ -254,28 +287,34 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
     tail, said, history = state.tail, _said(state), state.history
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
-    sequence: int | None = None
-    start = tail.downstream if tail else 0
+    start, expected, lost = _start(tail, look), 0, False
     for batch in log:
         if batch.end <= start or batch.control or batch.aborted:
             continue
         at = steps(batch.sequence, said.since)
         found = None
-        if not batch.transactional and _of_history(batch, history, look) and at + batch.records > 0:
-            found = said.pieces(at, at + batch.records, batch.base)
+        if not batch.transactional and _of_history(batch, history, look) and at >= expected:
+            # Sequence numbers follow each other in a log, but where it has lost the last ones.
+            lost = lost or at > expected
+            found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
             continue
-        sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
+        expected = at + batch.records
         pieces += found
-    if sequence is None:
-        sequence = (
-            look.next_sequence if look.next_sequence is not None else tail.sequence if tail else said.since
-        )
+    sequence = (said.since + expected) % SEQUENCE_MODULUS
     out = _resolution(state, pieces, look.end, sequence)
-    if isinstance(out, Resolution):
-        out.foreign, out.repairs = foreign, pieces
+    out.foreign, out.repairs = foreign, pieces
+    if lost:
+        out.truncated_from = look.end
     return out
+
+
+def _start(tail: Tail | None, look: LogLook) -> int:
+    if tail is None:
+        return 0
+    # Only foreign records and markers lie between the two, and another leader may have lost them.
+    return tail.copied_end if _moved(tail, look) or look.end < tail.downstream else tail.downstream
 
 
 def _of_history(batch: LogBatch, history: History | None, look: LogLook) -> bool:
@@ -300,5 +339,6 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
     out = Resolution(
         state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
     )
+    out.live = bool(pieces) or (tail is not None and tail.live)
     out.unappended = any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())
     return out

@@ -116,7 +116,7 @@ class SegmentMap:
             if up[-1] + length[-1] > upstream:  # the source was cut back into the segment
                 length[-1] = upstream - up[-1]
             same = upstream - downstream == up[-1] - down[-1]
-            if end == downstream and same and length[-1] != UNKNOWN:
+            if same and length[-1] != UNKNOWN and down[-1] + length[-1] == downstream:
                 length[-1] = _OPEN
                 return
         up.append(upstream)
@@ -152,6 +152,15 @@ class SegmentMap:
             self._length.pop()
         if self._down and self._length[-1] >= downstream - self._down[-1]:
             self._length[-1] = _OPEN
+
+    def copied_end(self, target_end: int) -> int:
+        """Target offset after the last copied record, 0 when there is none."""
+        if not self._up:
+            return 0
+        down, length = self._down[-1], self._length[-1]
+        if length == UNKNOWN:
+            return target_end
+        return target_end if length == _OPEN else min(target_end, down + length)
 
     def segments(self) -> list[tuple[int, int]]:
         """All (upstream start, downstream start), ascending."""

@@ -107,6 +107,7 @@ class Author:
     """Who writes to the map."""
 
     nonce: int
+    """New each time: a record never replaces one that says more."""
     reign: int
     target_epoch: int = -1
     """Leader epoch of the target partition when it was settled."""
@@ -114,11 +115,20 @@ class Author:
 
 def settled_records(found: Resolution, history: History, author: Author) -> list[MapRecord]:
     """What only this look at the log has confirmed, to be durable before anything is appended."""
-    out: list[MapRecord] = list(repairs_of(found, history, author.nonce))
+    out: list[MapRecord] = list(repairs_of(found, history, author))
     if found.foreign and found.upstream is not None:
         # What comes after the last of ours was looked at: no need to look again.
         out.append(mark_of(found, history, author))
     return out
+
+
+def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
+    """Where the target's log ends of what was copied, before a marker is written there."""
+    cut = Intent(
+        Mode.REPAIR, author.nonce + 1, history, found.sequence, found.copied_end, found.copied_end,
+        found.leader_epoch, ((upstream, 0),), author.target_epoch,
+    )  # fmt: skip
+    return [*repairs_of(found, history, author), cut]
 
 
 def turn_records(
@@ -142,7 +152,7 @@ def turn_records(
         leader_epoch=leader_epoch,
         target_epoch=author.target_epoch,
     )
-    return [*repairs_of(found, ended, author.nonce), turn]
+    return [*repairs_of(found, ended, author), turn]
 
 
 def mark_of(found: Resolution, history: History, author: Author) -> Mark:
@@ -156,10 +166,11 @@ def mark_of(found: Resolution, history: History, author: Author) -> Mark:
         sequence=found.sequence,
         leader_epoch=found.leader_epoch,
         target_epoch=author.target_epoch,
+        live=found.live,
     )
 
 
-def repairs_of(found: Resolution, history: History, nonce: int) -> list[Intent]:
+def repairs_of(found: Resolution, history: History, author: Author) -> list[Intent]:
     """The pieces that the log confirmed, one record for those that follow each other on the target."""
     total = sum(piece.records for piece in found.repairs)
     sequence = (found.sequence - total) % SEQUENCE_MODULUS
@@ -167,7 +178,12 @@ def repairs_of(found: Resolution, history: History, nonce: int) -> list[Intent]:
     for group in _adjoining(found.repairs):
         down = group[0].downstream
         runs = tuple((p.upstream, p.records) for p in group)
-        out.append(Intent(Mode.REPAIR, nonce, history, sequence, down, previous, found.leader_epoch, runs))
+        out.append(
+            Intent(
+                Mode.REPAIR, author.nonce, history, sequence, down, previous, found.leader_epoch, runs,
+                author.target_epoch,
+            )
+        )  # fmt: skip
         count = sum(p.records for p in group)
         sequence = (sequence + count) % SEQUENCE_MODULUS
         previous = down + count

@@ -15,7 +15,7 @@ from kafka.future import Future
 from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import Append, produce_request
+from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
@@ -241,6 +241,8 @@ class BulkAppender:
                 raise Fenced
             refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
             raise BulkRefused
+        if await self._moved():
+            raise BulkRefused
         await self._write_progress(placed)
         if self._task.expired or any(s.generation != s.partition.generation for s, _ in placed):
             raise BulkRefused
@@ -251,6 +253,20 @@ class BulkAppender:
             sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
         for gap in gaps_of(placed, self._ends):
             self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)
+
+    async def _moved(self) -> bool:
+        """Whether a partition of the transaction has another leader than the one it was settled with.
+
+        Appends of transactions are not compared with what is there: after an unclean election they would be
+        taken in the place of records that were lost.
+        """
+        partitions = {s.partition for s in self._sent}
+        topics = await metadata(self._task.links.target, sorted({p.target.topic for p in partitions}))
+        return any(
+            (leader := topics[p.target.topic].leaders.get(p.target.partition)) is None
+            or leader.epoch != p.target_epoch
+            for p in partitions
+        )
 
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""

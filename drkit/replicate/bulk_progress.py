@@ -91,4 +91,5 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
         previous_end,
         stretch[-1][0].chunk.leader_epoch,
         tuple(runs),
+        p.target_epoch,
     )

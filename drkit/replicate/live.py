@@ -88,7 +88,7 @@ class LiveAppender:
             staged = p.ready[0]
             if staged.barrier is not None and not staged.barrier.succeeded():
                 continue  # offered again when its intent is durable
-            if p.in_flight >= _PIPELINE:
+            if not p.may_send(_PIPELINE):
                 continue  # offered again by an acknowledgement
             size += len(staged.data)
             if out and size > self._task.flow.produce_request_bytes:

@@ -121,6 +121,8 @@ class MapWriter:
     async def write_pairs(self, written: list[Pair]) -> None:
         """Like :meth:`write`; a pair without a value is a tombstone. The pairs stay in one batch."""
         done = Future()
+        if not written:
+            return
         self._queue.append((written, done))
         if not self._writing:
             self._writing = True

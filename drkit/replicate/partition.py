@@ -36,6 +36,11 @@ class State(Enum):
     """Left alone until somebody clears the reason."""
 
 
+def _own_nonce(nonce: int, number: int) -> int:
+    """The nonce of a task's claim of some number."""
+    return (nonce + number) % (1 << 63)
+
+
 @dataclass(slots=True, eq=False)
 class PartitionCopy:
     """State of one leased partition within a copy task. Offsets are in records, sizes in bytes."""
@@ -85,15 +90,22 @@ class PartitionCopy:
     history: History = NO_HISTORY
     """Producer id and epoch with which this task appends in live mode."""
     inherited: bool = False
-    """Appends of earlier tasks in this history may still be on their way."""
+    """Appends of earlier tasks in this history may still be on their way, or claims of it are not appended."""
     lost: bool = False
     """An append of this task in this history was not answered: it may still arrive, however late."""
     deviation: str = ""
     """Why this task is about to append other records than those would: the history must end first."""
     target_epoch: int = -1
     """Leader epoch of the target partition when it was settled."""
+    alone: bool = False
+    """The target's leader does not know this history's producer: it would take any sequence number, so one
+    append at a time goes out until it has answered."""
+    live: bool = False
+    """The last acknowledged record was appended in live mode, in `history`."""
     marked: tuple[int, int] = (-1, -1)
     """Source and target offset of the newest mark that is durable."""
+    claims: int = 0
+    """Claims of this task so far."""
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -156,10 +168,18 @@ class PartitionCopy:
         if self.contested:
             self.skip_to = to
             return False
-        self.fetch_position = to
+        # With the epoch of the records before the gap the source would say that its history ended there.
+        self.fetch_position, self.fetched_epoch = to, -1
         if self.settled:
             self._pass(to)
         return True
+
+    def may_send(self, pipeline: int) -> bool:
+        """Whether another append may go out beside those on their way.
+
+        :param pipeline: batches of one partition on their way at the most
+        """
+        return self.in_flight < (1 if self.alone else pipeline)
 
     def let_go(self) -> None:
         """Drop what was fetched and not staged: the frontier must not pass it."""
@@ -196,10 +216,13 @@ class PartitionCopy:
         history: History = NO_HISTORY,
         inherited: bool = False,
         target_epoch: int = -1,
+        live: bool = False,
+        alone: bool = False,
     ) -> None:
         """Go on from a settled place, keeping what was fetched when it still fits."""
         self.history, self.inherited, self.target_epoch = history, inherited, target_epoch
         self.deviation, self.skip_to, self.rewind_to = "", -1, None
+        self.live, self.alone = live, alone
         keep = bool(self.waiting) and self.acked_copied_end == upstream
         if not keep:
             self.waiting.clear()
@@ -245,7 +268,10 @@ class PartitionCopy:
             self._stage_chunk(chunk, barrier if first is not None else None)
         if first is None:
             return None
-        return Intent(Mode.LIVE, nonce, self.history, *first, self.staged_epoch, tuple(runs))
+        # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
+        self.claims += 1
+        own = _own_nonce(nonce, self.claims)
+        return Intent(Mode.LIVE, own, self.history, *first, self.staged_epoch, tuple(runs), self.target_epoch)
 
     @property
     def contested(self) -> bool:
@@ -279,14 +305,14 @@ class PartitionCopy:
     def acknowledge(self, staged: Staged) -> None:
         """An append got the predicted place."""
         self.acked_downstream = self.acked_own_end = staged.base + staged.records
-        self.acked_sequence = staged.sequence_end
+        self.acked_sequence, self.live, self.alone = staged.sequence_end, True, False
         self.acked_copied_end = staged.copied_end
         self._advance(staged.next_source, staged.leader_epoch, staged.records, len(staged.data))
 
     def committed(self, chunk: Chunk, base: int) -> None:
         """A chunk stands on the target in a committed transaction."""
         last = chunk.runs[-1]
-        self.uncommitted -= 1
+        self.uncommitted, self.live = self.uncommitted - 1, False
         self.acked_downstream = self.acked_own_end = base + chunk.count
         self.acked_copied_end = last.source + last.count
         self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
@@ -314,7 +340,7 @@ class PartitionCopy:
             return None
         return Mark(
             nonce, self.history, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch,
-            self.target_epoch,
+            self.target_epoch, self.live,
         )  # fmt: skip
 
     def confirmed(self, mark: Mark, generation: int) -> None:

@@ -12,6 +12,7 @@ from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Settled, Wanted, settle
+from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go
@@ -95,15 +96,19 @@ class Resolver:
         return Wanted(p.target, self._state(p), frozenset(self._task.lease.own_producer_ids), bulk_id)
 
     def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
-        """Stop a partition of whose place the map and the log give no exact answer."""
+        """Stop a partition whose map is damaged; one whose log gives no exact answer yet is asked again."""
         doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
-        if doubt is None and isinstance(settled.answer, Unavailable):
-            doubt = settled.answer
         if doubt is not None:
             copy = p.target.topic
             hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
-        return doubt is None
+            return False
+        if isinstance(settled.answer, Unavailable):
+            # A broker that leads no longer seems to have lost records, too: another look may meet its successor.
+            p.reason = settled.answer.reason
+            self._task.trouble(p, pause=_PAUSE_SECONDS)
+            return False
+        return True
 
     async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop what is no longer the topic we were leased."""
@@ -181,7 +186,7 @@ class Resolver:
 
     def _author(self, taken: TakeUp) -> Author:
         reign = self._task.maps[taken.p.lease.bucket].reign
-        return Author(self._task.nonce, reign.number, taken.look.leader_epoch)
+        return Author(new_nonce() >> 1, reign.number, taken.look.leader_epoch)
 
     async def _write(self, found: Iterable[TakeUp]) -> None:
         """Write down what only this look at the log has confirmed, before anything is appended."""
@@ -212,6 +217,8 @@ class Resolver:
                     task.stop(p, "fence_refused", reason, evidence=error_name(code), hint=hint)
                     continue
                 if not code:
+                    records = taken.records_behind_fence(self._author(taken))
+                    await task.write_map(p.lease.bucket, [(p.key, r) for r in records])
                     task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
                 p.reason = error_name(code) if code else fence.reason
                 p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)

@@ -13,6 +13,7 @@ from drkit.offsets.takeup import (
     Leader,
     Move,
     TurnTo,
+    cut_records,
     next_move,
     settled_records,
     turn_records,
@@ -45,6 +46,15 @@ class TakeUp(NamedTuple):
                 return settled_records(self.found, self.found.history, author)
         return []
 
+    def records_behind_fence(self, author: Author) -> list[MapRecord]:
+        """What must be durable once the fence is replicated.
+
+        A broker that leads no longer seems to have lost records; but it replicates no marker.
+        """
+        if self.found.truncated_from is None or self.upstream is None or self.found.history is None:
+            return []
+        return cut_records(self.found, self.found.history, self.upstream, author)
+
     @property
     def may_begin(self) -> bool:
         """Neither a fence nor the source's first offset is missing."""
@@ -69,6 +79,8 @@ class TakeUp(NamedTuple):
             history=move.history,
             inherited=p.inherited and not turned,
             target_epoch=self.look.leader_epoch,
+            live=found.live or turned,
+            alone=self.look.producer_epoch(move.history.producer_id) != move.history.epoch,
         )
 
 
@@ -90,7 +102,8 @@ def take_up(
     :param start: first source offset, asked where nothing was copied yet
     """
     p.target_epoch = look.leader_epoch
-    p.inherited = _is_inherited(state, found, reign)
+    # Claims that were not appended bind this task as well: what it appends in their place must be the same.
+    p.inherited = found.unappended or _is_inherited(state, found, reign)
     current = (found.history or lease).producer_id
     leader = Leader(look.producer_epoch(current), look.untouched(current))
     move = next_move(found, lease, leader, contested=p.contested, deviation=_deviation(p))
@@ -100,7 +113,7 @@ def take_up(
         end, epoch = p.rewind_to
         upstream = end if upstream is None else min(upstream, end)
     if upstream is not None and upstream < p.skip_to:
-        upstream = p.skip_to
+        upstream, epoch = p.skip_to, -1
     return TakeUp(p, found, look, move, upstream, epoch)
 
 

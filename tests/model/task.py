@@ -43,6 +43,7 @@ class Request:
     identity: History
     sequence: int
     indexes: list[int]
+    losses: int
     answer: tuple[str, int] | None = None
     given_up: bool = False
 
@@ -59,11 +60,13 @@ class World:
     stopped: list[str] = field(default_factory=list)
     pack_at: int = 6
 
-    def look(self) -> Look:
-        known = {
-            i: ProducerState(p.epoch, p.last, -1) for i, p in self.target.producers.items()
-        }
-        return Look(0, self.target.end, leader_epoch=self.target.leader_epoch, producers=known)
+    def look(self, *, former: bool = False) -> Look:
+        target = self.target
+        epoch, end, producers = target.leader_epoch, target.end, target.producers
+        if former and target.former is not None:
+            epoch, end, producers = target.former
+        known = {i: ProducerState(p.epoch, p.last, -1) for i, p in producers.items()}
+        return Look(0, end, leader_epoch=epoch, producers=known)
 
     def read(self, bucket: MapBucket) -> None:
         for offset, key, value in self.map.records:
@@ -85,6 +88,11 @@ class World:
 
 class Killed(Exception):
     """The task has noticed that it is to end."""
+
+
+def may_send(p: PartitionCopy) -> bool:
+    """As the live appender asks."""
+    return p.may_send(64)
 
 
 @dataclass
@@ -121,7 +129,9 @@ class Task:
                 yield from self._step()
             yield from self._mark()
             if not self.p.lost:
-                self._write(pairs([(BUCKET_KEY, Reign(self.nonce, self.reign.number, True, self.reign.unclean))]))  # noqa: FBT003
+                self._write(
+                    pairs([(BUCKET_KEY, Reign(self.nonce, self.reign.number, True, self.reign.unclean))])
+                )  # noqa: FBT003
         except Killed:
             return
 
@@ -176,7 +186,7 @@ class Task:
         if world.target.undecided:
             yield
             return
-        look = world.look()
+        look = world.look(former=world.rng.random() < 0.1)  # noqa: S311
         yield
         world.read(self.bucket)
         shorter = False
@@ -187,7 +197,7 @@ class Task:
             yield
             if world.target.undecided:
                 return
-            look = world.look()
+            look = world.look(former=world.rng.random() < 0.3)
             shorter = look.end < confirmed
             yield
             world.read(self.bucket)
@@ -196,28 +206,28 @@ class Task:
         held = self.bucket.reign
         if held is None or held.nonce != self.nonce:
             raise Killed
-        leader = world.target.leader_epoch
         yield
-        if world.target.leader_epoch != leader:
+        if world.target.leader_epoch != look.leader_epoch and world.target.former is None:
             return  # the scan would meet another leader and fail
         found = world.settle(self.state, look)
         if isinstance(found, Unavailable):
             world.stopped.append(found.reason)
-            raise Killed
-        taken = take_up(
-            p, self.state, found, look, reign=self.reign, lease=LEASE, start=world.source.start
-        )
+            return
+        taken = take_up(p, self.state, found, look, reign=self.reign, lease=LEASE, start=world.source.start)
         yield
         if isinstance(taken.move, Frozen):
             raise Violated("frozen without a failover")
-        author = Author(self.nonce, self.reign.number, look.leader_epoch)
+        author = Author(world.rng.getrandbits(60), self.reign.number, look.leader_epoch)
         if records := taken.records(author):
             self._write(pairs((p.key, r) for r in records))
         yield
         if isinstance(taken.move, Go):
             yield from self._pack(found, author)
         if isinstance(taken.move, Fence):
-            world.target.marker(taken.move.producer_id, taken.move.epoch)
+            if look.leader_epoch == world.target.leader_epoch:  # a former leader's marker is not replicated
+                world.target.marker(taken.move.producer_id, taken.move.epoch)
+                yield
+                self._write(pairs((p.key, r) for r in taken.records_behind_fence(author)))
             yield
             return
         taken.begin()
@@ -243,12 +253,12 @@ class Task:
         yield
         if asked != (p.generation, p.fetch_position) or p.state is not State.LIVE or self.ending:
             return
-        if position < start:
+        if position < start and diverging is None:
             if not p.pass_gap(start):
                 p.void()
         elif position > end or diverging is not None:
             p.void()
-            p.rewind_to = (min(position, diverging[0]), diverging[1]) if diverging and position <= end else (end, -1)
+            p.rewind_to = (min(position, diverging[0]), diverging[1]) if diverging else (end, -1)
         elif sum(c.count for c in p.waiting) < 20:
             for chunk, indexes in out:
                 self.contents[id(chunk.data)] = chunk, indexes
@@ -284,7 +294,7 @@ class Task:
     def _send(self) -> Iterator[None]:
         p = self.p
         yield
-        if p.state is not State.LIVE or not p.ready:
+        if p.state is not State.LIVE or not p.ready or not may_send(p):
             return
         staged = p.ready[0]
         if staged.barrier is not None and not self.barriers.get(id(staged.barrier), False):
@@ -293,7 +303,8 @@ class Task:
         p.in_flight += 1
         sequence = (staged.sequence_end - staged.records) % (1 << 31)
         _, indexes = self.contents[id(staged.data)]
-        request = Request(self.number, p.generation, p.history, sequence, indexes)
+        losses = self.world.target.losses
+        request = Request(self.number, p.generation, p.history, sequence, indexes, losses)
         self.world.network.append(request)
         self.sent.append((request, staged))
 
@@ -350,6 +361,7 @@ class Task:
             if base is None:
                 raise Killed
             placed.append((Sent(p, p.generation, chunk, None), base))
+            self._fetch_beside(placed[0][0])
             yield
         yield
         if placed and any(s.generation != p.generation for s, _ in placed):
@@ -360,11 +372,7 @@ class Task:
             yield
             if self.bulk_epoch != target.bulk_epoch:
                 raise Killed
-            if not all(any(b.base == base and b.state == "open" for b in target.log) for _, base in placed):
-                target.decide("aborted")  # the target has lost some of them
-                p.void()
-                return
-            if self.world.rng.random() < 0.2:
+            if target.leader_epoch != p.target_epoch or self.world.rng.random() < 0.2:
                 target.decide("aborted")
                 p.void()
                 return
@@ -379,6 +387,14 @@ class Task:
             p.void()
         else:
             yield from self._fetch_in_bulk()
+
+    def _fetch_beside(self, first: Sent) -> None:
+        """A fetch answers while a transaction is open; the frontier stays before what is not committed."""
+        p, source = self.p, self.world.source
+        if not p.waiting and source.diverging(p.fetch_position, p.fetched_epoch) is None:
+            p.take([], p.fetch_position, -1)
+        if p.generation == first.generation and p.acked_upstream > first.chunk.runs[0].source:
+            raise Violated("the frontier passes a chunk of an open transaction")
 
     def _fetch_in_bulk(self) -> Iterator[None]:
         self.p.void()

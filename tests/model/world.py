@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import random
 from typing import NamedTuple
 
@@ -12,8 +12,6 @@ from drkit.wire import Chunk
 from drkit.wire.chunk import How, Run
 
 LIVE_ID, BULK_ID, FOREIGN_ID = 77, 55, 99
-FIRST_SEQUENCE = SEQUENCE_MODULUS - 40
-"""Sequence numbers of a history that this world's broker has never seen begin here, so that they wrap."""
 OLD, YOUNG = 0, 10**9
 HEADER_BYTES = 64
 
@@ -22,7 +20,7 @@ class Rec(NamedTuple):
     """A committed record of the source."""
 
     offset: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not called here
     """Tells it from every other record that ever was, in the order of production."""
     epoch: int
 
@@ -145,8 +143,12 @@ class Target:
     producers: dict[int, Producer] = field(default_factory=dict)
     leader_epoch: int = 0
     bulk_epoch: int = 0
+    losses: int = 0
+    """Unclean elections that removed something."""
     overgrown: bool = False
-    """Records were lost and others have taken their offsets: an answer may be missing, never wrong."""
+    """A leader that has lost records has taken an append from before that: its records are copied again."""
+    former: tuple[int, int, dict[int, Producer]] | None = None
+    """Leader epoch, end and producers of the last leader, which may not know yet that it leads no more."""
 
     @property
     def end(self) -> int:
@@ -166,6 +168,8 @@ class Target:
             expected = 0 if identity[1] > known.epoch else (known.last + 1) % SEQUENCE_MODULUS
             if sequence != expected:
                 return "out of order", -1
+        elif self.losses:
+            self.overgrown = True  # it has lost all batches of the producer, and takes any sequence number
         base = self.end
         self.log.append(Batch(base, count, *identity, sequence, indexes, "live"))
         self._remember(identity, sequence, last, base)
@@ -221,18 +225,24 @@ class Target:
     def lose_tail(self, batches: int) -> None:
         """An unclean election."""
         keep = max(0, len(self.log) - batches)
+        self.losses += keep < len(self.log)
         self.log = self.log[:keep]
-        self.another_leader()
+        self.leader_epoch, self.former = self.leader_epoch + 1, None
         self.producers = {}
         for b in self.log:
             if b.kind == "live":
                 self._remember(
-                    (b.producer_id, b.epoch), b.sequence, (b.sequence + b.count - 1) % SEQUENCE_MODULUS, b.base
+                    (b.producer_id, b.epoch),
+                    b.sequence,
+                    (b.sequence + b.count - 1) % SEQUENCE_MODULUS,
+                    b.base,
                 )
             elif b.kind == "marker" and b.producer_id == LIVE_ID:
                 self.producers[LIVE_ID] = Producer(b.epoch)
 
     def another_leader(self) -> None:
+        known = {i: replace(p) for i, p in self.producers.items()}
+        self.former = self.leader_epoch, self.end, known
         self.leader_epoch += 1
 
     def forget_producers(self) -> None:

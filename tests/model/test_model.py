@@ -1,0 +1,116 @@
+"""The model walked by random schedules, and what they find when one rule is taken out.
+
+`DRKIT_TEST_SEED` begins with another seed; `python -m tests.model SEED [STEPS]` replays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import os
+from typing import Any, Final
+
+import pytest
+
+from drkit.offset_map import settle
+from drkit.offsets import partition_map, resolve, takeup
+from drkit.offsets.takeup import Author, Go
+from drkit.replicate import take_up
+from drkit.replicate.partition import PartitionCopy
+from drkit.replicate.take_up import TakeUp
+from tests.model import task, world
+from tests.model.explorer import Explorer
+from tests.model.task import Violated
+
+FIRST: Final = int(os.environ.get("DRKIT_TEST_SEED", "0"))
+STEPS: Final = 400
+SEEDS: Final = 250
+LONG_SEEDS: Final = 12_500
+MOST: Final = 4_000
+"""Schedules in which a missing rule must be found."""
+
+
+def walk(first: int, seeds: int) -> int:
+    """Run schedules; returns how many steps."""
+    steps = 0
+    for seed in range(first, first + seeds):
+        explorer = Explorer(seed)
+        explorer.run(STEPS)
+        steps += explorer.steps
+    return steps
+
+
+def test_a_hundred_thousand_steps() -> None:
+    assert walk(FIRST, SEEDS) >= 100_000
+
+
+@pytest.mark.soak
+def test_five_million_steps() -> None:
+    assert walk(FIRST + SEEDS, LONG_SEEDS) >= 5_000_000
+
+
+def _no_stretches(*_: Any) -> list[Any]:
+    return []
+
+
+def _always_go(found: Any, lease: Any, leader: Any, **_: Any) -> Any:
+    epoch = max(-1 if leader.epoch is None else leader.epoch, (found.history or lease).epoch)
+    return Go((found.history or lease)._replace(epoch=epoch))
+
+
+_records = TakeUp.records
+
+
+def _before_the_fence(taken: TakeUp, author: Author) -> list[Any]:
+    return _records(taken, author) or taken.records_behind_fence(author)
+
+
+def _deviation_forgotten(p: PartitionCopy) -> str:
+    return ""
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def _attribute(owner: Any, name: str, value: Any) -> Patch:
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def _settled_without_transactions(p: PartitionCopy) -> bool:
+    return not p.waiting and not p.ready and p.in_flight == 0
+
+
+WITHOUT: Final[dict[str, Patch]] = {
+    "anchors confirm claims of every writer (B1)": _attribute(partition_map, "stretches", _no_stretches),
+    "a gap, a rewind or compaction ends a contested history (B2, B3)": _attribute(
+        take_up, "_deviation", _deviation_forgotten
+    ),
+    "another leader of the source ends a contested history (B3)": _attribute(
+        PartitionCopy, "_deviates", lambda _self, _chunk: False
+    ),
+    "claims that were not appended bind the next task": _attribute(
+        take_up, "_is_inherited", lambda *_: False
+    ),
+    "what a former leader seems to have lost is written down behind a fence (S1)": _attribute(
+        TakeUp, "records", _before_the_fence
+    ),
+    "a lost tail is looked for when the leader changes (S2)": _attribute(resolve, "_moved", lambda *_: False),
+    "a chunk in an open transaction is on its way (S3)": _attribute(
+        PartitionCopy, "settled", property(_settled_without_transactions)
+    ),
+    "a fence comes before a new history": _attribute(take_up, "next_move", _always_go),
+    "one append at a time until the leader knows the producer": _attribute(task, "may_send", lambda _p: True),
+    "one writer a bucket": _attribute(world.MapTopic, "take", lambda _self: 0),
+}
+
+
+@pytest.mark.parametrize("rule", WITHOUT)
+def test_without_a_rule_a_schedule_breaks_it(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    WITHOUT[rule](monkeypatch)
+    with pytest.raises(Exception, match="seed"):  # noqa: B017, PT011 - whatever breaks names its seed
+        walk(0, MOST)
+
+
+def test_the_modules_of_the_rules_are_those_that_run() -> None:
+    assert vars(settle)["is_stale"] is vars(task)["is_stale"]
+    assert vars(takeup)["next_move"] is vars(take_up)["next_move"]
+    assert issubclass(Violated, AssertionError)
