@@ -8,15 +8,16 @@ import json
 import time
 from typing import Any
 
-from kafka.errors import for_code
 from kafka.future import Future
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
+from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
+from drkit.model import TopicPartition
 from drkit.offsets import MapKey, MapRecord
 from drkit.replicate import mapstore
 from drkit.replicate.lease import TaskLease
@@ -28,7 +29,7 @@ from drkit.wire import Record, encode, stamp
 _RETRIES = 40
 _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
-_SAY_AT = frozenset({5, 20, 100, 1000})
+SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which it is said that a partition does not get on."""
 QUEUE_LIMIT_BYTES = 24 << 20
 """Fetched but not yet acknowledged bytes a task holds at the most."""
@@ -71,6 +72,8 @@ class Links:
     fetch: RawCluster
     target: RawCluster
     produce: RawCluster
+    unavailable: set[TopicPartition] = field(default_factory=set)
+    """Source partitions that an epoch has reported as unavailable and none as available since."""
 
     @classmethod
     def open(cls, source: ClusterSettings, target: ClusterSettings) -> Links:
@@ -185,6 +188,14 @@ class TaskContext:
         self.ending = self.ending or how
         self.changed.set()
 
+    def spawn(self, coroutine: Callable[..., Any], *args: object) -> None:
+        """Start a coroutine whose failure ends the task."""
+        self.loop.spawn(coroutine, *args).add_errback(self._broke)
+
+    def _broke(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.changed.set()
+
     def guarded(self, function: Callable[..., None], *args: object) -> Callable[[Any], None]:
         """A callback whose exception ends the task; the event loop itself would only log it."""
 
@@ -203,7 +214,7 @@ class TaskContext:
             return
         p.void()
         p.attempts += 1
-        if p.attempts in _SAY_AT:
+        if p.attempts in SAY_AT:
             self.emit("resync", p, reason=p.reason, attempts=p.attempts)
         self.counters.resyncs += 1
         p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
@@ -288,11 +299,6 @@ class TaskContext:
     def send_deadline(self) -> float:
         """Monotonic time after which a queued request is given up."""
         return time.monotonic() + (self.links.produce.request_timeout_ms or _APPEND_MS) / 1000
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, for evidence."""
-    return f"{for_code(code).__name__} ({code})"
 
 
 def reason_of(error: BaseException) -> str:

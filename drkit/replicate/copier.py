@@ -22,7 +22,7 @@ from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
 from drkit.replicate.control import follow_control
-from drkit.replicate.fetching import Fetcher, find_leaders
+from drkit.replicate.fetching import Fetcher
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.live import LiveAppender
 from drkit.replicate.mapstore import MapBucket
@@ -30,6 +30,7 @@ from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
+from drkit.replicate.source_leaders import LeaderWatch
 
 _MARK_SECONDS = 15.0
 _OPEN_MS = 30_000
@@ -85,6 +86,7 @@ class CopyTask:
     def __init__(self, task: TaskContext) -> None:
         self.task = task
         self._appenders: dict[int, LiveAppender] = {}
+        self._source = LeaderWatch(task)
         self._fetchers: dict[int, Any] = {}
         self._bulk = [BulkAppender(task, b, t) for b, t in task.transactions.items()]
         self._parts: list[Any] = []
@@ -111,12 +113,12 @@ class CopyTask:
     async def _start(self) -> None:
         task = self.task
         starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
-        starts.append(task.loop.spawn(find_leaders, task))
+        starts.append(task.loop.spawn(self._source.ask))
         for future in starts:
             await future
         resolver = Resolver(task)
         await resolver.begin()
-        for part in (resolver.run, self._mark_often, *(b.run for b in self._bulk)):
+        for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
         self._parts.append(task.loop.spawn(follow_control, task))
 
@@ -128,7 +130,7 @@ class CopyTask:
                 raise part.exception
         for p in self.task.partitions:
             if p.leader >= 0 and p.leader not in self._fetchers:
-                fetcher = Fetcher(self.task, p.leader)
+                fetcher = Fetcher(self.task, p.leader, self._source)
                 self._fetchers[p.leader] = fetcher
                 self._parts.append(self.task.loop.spawn(fetcher.run))
 
@@ -204,7 +206,7 @@ class CopyTask:
         task.changed.set()
 
     def _report(self, startup: float) -> TaskReport:
-        task, lease = self.task, self.task.lease
+        task, lease, now = self.task, self.task.lease, boottime()
         return TaskReport(
             flow=lease.flow,
             epoch=lease.epoch,
@@ -225,7 +227,7 @@ class CopyTask:
                     p.acked_upstream,
                     p.acked_downstream,
                     p.state.value,
-                    p.reason if p.state is not State.LIVE else "",
+                    self._source.health.reason(p, now),
                     p.records,
                     p.bytes,
                     p.batches,

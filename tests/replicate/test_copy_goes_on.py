@@ -10,7 +10,7 @@ import pytest
 
 from drkit.errors import Failed
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import context, copier, fetching, mapstore
+from drkit.replicate import context, copier, mapstore, source_errors
 from drkit.replicate.context import TaskContext
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.partition import PartitionCopy
@@ -82,16 +82,16 @@ def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
     flow.copy(topic_name)
     fill(flow.source, topic_name, 200, first=100)
     flow.delete_records(topic_name, 0, 200)
-    ask = fetching.source_trouble
+    ask = source_errors.source_trouble
     died: list[int] = []
 
-    async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> None:
+    async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> str:
         if not died:
             died.append(data.error_code)
             raise KafkaConnectionError("the broker was killed")
-        await ask(task, p, data)
+        return await ask(task, p, data)
 
-    monkeypatch.setattr(fetching, "source_trouble", dying)
+    monkeypatch.setattr(source_errors, "source_trouble", dying)
     flow.copy(topic_name)
     assert died == [1], "OFFSET_OUT_OF_RANGE"
     assert flow.offsets(flow.target, topic_name) == {0: 200}
