@@ -188,14 +188,6 @@ class TaskContext:
         self.ending = self.ending or how
         self.changed.set()
 
-    def spawn(self, coroutine: Callable[..., Any], *args: object) -> None:
-        """Start a coroutine whose failure ends the task."""
-        self.loop.spawn(coroutine, *args).add_errback(self._broke)
-
-    def _broke(self, error: BaseException) -> None:
-        self.failure = self.failure or error
-        self.changed.set()
-
     def guarded(self, function: Callable[..., None], *args: object) -> Callable[[Any], None]:
         """A callback whose exception ends the task; the event loop itself would only log it."""
 

@@ -198,7 +198,7 @@ class Fetcher:
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()
-        self._task.spawn(self._settle, p, data)
+        self._source.spawn(self._settle, p, data)
 
     async def _settle(self, p: PartitionCopy, data: Any) -> None:
         try:

@@ -6,7 +6,8 @@ fetches may not answer questions either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from drkit.clock import boottime
 from drkit.kafka.codes import error_name
@@ -44,6 +45,10 @@ class LeaderWatch:
             if self.health.troubled:
                 self._ask_one(now)
 
+    def spawn(self, coroutine: Callable[..., Any], *args: object) -> None:
+        """Start a coroutine whose failure ends the task."""
+        self._task.loop.spawn(coroutine, *args).add_errback(self._task.guarded(_failed))
+
     def look_soon(self) -> None:
         """A partition got into trouble: look at once."""
         self._wake.set()
@@ -77,7 +82,7 @@ class LeaderWatch:
         free = [n for n in usable if n not in self._asking]
         if free:
             self._next += 1
-            self._task.spawn(self.ask, free[self._next % len(free)])
+            self.spawn(self.ask, free[self._next % len(free)])
 
     def _take(self) -> None:
         for p in self._task.partitions:
@@ -108,3 +113,7 @@ class LeaderWatch:
         """Fetches of some partitions succeeded."""
         for p in self.health.works(fetched):
             self._task.emit("source_available", p)
+
+
+def _failed(error: BaseException) -> None:
+    raise error
