@@ -160,8 +160,7 @@ class SourceHealth:
                 idle.tries, idle.due = 0, 0.0
         return found
 
-    @property
-    def troubled(self) -> bool:
+    def needs_leaders(self) -> bool:
         """Whether the leaders of some partitions have to be asked for."""
         return any(t.tries or t.failures for t in self._troubles.values())
 

@@ -42,7 +42,7 @@ class LeaderWatch:
             for found in self.health.round(task.partitions, now):
                 self._report(found)
             self.works([p for p in task.partitions if p.done and p.state is not State.STOPPED])
-            if self.health.troubled:
+            if self.health.needs_leaders():
                 self._ask_one(now)
 
     def spawn(self, coroutine: Callable[..., Any], *args: object) -> None:

@@ -129,9 +129,9 @@ def test_a_fetch_that_is_not_answered_is_a_reason_and_its_broker_is_not_waited_f
     health.fetcher_begins(1)
     health.fetch_begins(1, 100.0)
     assert health.round([p], 101.0) == []
-    assert not health.troubled
+    assert not health.needs_leaders()
     assert health.round([p], 103.0) == []
-    assert health.troubled, "its leader is asked for"
+    assert health.needs_leaders(), "its leader is asked for"
     assert "broker 1 has not answered" in health.activity(p, 103.0).text
     p.leader = 2
     health.fetcher_begins(2)

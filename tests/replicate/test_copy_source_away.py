@@ -79,7 +79,6 @@ def test_a_partition_that_has_no_leader_for_a_while(
     three: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     flow = flow_factory(three, target)
-    flow.replicas = 1
     flow.create_both(topic_name)
     fill(flow.source, topic_name, 100)
     flow.start(topic_name, once=False, seconds=EPOCH_SECONDS)
@@ -103,7 +102,8 @@ def test_a_leader_that_does_not_answer_a_fetch_is_not_waited_for(
 ) -> None:
     """However long its answer may take: its successor is asked beside it."""
     flow = flow_factory(three, target, source_consumer={"request.timeout.ms": "600000"})
-    flow.create_both(topic_name)
+    flow.create(flow.source, topic_name, 1, {}, replicas=3)
+    flow.create(flow.target, topic_name, 1, {"retention.ms": "-1"})
     fill(flow.source, topic_name, 100)
     flow.start(topic_name, once=False, seconds=EPOCH_SECONDS)
     copied(flow, topic_name, 100)
@@ -132,7 +132,6 @@ def test_a_partition_that_its_broker_cannot_read_holds_no_other_up(
 ) -> None:
     """A batch whose length on the broker's disk is wrong; then the disk is right again."""
     flow = flow_factory(three, target)
-    flow.replicas = 1
     flow.create_both(topic_name, 2)
     fill(flow.source, topic_name, 100)
     flow.copy(topic_name)

@@ -42,6 +42,23 @@ def done(coroutine: Coroutine[Any, Any, None]) -> None:
         coroutine.send(None)
 
 
+def task_of(p: PartitionCopy) -> Any:
+    """What a fetcher needs of a task that sends nothing."""
+    flow = SimpleNamespace(
+        merge_below_bytes=0, merge_up_to_bytes=1, fetch_partition_max_bytes=1, fetch_max_bytes=1,
+        fetch_max_wait_ms=1,
+    )  # fmt: skip
+    return SimpleNamespace(
+        flow=flow,
+        lease=SimpleNamespace(skip_producer_ids=()),
+        throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
+        offer=lambda _p: None,
+        changed=SimpleNamespace(set=lambda: None),
+        seconds_left=9,
+        partitions=[p],
+    )
+
+
 class World:
     """A partition and the fetchers of two brokers, without connections."""
 
@@ -49,19 +66,7 @@ class World:
         lease = PartitionLease("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
         self.partition = PartitionCopy(lease)
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
-        flow = SimpleNamespace(
-            merge_below_bytes=0, merge_up_to_bytes=1, fetch_partition_max_bytes=1, fetch_max_bytes=1,
-            fetch_max_wait_ms=1,
-        )  # fmt: skip
-        self.task: Any = SimpleNamespace(
-            flow=flow,
-            lease=SimpleNamespace(skip_producer_ids=()),
-            throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
-            offer=lambda _p: None,
-            changed=SimpleNamespace(set=lambda: None),
-            seconds_left=9,
-            partitions=[self.partition],
-        )
+        self.task = task_of(self.partition)
         health = SourceHealth(0.5, set())
         source: Any = SimpleNamespace(health=health, works=health.works)
         self.old, self.new = (Fetcher(self.task, node, source) for node in (OLD, NEW))
