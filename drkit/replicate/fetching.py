@@ -185,7 +185,7 @@ class Fetcher:
                     continue
                 if data.error_code or data.diverging_epoch is not None:
                     fetched.discard(p)
-                    self._trouble(p, data)
+                    self._trouble(p, wanted[p], data)
                 elif data.records:
                     size += len(data.records)
                     self._task.throttle.take(len(data.records))
@@ -193,16 +193,18 @@ class Fetcher:
         self._pace.answered(boottime(), size)
         self._source.works(fetched)
 
-    def _trouble(self, p: PartitionCopy, data: Any) -> None:
+    def _trouble(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
         """Find out beside the fetches of other partitions what an error means."""
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()
-        self._source.spawn(self._settle, p, data)
+        self._source.spawn(self._settle, p, asked, data)
 
-    async def _settle(self, p: PartitionCopy, data: Any) -> None:
+    async def _settle(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+        reason = ""
         try:
-            reason = await source_errors.source_trouble(self._task, p, data)
+            if self._counts(p, asked) and not self._task.ending:
+                reason = await source_errors.source_trouble(self._task, p, data)
         except RawError as error:
             reason = reason_of(error)
         self._health.settled(p, reason)

@@ -47,11 +47,11 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
 
 async def _out_of_range(task: TaskContext, p: PartitionCopy) -> str:
     """Retention deleted what comes next, the source lost its tail, or the broker is wrong for the moment."""
-    generation, position = p.generation, p.fetch_position
-    first = (await list_offsets(task.links.source, p.leader, {p.source: EARLIEST}, committed=False))[p.source]
-    last = (await list_offsets(task.links.source, p.leader, {p.source: LATEST}, committed=False))[p.source]
-    if (p.generation, p.fetch_position) != (generation, position):
-        return ""  # the question is out of date
+    asked = leader, _, position = p.leader, p.generation, p.fetch_position
+    first = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
+    last = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
+    if task.ending or asked != (p.leader, p.generation, p.fetch_position):
+        return ""  # the answer is about a state that is no more
     if first.error or last.error:
         return error_name(first.error or last.error)
     if position < first.offset:

@@ -104,9 +104,9 @@ class SourceHealth:
             trouble.failures, trouble.retry_at = 0, 0.0
 
     def retry(self, p: PartitionCopy) -> None:
-        """What a fetch failed on has changed: the back-off is over."""
+        """Another broker leads a partition: what the former one answered delays nothing."""
         if (trouble := self._troubles.get(p)) is not None:
-            trouble.retry_at = 0.0
+            trouble.retry_at, trouble.held = 0.0, False
 
     def works(self, fetched: Iterable[PartitionCopy]) -> list[PartitionCopy]:
         """Fetches of some partitions succeeded. Returns those that were reported as unavailable."""

@@ -118,9 +118,11 @@ def test_a_partition_that_fails_is_fetched_less_often_and_the_others_as_before()
 def test_a_partition_whose_error_is_looked_into_is_not_fetched_meanwhile() -> None:
     health, p = SourceHealth(0.5, set()), partition()
     assert health.failed(p, "OffsetOutOfRangeError (1)", 0.0, hold=True)
-    health.retry(p)
     assert not health.may_fetch(p, 1000.0)
     health.settled(p, "")
+    assert health.may_fetch(p, 0.0)
+    health.failed(p, "OffsetOutOfRangeError (1)", 0.0, hold=True)
+    health.retry(p)  # another leader
     assert health.may_fetch(p, 0.0)
 
 
