@@ -27,12 +27,19 @@ EPOCH_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[LocalCluster]:
-    """A source of three brokers, to be killed and frozen."""
+def brokers() -> Iterator[LocalCluster]:
     cluster = LocalCluster(ClusterSpec("source-away", brokers=3, heap="192m"))
     cluster.start()
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def three(brokers: LocalCluster) -> Iterator[LocalCluster]:
+    """A source of three brokers, to be killed and frozen; whole again for the next test."""
+    yield brokers
+    brokers.resume()
+    brokers.restart()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
 from drkit.replicate.fetching import Asked, Fetcher
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.partition import PartitionCopy, State
@@ -28,9 +29,9 @@ def batch(base: int, count: int, epoch: int) -> bytes:
     return bytes(data)
 
 
-def answer(data: bytes) -> SimpleNamespace:
+def answer(data: bytes = b"", *, error: int = 0) -> SimpleNamespace:
     part = SimpleNamespace(
-        error_code=0, diverging_epoch=None, records=data, aborted_transactions=[], partition_index=0
+        error_code=error, diverging_epoch=None, records=data, aborted_transactions=[], partition_index=0
     )
     topic = SimpleNamespace(topic_id=TOPIC, partitions=[part])
     return SimpleNamespace(error_code=0, session_id=0, responses=[topic])
@@ -68,7 +69,13 @@ class World:
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
         self.task = task_of(self.partition)
         health = SourceHealth(0.5, set())
-        source: Any = SimpleNamespace(health=health, works=health.works)
+        self.looked_into: list[PartitionCopy] = []
+        source: Any = SimpleNamespace(
+            health=health,
+            works=health.works,
+            look_soon=lambda: None,
+            spawn=lambda _settle, p, *_rest: self.looked_into.append(p),
+        )
         self.old, self.new = (Fetcher(self.task, node, source) for node in (OLD, NEW))
 
     def asked(self) -> dict[PartitionCopy, Asked]:
@@ -91,6 +98,20 @@ def test_a_late_answer_of_a_former_leader_changes_nothing() -> None:
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (20, 6)
 
 
+def test_an_error_counts_for_the_leader_and_the_offset_it_was_asked_for() -> None:
+    world = World()
+    p = world.partition
+    p.leader, before = OLD, world.asked()
+    p.leader = NEW
+    done(world.old._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    assert not world.looked_into, "a former leader"
+    p.take([], 20, 6)
+    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    assert not world.looked_into, "a former offset"
+    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), world.asked()))
+    assert world.looked_into == [p]
+
+
 def test_an_answer_counts_for_the_offset_it_was_asked_for() -> None:
     """The leader may come back to a broker while its own earlier answer is on its way."""
     world = World()
@@ -99,7 +120,7 @@ def test_an_answer_counts_for_the_offset_it_was_asked_for() -> None:
     before = world.asked()
     done(world.old._take(answer(batch(0, 10, 5)), before))
     p.take([], 15, 6)
-    done(world.old._take(answer(batch(0, 10, 5)), before))
+    done(world.old._take(answer(batch(0, 30, 7)), before))
     assert (p.fetch_position, p.fetched_epoch, len(p.waiting)) == (15, 6, 1)
 
 
