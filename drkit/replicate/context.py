@@ -136,6 +136,8 @@ class TaskContext:
     """Told whenever a partition may have something to append."""
     throttle: Throttle = field(init=False)
     """This task's share of what the flow may fetch."""
+    events: list[Future] = field(default_factory=list)
+    """Events on their way to the state topic; the task ends after them."""
     failure: BaseException | None = None
     """What broke inside a callback; the task ends with it."""
 
@@ -229,7 +231,7 @@ class TaskContext:
             **fields,
         }
         key = f"event/{kind}/{p.source.topic}/{p.source.partition}"
-        self.loop.spawn(self.write_state, key, json.dumps(body))
+        self.events.append(self.loop.spawn(self.write_state, key, json.dumps(body)))
 
     async def write_state(self, key: str, value: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""

@@ -199,6 +199,7 @@ class CopyTask:
         while boottime() < until and (
             any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
             or any(b.busy for b in self._bulk)
+            or not all(e.is_done for e in task.events)
         ):
             await task.changed.wait(0.05)
         if not task.expired:
