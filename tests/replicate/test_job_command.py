@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 import json
 import os
 from pathlib import Path
@@ -11,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Any
 import uuid
 
 import pytest
@@ -21,7 +19,6 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.replicate.clusters import Clusters
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
 
@@ -177,31 +174,3 @@ def _copied(cluster: Cluster, topic: str) -> int:
         return 0
     at = [TopicPartition(topic, p) for p in found[topic].partitions]
     return sum(list_offsets(cluster, at, "latest").values())
-
-
-def test_once_ends_where_retention_removed_the_rest(
-    config, tag, source: LocalCluster, target: LocalCluster
-) -> None:
-    """The frontier moves with the gap, which is reported once, however many epochs follow."""
-    theirs = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())
-    ours = ClusterSettings(alias="b", bootstrap_servers=target.bootstrap())
-    path, topic = config(source.bootstrap(), target.bootstrap()), f"{tag}-gone"
-    with closing(Clusters(theirs, ours, 1)) as clusters:
-        clusters.create(theirs, topic, 1, {"retention.ms": "-1"})
-        fill(theirs, topic, 50)
-        once(path)
-        fill(theirs, topic, 50, first=50)
-        clusters.delete_records(topic, 0, 100)
-        gaps = [e for e in once(path) if e["event"] == "source_gap"]
-        assert [(g["from_offset"], g["to_offset"]) for g in gaps] == [(50, 100)]
-        assert not [e for e in once(path) if e["event"] == "source_gap"]
-        fill(theirs, topic, 10, first=100)
-        once(path)
-        assert clusters.offsets(ours, topic) == {0: 60}
-
-
-def once(config: Path) -> list[dict[str, Any]]:
-    """The events of a run with ``--once``."""
-    done = subprocess.run(command(config, "--once"), capture_output=True, text=True, timeout=90, check=True)
-    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    return [line for line in lines if "event" in line]
