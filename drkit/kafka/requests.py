@@ -57,11 +57,16 @@ class ProducerState(NamedTuple):
     """Of the coordinator that wrote its last marker, −1 if none did."""
 
 
-async def metadata(cluster: RawCluster, topics: Iterable[str]) -> dict[str, TopicMetadata]:
-    """Ids and leaders of topics by name."""
+async def metadata(
+    cluster: RawCluster, topics: Iterable[str], node: int | None = None
+) -> dict[str, TopicMetadata]:
+    """Ids and leaders of topics by name.
+
+    :param node: the broker to ask; None: any
+    """
     wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
     answer = await cluster.send(
-        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), timeout_ms=10_000
+        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), node, timeout_ms=10_000
     )
     return {
         t.name: TopicMetadata(

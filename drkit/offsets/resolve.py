@@ -141,7 +141,7 @@ def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> int | Ne
         return _last_of_tail(tail, look, log) if _moved(tail, look) else None
     # On the line of the tail as many offsets as sequence numbers are missing.
     cut = tail.copied_end - behind if behind else min(look.end, tail.copied_end)
-    if look.end == 0 or cut == look.end < tail.copied_end and behind:
+    if look.end == 0 or (cut == look.end < tail.copied_end and behind):
         return look.end if tail.copied_end else None
     if cut <= 0:
         return _unknown(tail, look) if tail.copied_end else None

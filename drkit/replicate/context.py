@@ -9,15 +9,16 @@ import math
 import time
 from typing import Any
 
-from kafka.errors import for_code
 from kafka.future import Future
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
+from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
+from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.topic import made_anew, new_nonce
 from drkit.offsets import MapKey, MapRecord
@@ -30,7 +31,7 @@ from drkit.wire import Record, encode, stamp
 _RETRIES = 40
 _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
-_SAY_AT = frozenset({5, 20, 100, 1000})
+SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which it is said that a partition does not get on."""
 QUEUE_LIMIT_BYTES = 24 << 20
 """Fetched but not yet acknowledged bytes a task holds at the most."""
@@ -73,6 +74,8 @@ class Links:
     fetch: RawCluster
     target: RawCluster
     produce: RawCluster
+    unavailable: set[TopicPartition] = field(default_factory=set)
+    """Source partitions that an epoch has reported as unavailable and none as available since."""
 
     @classmethod
     def open(cls, source: ClusterSettings, target: ClusterSettings) -> Links:
@@ -145,6 +148,8 @@ class TaskContext:
     """Told whenever a partition may have something to append."""
     throttle: Throttle = field(init=False)
     """This task's share of what the flow may fetch."""
+    events: list[Future] = field(default_factory=list)
+    """Events on their way to the state topic; the task ends after them."""
     failure: BaseException | None = None
     """What broke inside a callback; the task ends with it."""
 
@@ -215,7 +220,7 @@ class TaskContext:
             return
         p.void()
         p.attempts += 1
-        if p.attempts in _SAY_AT:
+        if p.attempts in SAY_AT:
             self.emit("resync", p, reason=p.reason, attempts=p.attempts)
         self.counters.resyncs += 1
         p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
@@ -243,7 +248,7 @@ class TaskContext:
             **fields,
         }
         key = f"event/{kind}/{p.source.topic}/{p.source.partition}"
-        self.loop.spawn(self.write_state, key, json.dumps(body))
+        self.events.append(self.loop.spawn(self.write_state, key, json.dumps(body)))
 
     async def write_state(self, key: str, value: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
@@ -315,11 +320,6 @@ class TaskContext:
     def send_deadline(self) -> float:
         """Monotonic time after which a queued request is given up."""
         return time.monotonic() + (self.links.produce.request_timeout_ms or _APPEND_MS) / 1000
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, for evidence."""
-    return f"{for_code(code).__name__} ({code})"
 
 
 def reason_of(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
 from drkit.replicate.control import follow_control
-from drkit.replicate.fetching import Fetcher, find_leaders
+from drkit.replicate.fetching import Fetcher
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.live import LiveAppender
 from drkit.replicate.map_writer import MapTaken, MapWriter
@@ -33,6 +33,7 @@ from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.producer_ids import map_transactional_id, transactional_id
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
+from drkit.replicate.source_leaders import LeaderWatch
 
 _MARK_SECONDS = 15.0
 _OPEN_MS = 30_000
@@ -99,6 +100,7 @@ class CopyTask:
     def __init__(self, task: TaskContext) -> None:
         self.task = task
         self._appenders: dict[int, LiveAppender] = {}
+        self._source = LeaderWatch(task)
         self._fetchers: dict[int, Any] = {}
         self._bulk = [BulkAppender(task, b, t) for b, t in task.transactions.items()]
         self._parts: list[Any] = []
@@ -126,7 +128,7 @@ class CopyTask:
         task = self.task
         starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
         starts += [task.loop.spawn(w.take) for w in task.maps.values()]
-        starts.append(task.loop.spawn(find_leaders, task))
+        starts.append(task.loop.spawn(self._source.ask))
         for future in starts:
             await future
         taken = [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]
@@ -134,7 +136,7 @@ class CopyTask:
             await future
         resolver = Resolver(task)
         await resolver.begin()
-        for part in (resolver.run, self._mark_often, *(b.run for b in self._bulk)):
+        for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
         self._parts.append(task.loop.spawn(follow_control, task))
 
@@ -159,7 +161,7 @@ class CopyTask:
                 raise part.exception
         for p in self.task.partitions:
             if p.leader >= 0 and p.leader not in self._fetchers:
-                fetcher = Fetcher(self.task, p.leader)
+                fetcher = Fetcher(self.task, p.leader, self._source)
                 self._fetchers[p.leader] = fetcher
                 self._parts.append(self.task.loop.spawn(fetcher.run))
 
@@ -229,6 +231,7 @@ class CopyTask:
         while boottime() < until and (
             any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
             or any(b.busy for b in self._bulk)
+            or not all(e.is_done for e in task.events)
         ):
             await task.changed.wait(0.05)
         if not task.expired and task.ending != "fenced":
@@ -246,7 +249,7 @@ class CopyTask:
                 await writer.end()
 
     def _report(self, startup: float) -> TaskReport:
-        task, lease = self.task, self.task.lease
+        task, lease, now = self.task, self.task.lease, boottime()
         return TaskReport(
             flow=lease.flow,
             epoch=lease.epoch,
@@ -267,7 +270,7 @@ class CopyTask:
                     p.acked_upstream,
                     p.acked_downstream,
                     p.state.value,
-                    p.reason if p.state is not State.LIVE else "",
+                    self._source.health.reason(p, now),
                     p.records,
                     p.bytes,
                     p.batches,

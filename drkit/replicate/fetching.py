@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from drkit.clock import boottime, wall_ms
+from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, list_offsets, metadata
-from drkit.replicate.context import QUEUE_LIMIT_BYTES, TaskContext, error_name
+from drkit.kafka.requests import aborted_in
+from drkit.replicate import source_errors
+from drkit.replicate.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
 from drkit.replicate.fetch_pace import FetchPace
 from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.source_leaders import LeaderWatch
 from drkit.wire import CorruptBatch, transform
 
 _TOPIC = FetchRequest.FetchTopic
@@ -26,11 +29,6 @@ _IDLE_SECONDS = 0.2
 _PAUSE_SECONDS = 0.1
 _HELD_BACK_MS = 5
 _PATIENCE_MS = 15_000
-_SESSION_ERRORS = frozenset({70, 71, 106})
-_OFFSET_OUT_OF_RANGE = 1
-_GONE = frozenset({3, 100, 103})
-_NOT_AUTHORIZED = 29
-_UNKNOWN_EPOCH = -1
 
 
 class Asked(NamedTuple):
@@ -42,11 +40,18 @@ class Asked(NamedTuple):
 
 
 class Fetcher:
-    """Keeps a fetch open at one source broker for the partitions it leads."""
+    """Keeps a fetch open at one source broker for the partitions it leads.
 
-    def __init__(self, task: TaskContext, node: int) -> None:
+    An answer counts only while the leader, the offset and the generation it was asked for are the current
+    ones: a former leader's late answer would take the cursor and its leader epoch back.
+    """
+
+    def __init__(self, task: TaskContext, node: int, source: LeaderWatch) -> None:
         self._task = task
         self._node = node
+        self._source = source
+        self._health = source.health
+        self._health.fetcher_begins(node)
         self._session_id = 0
         self._session_epoch = 0
         self._in_session: dict[PartitionCopy, Asked] = {}
@@ -58,10 +63,14 @@ class Fetcher:
         limit = 2 * task.flow.fetch_partition_max_bytes
         while not task.ending:
             full = task.queued() > QUEUE_LIMIT_BYTES
+            now = boottime()
             wanted = {
                 p: Asked(p.generation, p.fetch_position, p.leader_epoch)
                 for p in task.partitions
-                if not full and p.leader == self._node and p.fetchable(limit)
+                if not full
+                and p.leader == self._node
+                and p.fetchable(limit)
+                and self._health.may_fetch(p, now)
             }
             pause = task.throttle.pause()
             if pause or not wanted:
@@ -69,19 +78,38 @@ class Fetcher:
                 await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
                 task.waits_for_room -= 1
                 continue
-            try:
-                # The source may wait for records before it answers at all.
-                patience = (task.links.fetch.request_timeout_ms or _PATIENCE_MS) + task.flow.fetch_max_wait_ms
-                self._pace.asked(boottime())
-                answer = await task.links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
-                if not task.ending:
-                    await self._take(answer, wanted)  # asks more where the source has trouble
-                if left := self._pace.pause(boottime()):
-                    await task.loop.sleep(left)
-            except RawError:
-                self._reset()
-                await task.loop.sleep(_PAUSE_SECONDS)
-                await find_leaders(task)
+            answer = await self._ask(wanted)
+            if answer is not None and not task.ending:
+                await self._take(answer, wanted)
+            if left := self._pace.pause(boottime()):
+                await task.loop.sleep(left)
+
+    async def _ask(self, wanted: dict[PartitionCopy, Asked]) -> Any:
+        """The answer to a fetch of some partitions; None when the broker gave none."""
+        links, flow = self._task.links, self._task.flow
+        # The source may wait for records before it answers at all.
+        patience = (links.fetch.request_timeout_ms or _PATIENCE_MS) + flow.fetch_max_wait_ms
+        self._pace.asked(boottime())
+        self._health.fetch_begins(self._node, boottime())
+        try:
+            return await links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
+        except RawError as error:
+            self._reset()
+            self._failed(wanted, f"broker {self._node}: {reason_of(error)}")
+            return None
+        finally:
+            self._health.fetch_ends(self._node)
+
+    def _counts(self, p: PartitionCopy, asked: Asked) -> bool:
+        current = (p.leader, p.generation, p.fetch_position)
+        return p.state is not State.STOPPED and current == (self._node, asked.generation, asked.offset)
+
+    def _failed(self, wanted: dict[PartitionCopy, Asked], reason: str) -> None:
+        """Nothing was fetched of any of these."""
+        now = boottime()
+        fresh = [self._health.failed(p, reason, now) for p, asked in wanted.items() if self._counts(p, asked)]
+        if any(fresh):
+            self._source.look_soon()
 
     def _reset(self) -> None:
         self._session_id = self._session_epoch = 0
@@ -129,41 +157,57 @@ class Fetcher:
         A partition that is left out because enough of it is queued wants its place back within moments:
         it must not wait for a long poll over others that have nothing to give.
         """
+        now = boottime()
         held_back = any(
-            p.leader == self._node and p not in wanted and p.wants_more for p in self._task.partitions
+            p.leader == self._node and p not in wanted and p.wants_more and self._health.may_fetch(p, now)
+            for p in self._task.partitions
         )
         return _HELD_BACK_MS if held_back else self._task.flow.fetch_max_wait_ms
 
     async def _take(self, answer: Any, wanted: dict[PartitionCopy, Asked]) -> None:
         if answer.error_code:
-            if answer.error_code not in _SESSION_ERRORS:
-                await self._task.loop.sleep(_PAUSE_SECONDS)
             self._reset()
+            if answer.error_code not in FETCH_SESSION_LOST:
+                self._failed(wanted, error_name(answer.error_code))
+                await self._task.loop.sleep(_PAUSE_SECONDS)
             return
         self._session_id = answer.session_id
         self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
         if not answer.session_id:
             self._in_session = {}
         places = {(p.source_id, p.source.partition): p for p in wanted}
-        troubled, size = False, 0
+        fetched = {p for p, asked in wanted.items() if self._counts(p, asked)}
+        size = 0
         for topic in answer.responses:
             for data in topic.partitions:
                 p = places.get((topic.topic_id, data.partition_index))
-                if p is None or wanted[p].generation != p.generation or p.state is State.STOPPED:
+                if p is None or p not in fetched:
                     continue
                 if data.error_code or data.diverging_epoch is not None:
-                    troubled = True
-                    self._in_session.pop(p, None)
-                    await source_trouble(self._task, p, data)
+                    fetched.discard(p)
+                    self._trouble(p, wanted[p], data)
                 elif data.records:
                     size += len(data.records)
                     self._task.throttle.take(len(data.records))
                     self._records(p, data)
         self._pace.answered(boottime(), size)
-        if troubled:
-            self._reset()
-            await self._task.loop.sleep(_PAUSE_SECONDS)
-            await find_leaders(self._task)
+        self._source.works(fetched)
+
+    def _trouble(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+        """Find out beside the fetches of other partitions what an error means."""
+        reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
+        if self._health.failed(p, reason, boottime(), hold=True):
+            self._source.look_soon()
+        self._source.spawn(self._settle, p, asked, data)
+
+    async def _settle(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+        reason = ""
+        try:
+            if self._counts(p, asked) and not self._task.ending:
+                reason = await source_errors.source_trouble(self._task, p, data)
+        except RawError as error:
+            reason = reason_of(error)
+        self._health.settled(p, reason)
 
     def _records(self, p: PartitionCopy, data: Any) -> None:
         flow = self._task.flow
@@ -186,85 +230,3 @@ class Fetcher:
             p.age_ms.add(now - chunk.max_timestamp)
         p.take(out.chunks, out.next_source, out.leader_epoch)
         self._task.offer(p)
-
-
-async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> None:
-    """A source partition answered with an error or with a shorter history than ours."""
-    if data.diverging_epoch is not None:
-        diverged = data.diverging_epoch.end_offset
-        task.emit(
-            "source_diverged",
-            p,
-            copied_up_to=p.fetch_position,
-            source_history_ends=diverged,
-            leader_epoch=data.diverging_epoch.epoch,
-        )
-        rewind(task, p, min(p.fetch_position, diverged), data.diverging_epoch.epoch)
-    elif data.error_code == _OFFSET_OUT_OF_RANGE:
-        await _out_of_range(task, p)
-    elif data.error_code == _NOT_AUTHORIZED:
-        task.stop(
-            p,
-            "partition_stopped",
-            "no permission to read the source topic",
-            evidence=error_name(data.error_code),
-        )
-    elif data.error_code in _GONE:
-        await _gone(task, p, data.error_code)
-
-
-async def _out_of_range(task: TaskContext, p: PartitionCopy) -> None:
-    """Retention outran the copier, or the source lost its tail."""
-    first = (await list_offsets(task.links.source, p.leader, {p.source: EARLIEST}, committed=False))[p.source]
-    last = (await list_offsets(task.links.source, p.leader, {p.source: LATEST}, committed=False))[p.source]
-    if first.error or last.error:
-        return
-    if p.fetch_position < first.offset:
-        lost = first.offset - p.fetch_position
-        fields = {"from_offset": p.fetch_position, "to_offset": first.offset, "lost_offsets": lost}
-        if task.flow.on_source_gap == "stop":
-            task.stop(p, "source_gap", "the source deleted records before they were copied", **fields)
-            return
-        task.emit("source_gap", p, stopped=False, **fields)
-        p.fetch_position = first.offset
-    elif p.fetch_position > last.offset:
-        task.emit("source_diverged", p, copied_up_to=p.fetch_position, source_history_ends=last.offset)
-        rewind(task, p, last.offset, _UNKNOWN_EPOCH)
-
-
-def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> None:
-    """The source's history is shorter than what was copied: go on from where it now ends."""
-    task.trouble(p)
-    p.rewind_to = (upstream, epoch)
-
-
-async def _gone(task: TaskContext, p: PartitionCopy, code: int) -> None:
-    """The topic id is unknown: deleted, recreated, or just moving."""
-    found = (await metadata(task.links.source, [p.source.topic]))[p.source.topic]
-    if found.error in _GONE:
-        task.stop(p, "source_deleted", "the source topic was deleted", evidence=error_name(code))
-    elif found.topic_id != p.source_id:
-        task.stop(
-            p,
-            "source_recreated",
-            "the source topic was deleted and created again",
-            old_id=str(p.source_id),
-            new_id=str(found.topic_id),
-        )
-
-
-async def find_leaders(task: TaskContext) -> None:
-    """Ask the source who leads what; a partition without a leader waits."""
-    names = sorted({p.source.topic for p in task.partitions if p.state is not State.STOPPED})
-    if not names:
-        return
-    try:
-        found = await metadata(task.links.source, names)
-    except RawError:
-        return
-    for p in task.partitions:
-        topic = found.get(p.source.topic)
-        leader = topic.leaders.get(p.source.partition) if topic is not None else None
-        if leader is not None:
-            p.leader, p.leader_epoch = leader.node, leader.epoch
-    task.changed.set()

@@ -155,8 +155,7 @@ class PartitionCopy:
             self.waiting.append(chunk)
             self.queued_bytes += len(chunk.data)
         self.fetch_position = next_source
-        if leader_epoch >= 0:
-            self.fetched_epoch = leader_epoch
+        self.fetched_epoch = max(self.fetched_epoch, leader_epoch)  # lower only by a rewind
         if self.settled:  # only dropped batches: the frontier moves without an append
             self._pass(next_source)
 

@@ -11,7 +11,7 @@ import pytest
 from drkit.errors import Failed
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.reading import load
-from drkit.replicate import context, copier, fetching
+from drkit.replicate import context, copier, source_errors
 from drkit.replicate.context import TaskContext
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.partition import PartitionCopy
@@ -83,17 +83,34 @@ def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
     flow.copy(topic_name)
     fill(flow.source, topic_name, 200, first=100)
     flow.delete_records(topic_name, 0, 200)
-    ask = fetching.source_trouble
+    ask = source_errors.source_trouble
     died: list[int] = []
 
-    async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> None:
+    async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> str:
         if not died:
             died.append(data.error_code)
             raise KafkaConnectionError("the broker was killed")
-        await ask(task, p, data)
+        return await ask(task, p, data)
 
-    monkeypatch.setattr(fetching, "source_trouble", dying)
+    monkeypatch.setattr(source_errors, "source_trouble", dying)
     flow.copy(topic_name)
     assert died == [1], "OFFSET_OUT_OF_RANGE"
     assert flow.offsets(flow.target, topic_name) == {0: 200}
     assert [e["lost_offsets"] for e in flow.events("source_gap")] == [100]
+
+
+def test_a_copy_with_an_end_ends_where_retention_removed_the_rest(flow: Flow, topic_name: str) -> None:
+    """The frontier, by which `--once` ends, moves with the gap; the gap is reported once, in its epoch."""
+    flow.create_both(topic_name, retention_ms="-1")
+    fill(flow.source, topic_name, 50)
+    flow.copy(topic_name)
+    fill(flow.source, topic_name, 50, first=50)
+    flow.delete_records(topic_name, 0, 100)
+    for _ in range(3):
+        (part,) = flow.copy(topic_name).partitions
+        assert part.frontier == 100
+        (event,) = flow.events("source_gap")
+        assert (event["from_offset"], event["to_offset"]) == (50, 100)
+    fill(flow.source, topic_name, 10, first=100)
+    flow.copy(topic_name)
+    assert flow.offsets(flow.target, topic_name) == {0: 60}

@@ -1,0 +1,146 @@
+"""Which fetch answers count: only what was asked for the current leader, offset and generation."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
+from drkit.replicate.fetching import Asked, Fetcher
+from drkit.replicate.lease import PartitionLease
+from drkit.replicate.partition import PartitionCopy, State
+from drkit.replicate.source_errors import gap
+from drkit.replicate.source_health import SourceHealth
+from drkit.wire import Record, encode
+
+TOPIC = UUID(int=1)
+OLD, NEW = 1, 2
+NOW_MS = 1_800_000_000_000
+
+
+def batch(base: int, count: int, epoch: int) -> bytes:
+    records = [Record(i, NOW_MS, b"k", b"v%d" % (base + i), ()) for i in range(count)]
+    data = encode(records, 0, leader_epoch=epoch)
+    data[0:8] = base.to_bytes(8, "big")
+    return bytes(data)
+
+
+def answer(data: bytes = b"", *, error: int = 0) -> SimpleNamespace:
+    part = SimpleNamespace(
+        error_code=error, diverging_epoch=None, records=data, aborted_transactions=[], partition_index=0
+    )
+    topic = SimpleNamespace(topic_id=TOPIC, partitions=[part])
+    return SimpleNamespace(error_code=0, session_id=0, responses=[topic])
+
+
+def done(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run what waits for nothing."""
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+
+
+def task_of(p: PartitionCopy) -> Any:
+    """What a fetcher needs of a task that sends nothing."""
+    flow = SimpleNamespace(
+        merge_below_bytes=0, merge_up_to_bytes=1, fetch_partition_max_bytes=1, fetch_max_bytes=1,
+        fetch_max_wait_ms=1,
+    )  # fmt: skip
+    return SimpleNamespace(
+        flow=flow,
+        lease=SimpleNamespace(skip_producer_ids=()),
+        throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
+        offer=lambda _p: None,
+        changed=SimpleNamespace(set=lambda: None),
+        seconds_left=9,
+        partitions=[p],
+    )
+
+
+class World:
+    """A partition and the fetchers of two brokers, without connections."""
+
+    def __init__(self, end: int | None = None) -> None:
+        lease = PartitionLease("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
+        self.partition = PartitionCopy(lease)
+        self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
+        self.task = task_of(self.partition)
+        health = SourceHealth(0.5, set())
+        self.looked_into: list[PartitionCopy] = []
+        source: Any = SimpleNamespace(
+            health=health,
+            works=health.works,
+            look_soon=lambda: None,
+            spawn=lambda _settle, p, *_rest: self.looked_into.append(p),
+        )
+        self.old, self.new = (Fetcher(self.task, node, source) for node in (OLD, NEW))
+
+    def asked(self) -> dict[PartitionCopy, Asked]:
+        p = self.partition
+        return {p: Asked(p.generation, p.fetch_position, p.leader_epoch)}
+
+
+def test_a_late_answer_of_a_former_leader_changes_nothing() -> None:
+    """Its leader epoch would be answered "diverging": the copy would go back and append twice."""
+    world = World()
+    p = world.partition
+    p.leader, before = OLD, world.asked()
+    p.leader, p.leader_epoch = NEW, 6
+    done(world.new._take(answer(batch(0, 10, 5) + batch(10, 10, 6)), world.asked()))
+    assert (p.fetch_position, p.fetched_epoch) == (20, 6)
+    done(world.old._take(answer(batch(0, 10, 5)), before))
+    assert (p.fetch_position, p.fetched_epoch) == (20, 6)
+    request = world.new._request(world.asked())
+    (asked,) = request.topics[0].partitions
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (20, 6)
+
+
+def test_an_error_counts_for_the_leader_and_the_offset_it_was_asked_for() -> None:
+    world = World()
+    p = world.partition
+    p.leader, before = OLD, world.asked()
+    p.leader = NEW
+    done(world.old._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    assert not world.looked_into, "a former leader"
+    p.take([], 20, 6)
+    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    assert not world.looked_into, "a former offset"
+    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), world.asked()))
+    assert world.looked_into == [p]
+
+
+def test_an_answer_counts_for_the_offset_it_was_asked_for() -> None:
+    """The leader may come back to a broker while its own earlier answer is on its way."""
+    world = World()
+    p = world.partition
+    p.leader, p.leader_epoch = OLD, 5
+    before = world.asked()
+    done(world.old._take(answer(batch(0, 10, 5)), before))
+    p.take([], 15, 6)
+    done(world.old._take(answer(batch(0, 30, 7)), before))
+    assert (p.fetch_position, p.fetched_epoch, len(p.waiting)) == (15, 6, 1)
+
+
+def test_the_leader_epoch_of_what_was_fetched_goes_down_only_with_a_rewind() -> None:
+    p = World().partition
+    p.take([], 10, 6)
+    p.take([], 20, 5)
+    assert p.fetched_epoch == 6
+    p.void()
+    p.begin(upstream=8, downstream=8, copied_end=8, sequence=0, delta=0, leader_epoch=4)
+    assert p.fetched_epoch == 4
+
+
+def test_the_frontier_moves_over_what_the_source_deleted() -> None:
+    """With `--once`, and nothing left to fetch: the partition is done, and its frontier is at the end."""
+    world = World(end=100)
+    p = world.partition
+    p.take([], 50, 3)
+    gap(world.task, p, 100)
+    assert p.done
+    assert p.acked_upstream == 100
+    assert p.fetched_epoch == 3
+    assert p.state is State.LIVE
