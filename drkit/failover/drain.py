@@ -33,7 +33,11 @@ class Drain:
         """See :class:`drkit.failover.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
-            return [Effect("state what is lost", alias, "it does not answer: nothing to wait for")]
+            lost = lost_partitions(context, standing(context, None), None)
+            silent = silent_risk(context, known_records(lost), held_of(lost))
+            loss = evidence_of(context, lost, silent, fenced=False)
+            why = f"it does not answer: nothing to wait for; {loss['statement']}"
+            return [Effect("state what is lost", alias, why)]
         lost = lost_partitions(context, standing(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"

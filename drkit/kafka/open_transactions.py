@@ -120,7 +120,8 @@ async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Own
 async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
     """The transactions of producers, as their coordinators describe them.
 
-    A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out.
+    A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out;
+    before Kafka 3.0 no broker tells.
     """
     wanted = sorted(set(producers))
     found: dict[int, Ongoing] = {}

@@ -123,7 +123,7 @@ def held_by(transactions: Iterable[OpenTransaction]) -> str:
     if not known:
         return "an open transaction"
     first = known[0]
-    since = "" if first.age_seconds is None else f" since {first.age_seconds:.0f} s ago"
+    since = "" if first.age_seconds is None else f", open for {first.age_seconds:,.0f} s"
     number = len({t.producer_id for t in known})
     if number == 1:
         return f"an open transaction of {first.named()}{since}"

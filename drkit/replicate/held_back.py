@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kafka.errors import IncompatibleBrokerVersion
+
 from drkit.kafka.open_transactions import Ongoing, Open, ongoing, open_in
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import MOST_SAMPLES, Ends, HeldBack, ends_of
@@ -43,6 +45,7 @@ async def held_back(
     """Every partition whose last stable offset is below its high watermark. Without one nothing is asked.
 
     :param skip: producers whose records the flow leaves out
+    :raises RawError: no answer; a note of half a look would be wrong for as long as the source is gone
     """
     above = {at: e for at, e in ends.items() if e.held_offsets}
     leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
@@ -59,10 +62,7 @@ async def held_back(
             for at in some
         ]  # fmt: skip
         for at, future in zip(some, futures, strict=True):
-            try:
-                out[at] = out[at]._replace(back=await future)
-            except RawError:
-                continue  # the bound by offsets stays
+            out[at] = out[at]._replace(back=await future)
     return out
 
 
@@ -97,12 +97,12 @@ def with_held(
 async def _holders(
     cluster: RawCluster, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
-    """Who holds, by partition; empty where the brokers do not tell."""
+    """Who holds, by partition; empty where the brokers do not tell (before Kafka 2.8)."""
     if not leaders:
         return {}
     try:
         found = await open_in(cluster, leaders)
-    except RawError:
+    except IncompatibleBrokerVersion:
         return {}
     known = await ongoing(cluster, {o.producer_id for some in found.values() for o in some})
     return {
