@@ -6,91 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-import shlex
-import subprocess
-import time
 
-from confluent_kafka import Producer
-from kafka.protocol.producer.produce import ProduceRequest
 import pytest
 from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
 from drkit.failover.context import Request
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.transactions import new_producer_id
-from drkit.local import jars
 from drkit.local.cluster import LocalCluster
-from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from drkit.replicate.board import FlowWatch
 from drkit.replicate.metrics import FlowCollector, FlowFigures
 from drkit.replicate.progress import Progress
 from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_facts import SOURCE_SEEN
-from drkit.replicate.status_look import StatusCollector
-from drkit.wire import Record, encode, stamp
 from tests.failover.command import drkit
+from tests.failover.open_transaction import OPEN, WAITING, Story
 from tests.failover.test_refused import written
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill, producer, put
 
-COPIED, OPEN, WAITING = 20, 2, 50
-
-
-class Story:
-    """One topic of one partition; whoever opens a transaction in it."""
-
-    def __init__(self, world: World, primary: LocalCluster) -> None:
-        self.world, self.primary, self.topic = world, primary, world.name("orders")
-
-    def look(self) -> FlowStatus:
-        settings = self.world.settings
-        collector = StatusCollector(settings, settings.flows[0])
-        try:
-            return collector.look()
-        finally:
-            collector.close()
-
-    def open(self, transactional_id: str) -> Producer:
-        """A transaction with some records, and acknowledged ones of others after them."""
-        out = producer(self.world.source, transactional_id=transactional_id, transaction_timeout_ms=900_000)
-        out.init_transactions(30)
-        out.begin_transaction()
-        for _ in range(OPEN):
-            put(out, self.topic, b"open", b"open", partition=0)
-        assert out.flush(30) == 0
-        fill(self.world.source, self.topic, WAITING, first=1000)
-        return out
-
-    def faulty(self) -> FlowStatus | None:
-        found = self.look()
-        return found if "hanging_transaction" in codes(found) else None
-
-    def well(self) -> FlowStatus | None:
-        found = self.look()
-        return found if found.health == "ok" and found.loss.records == 0 else None
-
-    def run(self, command: str) -> None:
-        """A command as the fault prints it, by Kafka's own tool."""
-        tool, *words = shlex.split(command)
-        assert tool == "kafka-transactions.sh"
-        classpath = jars.classpath(modules=jars.BROKER)
-        main = "org.apache.kafka.tools.TransactionsCommand"
-        done = subprocess.run(
-            [str(find_java()), "-cp", classpath, main, *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-def codes(status: FlowStatus) -> set[str]:
-    return {f.code for f in status.faults}
+COPIED = 20
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +81,18 @@ def test_the_fault_names_producer_age_and_what_ends_it(story: Story, seen: FlowS
     ):  # fmt: skip
         assert words in fault.text
     assert seen.health == "fault"
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_failover_of_a_primary_that_answers_would_say_it(story: Story):
+    with story.world.desk() as desk:
+        found = desk.rehearse([], Request())
+    risk = found.survey.risk
+    assert (risk.records, risk.held_back, risk.acknowledged) == (OPEN + WAITING, OPEN + WAITING, WAITING)
+    assert not risk.exact
+    assert (risk.seconds or 0.0) > 0
+    held = f"up to {OPEN + WAITING} records held back by open transactions ({WAITING} acknowledged)"
+    assert [x for x in found.lines if held in x.effect.why]
 
 
 @pytest.mark.usefixtures("seen")
@@ -207,40 +155,16 @@ def test_one_that_no_coordinator_knows_is_ended_by_a_marker(story: Story):
     """It hangs: no time limit ends it, ever."""
     world, topic = story.world, story.topic
     start = world.offsets(world.source, topic)[0]
-    identity = world.ask(world.source, new_producer_id)
-    data = encode([Record(0, time.time_ns() // 1_000_000, b"k", b"v", ())], 0)
-    batch = stamp(
-        data, producer_id=identity.id, producer_epoch=identity.epoch, base_sequence=0,
-        transactional=True,
-    )  # fmt: skip
-
-    async def append(raw: RawCluster) -> int:
-        found = (await metadata(raw, [topic]))[topic]
-        request = produce_request(
-            [Append(topic, found.topic_id, 0, bytes(batch))], transactional_id=world.name("nobody")
-        )
-        answer = await raw.send(_before_implicit_adding(request), found.leaders[0].node)
-        return int(answer.responses[0].partition_responses[0].error_code)
-
-    assert world.ask(world.source, append) == 0
-    fill(world.source, topic, WAITING, first=2000)
+    producer_id = story.hang()
     found = eventually(story.faulty, 60, "the fault")
     [open_one] = found.open_transactions
     assert (open_one.transactional_id, open_one.state, open_one.timeout_seconds) == (None, None, None)
-    assert (open_one.producer_id, open_one.start_offset) == (identity.id, start)
+    assert (open_one.producer_id, open_one.start_offset) == (producer_id, start)
     [fault] = [f for f in found.faults if f.code == "hanging_transaction"]
     assert "no coordinator ends it" in fault.text
     assert f"abort --topic {topic} --partition 0 --start-offset {start}" in open_one.command
     story.run(open_one.command)
     assert eventually(story.well, 60, "health").loss.held_back == 0
-
-
-def _before_implicit_adding(request: ProduceRequest) -> ProduceRequest:
-    """From version 12 on the broker adds the partition to the coordinator's transaction (KIP-890)."""
-    return ProduceRequest(
-        transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms,
-        topic_data=request.topic_data, max_version=11,
-    )  # fmt: skip
 
 
 def test_one_on_the_target_that_is_not_ours_is_named(story: Story):
