@@ -188,7 +188,10 @@ class StatusCollector:
         return await self._side.places(copied, producer, own)
 
     async def _held_on_target(self, names: list[str], own: frozenset[int]) -> dict[TopicPartition, Held]:
-        return await held_by_others(await self._connected(self._flow.target), names, own)
+        try:
+            return await held_by_others(await self._connected(self._flow.target), names, own)
+        except RawError:
+            return {}  # a leader that is down; places and heartbeats say so
 
     # -- the source ---------------------------------------------------------------------------------
 
