@@ -50,6 +50,7 @@ _LONGEST_FIRST = (
     "replicate/test_verify.py",
     "replicate/test_reload.py",
     "failover/test_fence.py",
+    "failover/test_held_back.py",
     "failover/test_primary_lost.py",
     "failover/test_killed.py",
     "failover/test_lock.py",

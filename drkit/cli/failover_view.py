@@ -10,6 +10,7 @@ import click
 
 from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
+from drkit.failover.risk import held_text
 
 _SHOWN = 10
 
@@ -35,6 +36,8 @@ def show_proposal(proposal: Proposal) -> None:
     records = "unknown" if risk.records is None else f"{risk.records:,}"
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
     lines.append(f"at risk   {records} records, {seconds} ({risk.basis})")
+    if held := held_text(risk.held_back, risk.acknowledged):
+        lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
     click.echo("\n".join(lines), err=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.status_groups import group_lines
+from drkit.replicate.hanging import OpenTransaction, held_by
 from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
+_SHOWN_OPEN: Final = 20
 
 
 class Shown(NamedTuple):
@@ -26,8 +29,11 @@ _USUAL: Final = Shown()
 
 def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
     """Names and texts in the order in which they are shown."""
+    holds = any(p.held_back.records for p in status.partitions)
     rows = (
-        [_partition(p) for p in status.partitions] if parts.partitions else [_topic(t) for t in status.topics]
+        [_partition(p, holds=holds) for p in status.partitions]
+        if parts.partitions
+        else [_topic(t, holds=holds) for t in status.topics]
     )
     shown: dict[str, Any] = {
         "role": status.role,
@@ -35,11 +41,12 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
         "run_by": _runner(status.runner),
         "fence owed": _owed(status),
-        "loss if the primary died now": loss_text(status.loss),
+        "loss if the primary died now": loss_text(status.loss, status.open_transactions),
         "replication delay": _delay(status.heartbeat),
         "heartbeat": _beat(status.heartbeat),
         "map segments": status.map_segments,
         "topics": rows,
+        "open transactions": [_open(t) for t in status.open_transactions[:_SHOWN_OPEN]],
         **group_lines(status, chosen=parts.groups, every=parts.every_group),
         "events": [_event(e, status.at_ms) for e in status.events],
     }
@@ -48,16 +55,19 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
     return {k: v for k, v in shown.items() if v not in ([], (), None)}
 
 
-def loss_text(loss: Loss) -> str:
+def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     """The loss in one sentence."""
     if loss.records is None:
         return "not known"
-    some = "" if loss.exact else "about "
+    some = "" if loss.exact else "up to " if loss.held_back else "about "
     text = f"{some}{loss.records:,} records"
     if loss.bytes is not None and loss.records:
         text += f", {size(loss.bytes)}"
     if loss.seconds is not None and loss.records:
         text += f", the oldest {loss.seconds:.1f} s old"
+    if loss.held_back:
+        text += f"; of them up to {loss.held_back:,} held back by {held_by(transactions)}"
+        text += f" ({loss.acknowledged:,} acknowledged)"
     if loss.source_seen_seconds:
         text += (
             f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, what came later is not in it"
@@ -73,15 +83,27 @@ def size(count: float) -> str:
     return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
 
 
-def _topic(t: TopicStatus) -> dict[str, Any]:
+def _topic(t: TopicStatus, *, holds: bool) -> dict[str, Any]:
     row = {"topic": t.topic, "copy": t.target_topic, "partitions": t.partitions}
-    return row | _lag(t) | ({"": t.reason} if t.reason else {})
+    held = {"held back": f"{t.held_back:,}"} if holds else {}
+    return row | _lag(t) | held | ({"": t.reason} if t.reason else {})
 
 
-def _partition(p: PartitionStatus) -> dict[str, Any]:
-    row = {"topic": p.topic, "partition": p.partition, "frontier": p.frontier, "source end": p.source_end,
-           "target end": p.target_end}  # fmt: skip
-    return row | _lag(p) | ({"": p.reason} if p.reason else {})
+def _partition(p: PartitionStatus, *, holds: bool) -> dict[str, Any]:
+    row = {"topic": p.topic, "partition": p.partition, "frontier": p.frontier, "source end": p.source_end}
+    mark = {"high watermark": p.high_watermark} if holds else {}
+    held = {"held back": f"{p.held_back.records:,}"} if holds else {}
+    ends = row | mark | {"target end": p.target_end}
+    return ends | _lag(p) | held | ({"": p.reason} if p.reason else {})
+
+
+def _open(t: OpenTransaction) -> dict[str, Any]:
+    return {
+        "cluster": t.cluster, "topic": t.topic, "partition": t.partition, "producer id": t.producer_id,
+        "transactional id": t.transactional_id, "state": t.state or "no coordinator",
+        "from offset": t.start_offset, "seconds": None if t.age_seconds is None else round(t.age_seconds),
+        "held back": t.held_back,
+    }  # fmt: skip
 
 
 def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:

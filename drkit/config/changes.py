@@ -32,6 +32,7 @@ LIVE: Final = (
     "checkpoint_interval_seconds",
     "sync_group_offsets_interval_seconds",
     "on_source_group_deleted",
+    "open_transaction_seconds",
 )
 """Settings of a flow that it takes while it runs: those that only its driver looks at."""
 

@@ -157,6 +157,10 @@ class FlowSettings(Strict):
     heartbeats_replication: bool = True
     """Copy topics of heartbeats whatever ``topics`` says, as MirrorMaker 2 does."""
 
+    open_transaction_seconds: PositiveFloat = 60.0
+    """A transaction that is open for longer and holds records back is a fault. Longer than the longest
+    transactions of the applications."""
+
     # Source and separator stand above, so they are known here: a class is tried with both.
     @field_validator("naming")
     @classmethod

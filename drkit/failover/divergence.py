@@ -16,7 +16,6 @@ from uuid import UUID
 from drkit.errors import ConfigError
 from drkit.failover.context import Context
 from drkit.failover.debt import debt_of
-from drkit.failover.standing import written_ends
 from drkit.failover.tail import Passed, Take, read_tail
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
@@ -66,6 +65,8 @@ class Tail(NamedTuple):
     open_transaction: bool = False
     """Behind the end there are records whose transaction is not decided."""
     why: str = ""
+    held_back: int = 0
+    """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ class Divergence:
             return f"{old} has nothing that was not copied ({len(self.tails)} partitions)"
         bad = [t for t in self.tails if t.found is not Found.CLEAN or t.open_transaction]
         records = sum(t.records for t in self.tails)
-        more = "; its fence is owed, so there may come more" if self.owed else ""
+        held = sum(t.held_back for t in self.tails)
+        more = f"; open transactions hold back up to {held:,} more" if held else ""
+        more += "; its fence is owed, so there may come more" if self.owed else ""
         return f"{records:,} records stand on {old} only: {_places(bad)}{more}"
 
 
@@ -189,7 +192,6 @@ async def _look(
     topics = await all_topics(source)
     there = {name: topics[name] for name in sorted(roles) if name in topics}
     ends = await ends_of(source, there, there)
-    written = await written_ends(source, ends)
     out = []
     for at, frontier in _partitions(roles, there):
         copied = context.known.topics.get(at.topic)
@@ -203,8 +205,8 @@ async def _look(
         tail = Tail(*at, found, first - removed, log.end if log else None, removed=removed)
         if log is not None and found in {Found.DIVERGED, Found.RECREATED}:
             tail = _read(tail, await read_tail(source, there[at.topic], at, (first, log.end), skip, take))
-        opened = log is not None and written.get(at, log.end) > log.end
-        out.append(tail._replace(open_transaction=opened))
+        held = log.held_offsets if log is not None else 0
+        out.append(tail._replace(open_transaction=held > 0, held_back=held))
     return out
 
 

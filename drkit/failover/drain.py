@@ -8,9 +8,10 @@ from typing import Any, Final
 from drkit.errors import Refused
 from drkit.failover.context import Context, Progress
 from drkit.failover.evidence import LossEvidence
-from drkit.failover.loss import Lost, evidence_of, is_drained, known_records, lost_partitions
+from drkit.failover.loss import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
 from drkit.failover.machine import StepName
 from drkit.failover.rest import wait_for_groups
+from drkit.failover.risk import held_text
 from drkit.failover.standing import standing
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import replicator_of, silent_risk
@@ -32,7 +33,11 @@ class Drain:
         """See :class:`drkit.failover.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
-            return [Effect("state what is lost", alias, "it does not answer: nothing to wait for")]
+            lost = lost_partitions(context, standing(context, None), None)
+            silent = silent_risk(context, known_records(lost), held_of(lost))
+            loss = evidence_of(context, lost, silent, fenced=False)
+            why = f"it does not answer: nothing to wait for; {loss['statement']}"
+            return [Effect("state what is lost", alias, why)]
         lost = lost_partitions(context, standing(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"
@@ -67,7 +72,9 @@ class Drain:
                 context.lose_source(error)
                 continue
             if source is None:
-                return evidence_of(context, lost, silent_risk(context, known_records(lost)), fenced=fenced)
+                return evidence_of(
+                    context, lost, silent_risk(context, known_records(lost), held_of(lost)), fenced=fenced
+                )
             now = context.clock()
             if is_drained(lost) or now > deadline or not _somebody_copies(context):
                 return evidence_of(context, lost, None, fenced=fenced)
@@ -95,7 +102,10 @@ def _somebody_copies(context: Context) -> bool:
 def _left(lost: Sequence[Lost]) -> str:
     left = sum(p.records or 0 for p in lost)
     waiting = sum(p.open_transaction for p in lost)
-    return f"{left:,} records left" + (f", {waiting} partitions with an open transaction" if waiting else "")
+    held = held_of(lost)
+    text = f", {waiting} partitions with an open transaction" if waiting else ""
+    back = held_text(held.records, held.acknowledged)
+    return f"{left:,} records left" + text + (f", {back}" if back else "")
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:

@@ -33,6 +33,11 @@ class LossEvidence(TypedDict):
     exact: bool
     """Counted on a source that answers; else `partitions` tells from where on everything is missing."""
     records: int | None
+    """With those that are held back."""
+    held_back: int
+    """Records above the last stable offset, at the most: not copied, since a transaction was open."""
+    held_acknowledged: int
+    """Of them those that are not known to belong to an undecided transaction, at the most."""
     seconds: float | None
     """Age of the oldest record that is lost."""
     partitions: list[dict[str, Any]]

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from drkit.errors import Refused
 from drkit.failover.context import Request, Scope
+from drkit.failover.risk import held_text
 from drkit.failover.survey import Identity, Survey
 
 _SHOWN: Final = 5
@@ -131,7 +132,8 @@ def _loss(q: Question) -> Iterator[Refused]:
     if request.accept_data_loss or request.planned:
         return  # a switchover waits until nothing is left
     known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
-    seen = f"{known} records known to be missing; {risk.basis}"
+    held = held_text(risk.held_back, risk.acknowledged)
+    seen = f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
     if risk.seconds is None:
         yield Refused(
             "what would be lost is not known",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.context import Context
 from drkit.failover.evidence import LossEvidence
 from drkit.failover.gap import Counted, count_gaps
-from drkit.failover.risk import Risk
-from drkit.failover.standing import Standing, written_ends
+from drkit.failover.risk import Risk, held_text, held_total
+from drkit.failover.standing import Standing
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
-from drkit.replicate.lag_source import Ends, Gap
+from drkit.replicate.held_back import held_back, with_held
+from drkit.replicate.lag_source import Ends, Gap, HeldBack, ends_of
 from drkit.replicate.status_facts import SOURCE_SEEN, ends_from
 
 _SHOWN: Final = 3
@@ -28,7 +30,7 @@ class Lost(NamedTuple):
     lost_from: int | None = None
     """Its first offset that is not on the target: everything from there on is not. None: not known."""
     end: int | None = None
-    """Its end; of a silent source the last that was noted. None: nobody ever noted one."""
+    """Its last stable offset; of a silent source the last that was noted. None: nobody ever noted one."""
     records: int | None = None
     """Between the two; of a silent source there may be more behind."""
     bytes: int | None = None
@@ -37,6 +39,24 @@ class Lost(NamedTuple):
     """Records behind the end belong to a transaction that is still open."""
     exact: bool = False
     reason: str = ""
+    high_watermark: int | None = None
+    """Of a silent source the last that was noted; None: not known."""
+    held_back: int = 0
+    """Records between the last stable offset and the high watermark, at the most: besides `records`."""
+    held_acknowledged: int = 0
+    """Of them those that are not known to belong to an undecided transaction, at the most."""
+    held_oldest_ms: int | None = None
+    """Timestamp of the oldest of these."""
+
+    def held(self, ends: Ends | None, frontier: int | None) -> Lost:
+        """The same with what is held back there."""
+        if ends is None:
+            return self
+        back = ends.held_from(frontier)
+        return self._replace(
+            high_watermark=ends.high_watermark, held_back=back.records,
+            held_acknowledged=back.acknowledged, held_oldest_ms=back.oldest_ms,
+        )  # fmt: skip
 
 
 def lost_partitions(context: Context, places: Standing, source: RawCluster | None) -> list[Lost]:
@@ -48,12 +68,20 @@ def lost_partitions(context: Context, places: Standing, source: RawCluster | Non
         seen = context.state.values.get(SOURCE_SEEN)
         noted = ends_from(seen) if seen else {}
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
-    written: dict[TopicPartition, int] = context.run(written_ends, source, places)
+    skip = context.known.producers.left_out
+    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
     gaps = [Gap(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
-        counted = context.run(count_gaps, source, gaps, context.known.producers.left_out)
-    return [_of_answering(at, p, counted.get(at), written.get(at)) for at, p in sorted(places.items())]
+        counted = context.run(count_gaps, source, gaps, skip)
+    return [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
+
+
+async def _ends(source: RawCluster, names: Iterable[str], skip: frozenset[int]) -> dict[TopicPartition, Ends]:
+    """Ends of all partitions, with what open transactions hold back there."""
+    topics = await metadata(source, sorted(names))
+    ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
+    return with_held(ends, await held_back(source, topics, ends, skip))
 
 
 def _span(place: Place | Unavailable) -> tuple[int, int] | None:
@@ -78,22 +106,24 @@ def _of_silent(at: TopicPartition, place: Place | Unavailable, ends: Ends | None
     start = first if place.frontier is None else place.frontier
     if ends is None:
         return Lost(*at, start)
-    return Lost(*at, start, ends.end, max(0, ends.end - start))
+    return Lost(*at, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
 
 
 def _of_answering(
-    at: TopicPartition, place: Place | Unavailable, counted: Counted | None, written: int | None
+    at: TopicPartition, place: Place | Unavailable, counted: Counted | None, ends: Ends | None
 ) -> Lost:
     if isinstance(place, Unavailable):
         return Lost(*at, reason=place.reason)
     if place.source_end is None:
         return Lost(*at, reason="the source does not tell its end")
     end, start = place.source_end, _from(place)
+    written = ends.high_watermark if ends is not None else None
     is_open = written is None or written > end
     if counted is None:
-        return Lost(*at, start, end, 0, 0, None, is_open, exact=True)
+        return Lost(*at, start, end, 0, 0, None, is_open, exact=True).held(ends, place.frontier)
     whole = counted.next_offset >= end
-    return Lost(*at, start, end, counted.records, counted.bytes, counted.oldest_ms, is_open, exact=whole)
+    found = Lost(*at, start, end, counted.records, counted.bytes, counted.oldest_ms, is_open, exact=whole)
+    return found.held(ends, place.frontier)
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
@@ -107,23 +137,32 @@ def known_records(lost: Sequence[Lost]) -> int | None:
     return sum(known) if len(known) == len(lost) else None
 
 
+def held_of(lost: Sequence[Lost]) -> HeldBack:
+    """What open transactions hold back in all partitions, or held back when the source was seen last."""
+    return held_total(HeldBack(p.held_back, p.held_acknowledged, p.held_oldest_ms, None) for p in lost)
+
+
 def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, fenced: bool) -> LossEvidence:
     """The loss statement.
 
     :param silent: the bound of a source that does not answer; None when it does
     :param fenced: nobody writes there any more, so ends stand still
     """
-    total = known_records(lost)
+    known, held = known_records(lost), held_of(lost)
+    total = None if known is None else known + held.records
     oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
+    oldest += [] if held.oldest_ms is None else [held.oldest_ms]
     seconds: float | None = max(0, context.wall() - min(oldest)) / 1000 if oldest else 0.0
     if silent is not None:
         seconds = silent.seconds
-    elif total is None:
+    elif total is None or (held.acknowledged and held.oldest_ms is None):
         seconds = None
     return {
         "drained": silent is None and is_drained(lost),
-        "exact": fenced and silent is None and all(p.exact for p in lost),
+        "exact": fenced and silent is None and not held.records and all(p.exact for p in lost),
         "records": total,
+        "held_back": held.records,
+        "held_acknowledged": held.acknowledged,
         "seconds": seconds,
         "partitions": [p._asdict() for p in lost],
         "statement": _statement(lost, total, seconds, silent, fenced=fenced),
@@ -137,8 +176,11 @@ def _statement(
         if fenced:
             return f"nothing is lost: every record up to the fenced ends of {len(lost)} partitions is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
-    places = _places([p for p in lost if p.records != 0 or not p.exact])
+    places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
     count = "an unknown number of records" if total is None else f"{total:,} records"
+    held = held_of(lost)
+    if held_by := held_text(held.records, held.acknowledged):
+        count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
     span = "" if seconds is None else f", at the most {seconds:.1f} s"
     if silent is not None:
         return (

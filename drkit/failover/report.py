@@ -53,7 +53,17 @@ def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
     found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
-    return {k: found.get(k) for k in ("statement", "drained", "exact", "records", "seconds", "partitions")}
+    names = (
+        "statement",
+        "drained",
+        "exact",
+        "records",
+        "held_back",
+        "held_acknowledged",
+        "seconds",
+        "partitions",
+    )
+    return {k: found.get(k) for k in names}
 
 
 def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from drkit.failover.context import Context
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import LATEST, list_offsets, metadata
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
@@ -44,20 +43,3 @@ def standing(context: Context, source: RawCluster | None, *, final: bool = False
     if not final:
         return found
     return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in found.items()}
-
-
-async def written_ends(
-    source: RawCluster, partitions: Mapping[TopicPartition, object]
-) -> dict[TopicPartition, int]:
-    """High watermarks of source partitions; above the last stable offset a transaction is still open."""
-    topics = await metadata(source, sorted({at.topic for at in partitions}))
-    by_node: dict[int, dict[TopicPartition, int]] = {}
-    for at in partitions:
-        leader = topics[at.topic].leaders.get(at.partition)
-        if leader is not None and leader.node >= 0:
-            by_node.setdefault(leader.node, {})[at] = LATEST
-    out: dict[TopicPartition, int] = {}
-    for node, wanted in by_node.items():
-        answers = await list_offsets(source, node, wanted, committed=False)
-        out |= {at: a.offset for at, a in answers.items() if not a.error}
-    return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,17 +22,19 @@ from drkit.failover.group_look import (
     on_target,
 )
 from drkit.failover.ready import unready_topics
-from drkit.failover.risk import Risk, Sighting, of_answering_source, of_silent_source
+from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.replicate import state_topic
 from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.heartbeat_tail import HeartbeatTail
-from drkit.replicate.lag_source import Ends, Gap, Waiting, ends_of, waiting
+from drkit.replicate.held_back import held_back, with_held
+from drkit.replicate.lag_source import Ends, HeldBack, Waiting, ends_of, waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.rounds import CHECKPOINTS
-from drkit.replicate.status import PartitionStatus
+from drkit.replicate.source_look import gaps_of
+from drkit.replicate.status import PartitionStatus, oldest_of
 from drkit.replicate.status_facts import SOURCE_SEEN, ends_from, status_of
 from drkit.replicate.topic_rules import is_promoted, role_key
 
@@ -245,46 +247,44 @@ def _waiting(
     if source is None:
         seen = context.state.values.get(SOURCE_SEEN)
         noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
-        missing = {at: g.end - g.start for at in noted for g in _gap(at, noted[at], places)}
+        missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
         return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
     same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
-    gaps = [g for at, e in ends.items() for g in _gap(at, e, places)]
+    left_out = context.known.producers.left_out
+    ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))
+    gaps = gaps_of(places, ends)
     if not gaps:
         return ends, {}
-    left_out = context.known.producers.left_out
     return ends, context.run(waiting, source, topics, gaps, left_out)
-
-
-def _gap(at: TopicPartition, ends: Ends, places: Mapping[TopicPartition, Place]) -> Iterator[Gap]:
-    place = places.get(at)
-    if place is not None and place.frontier is not None and ends.end > max(place.frontier, ends.start):
-        yield Gap(at, max(place.frontier, ends.start), ends.end)
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:
     known = [p.records for p in partitions if p.records is not None]
     records = sum(known) if len(known) == len(partitions) else None
+    held = held_total(p.held_back for p in partitions)
     if source is None:
-        return silent_risk(context, records)
+        return silent_risk(context, records, held)
     reason = next((f"{p.topic}-{p.partition}: {p.reason}" for p in partitions if p.records is None), "")
-    late = [p.seconds for p in partitions if p.seconds is not None]
-    seconds = max(late, default=0.0) if len(late) == len(partitions) else None
-    return of_answering_source(records, seconds, exact=all(p.exact for p in partitions), reason=reason)
+    seconds = oldest_of([p.risk_seconds for p in partitions])
+    exact = all(p.exact for p in partitions)
+    missing = None if records is None else records + held.records
+    return of_answering_source(missing, seconds, exact=exact, reason=reason, held=held)
 
 
-def silent_risk(context: Context, records: int | None) -> Risk:
+def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     """The bound of what a source that does not answer took with it.
 
     :param records: known to be missing
+    :param held: what open transactions held back besides
     """
     values, now = context.state.values, context.wall()
     runner = replicator_of(values, now)
     seen = values.get(SOURCE_SEEN, {}).get("at_ms")
     last_seen = context.decision.get("source_last_seen_ms")
     alive = runner is not None and runner.alive
-    found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records)
+    found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records, held)
     told = context.decision.get("risk_seconds")
     if told is None or (found.seconds is not None and found.seconds <= told):
         return found

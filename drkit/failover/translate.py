@@ -8,7 +8,7 @@ from typing import Any, Final
 from drkit.errors import Failed, Refused
 from drkit.failover.context import Context
 from drkit.failover.group_look import partition_of
-from drkit.failover.loss import evidence_of, frontiers_of, known_records, lost_partitions
+from drkit.failover.loss import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.machine import StepName
 from drkit.failover.standing import Standing, standing
 from drkit.failover.step import Effect, StepResult
@@ -83,7 +83,7 @@ class Translate:
                     mark = [stored.metadata] if stored.mark is not None else []
                     positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, places, source)
-        risk = silent_risk(context, known_records(lost)) if source is None else None
+        risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
             "positions": positions,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kafka.protocol.admin.transactions import ListTransactionsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
@@ -54,6 +54,18 @@ class Owner(NamedTuple):
         return self.state == _COMMITS
 
 
+class Ongoing(NamedTuple):
+    """The current transaction of a producer, as its coordinator describes it."""
+
+    owner: Owner
+    timeout_ms: int
+    """After this time the coordinator aborts it."""
+    started_ms: int
+    """−1: it has none."""
+    partitions: frozenset[TopicPartition]
+    """What belongs to it; once it is decided, only what has no marker yet."""
+
+
 async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[Open]]:
     """Open transactions by partition, as the leaders that answer see them.
 
@@ -64,6 +76,26 @@ async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicParti
         for number, leader in topic.leaders.items():
             if leader.node >= 0:
                 by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
+    return await _open_of(cluster, by_node)
+
+
+async def open_in(
+    cluster: RawCluster, leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, list[Open]]:
+    """Open transactions of some partitions.
+
+    :param leaders: the partitions, each with the broker that leads it
+    :raises RawError: no answer
+    """
+    by_node: dict[int, list[TopicPartition]] = {}
+    for at, node in leaders.items():
+        by_node.setdefault(node, []).append(at)
+    return await _open_of(cluster, by_node)
+
+
+async def _open_of(
+    cluster: RawCluster, by_node: Mapping[int, list[TopicPartition]]
+) -> dict[TopicPartition, list[Open]]:
     found: dict[TopicPartition, list[Open]] = {}
     for node, partitions in by_node.items():
         for at, (error, producers) in (await describe_producers(cluster, node, partitions)).items():
@@ -79,17 +111,44 @@ async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Own
     found: dict[int, Owner] = {}
     for node in cluster.nodes():
         try:
-            answer = await cluster.send(
-                ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=1),
-                node,
-                timeout_ms=_TIMEOUT_MS,
-            )
+            found |= await _owners_at(cluster, node, wanted)
         except RawError:
             continue  # a broker that is down coordinates nothing now
-        found |= {
-            t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in answer.transaction_states
-        }
     return found
+
+
+async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
+    """The transactions of producers, as their coordinators describe them.
+
+    A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out;
+    before Kafka 3.0 no broker tells.
+    """
+    wanted = sorted(set(producers))
+    found: dict[int, Ongoing] = {}
+    for node in cluster.nodes():
+        try:
+            listed = {o.transactional_id: o for o in (await _owners_at(cluster, node, wanted)).values()}
+            if not listed:
+                continue
+            request = DescribeTransactionsRequest(transactional_ids=sorted(listed))
+            answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+        except RawError:
+            continue  # a broker that is down coordinates nothing now
+        for t in answer.transaction_states:
+            if not t.error_code:
+                partitions = frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions)
+                owner = Owner(t.transactional_id, t.transaction_state)
+                found[t.producer_id] = Ongoing(
+                    owner, t.transaction_timeout_ms, t.transaction_start_time_ms, partitions
+                )
+    return found
+
+
+async def _owners_at(cluster: RawCluster, node: int, wanted: list[int]) -> dict[int, Owner]:
+    """Which of the producers one broker coordinates."""
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=1)
+    answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in answer.transaction_states}
 
 
 async def abort(cluster: RawCluster, transactional_id: str) -> int:

@@ -55,6 +55,8 @@ class ProducerState(NamedTuple):
     """First offset of its open transaction, −1 if none."""
     coordinator_epoch: int = -1
     """Of the coordinator that wrote its last marker, −1 if none did."""
+    last_timestamp: int = -1
+    """Of its last batch, in ms; −1 when the leader has none."""
 
 
 async def metadata(
@@ -135,7 +137,11 @@ async def describe_producers(
             p.error_code,
             {
                 s.producer_id: ProducerState(
-                    s.producer_epoch, s.last_sequence, s.current_txn_start_offset, s.coordinator_epoch
+                    s.producer_epoch,
+                    s.last_sequence,
+                    s.current_txn_start_offset,
+                    s.coordinator_epoch,
+                    s.last_timestamp,
                 )
                 for s in p.active_producers
             },

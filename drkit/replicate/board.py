@@ -14,6 +14,7 @@ from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.replicate.hanging import HANGING, hanging
 from drkit.replicate.metrics import FlowCollector, FlowFigures, Labelled
 from drkit.replicate.progress import Progress
 from drkit.replicate.status import Fault, FlowStatus
@@ -74,6 +75,7 @@ class FlowWatch:
         self.history: deque[tuple[int, int | None, float | None, float | None]] = deque(maxlen=_HISTORY)
         """Time in ms, lag in records, RPO in seconds, delay of heartbeats in seconds."""
         self.figures: FlowFigures | None = None
+        self._hanging: set[tuple[str, str, int, int, int]] = set()
 
     @property
     def name(self) -> str:
@@ -141,12 +143,33 @@ class FlowWatch:
         if self.figures is None:
             self.figures = FlowFigures(status, now)
         self.figures.renew(status, now, totals)
+        self._tell_hanging(status)
         beat, loss = status.heartbeat, status.loss
         observe.identify(status.flow, term=status.term)
         self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
         for p in status.partitions:
             if p.frontier is not None:
                 observe.frontier((status.source, status.target), p.topic, p.partition, p.frontier)
+
+    def _tell_hanging(self, status: FlowStatus) -> None:
+        """An event for each hanging transaction when it becomes a fault, and when it has ended."""
+        if not status.target_answers or not status.source_answers:
+            return
+        late = hanging(status.open_transactions, self._job.flow.open_transaction_seconds)
+        now = {(t.cluster, t.topic, t.partition, t.producer_id, t.start_offset): t for t in late}
+        for key in now.keys() - self._hanging:
+            t = now[key]
+            observe.event(
+                HANGING, level="warning", flow=self.name, cluster=t.cluster, topic=t.topic,
+                partition=t.partition, producer_id=t.producer_id, transactional_id=t.transactional_id,
+                open_seconds=t.age_seconds, held_back=t.held_back, end_it=t.command,
+            )  # fmt: skip
+        for cluster, topic, partition, producer, _ in self._hanging - now.keys():
+            observe.event(
+                "transaction_ended", flow=self.name, cluster=cluster, topic=topic, partition=partition,
+                producer_id=producer,
+            )  # fmt: skip
+        self._hanging = set(now)
 
     def _remember(self, collector: StatusCollector) -> None:
         """Note the source's ends on the target, so that a failover knows them; only who has the lease."""

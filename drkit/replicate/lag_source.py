@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest
@@ -19,11 +19,52 @@ MOST_SAMPLES: Final = 256
 """Partitions whose waiting records are looked at; of more, the rest is estimated."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Records between the last stable offset and the high watermark: not copied until a transaction ends."""
+
+    records: int
+    """At the most so many."""
+    acknowledged: int = 0
+    """Of them those that are not known to belong to an undecided transaction: producers were told that they
+    are written."""
+    oldest_ms: int | None = None
+    """Timestamp of the oldest acknowledged one; None without one, or when it is not known."""
+    bytes: int | None = 0
+    """Of the batches; None: not known."""
+
+
+NOTHING_HELD: Final = HeldBack(0)
+
+
 class Ends(NamedTuple):
-    """Where a partition of the source begins and ends (its last stable offset)."""
+    """Where a partition begins and ends."""
 
     start: int
     end: int
+    """Last stable offset."""
+    high_watermark: int | None = None
+    """At least `end`; None: not known."""
+    held: HeldBack | None = None
+    """What is between the two; None: it was not looked at."""
+
+    @property
+    def held_offsets(self) -> int:
+        """Offsets between the last stable offset and the high watermark."""
+        return max(0, (self.high_watermark or 0) - self.end)
+
+    def held_from(self, frontier: int | None) -> HeldBack:
+        """What an open transaction holds back and the target does not have.
+
+        :param frontier: first offset that is not copied; None: not known
+        """
+        left = self.held_offsets
+        if frontier is not None and frontier > self.end:  # what was held back then has been copied since
+            left = max(0, (self.high_watermark or 0) - frontier)
+        if not left:
+            return NOTHING_HELD
+        held = self.held or HeldBack(left, left, None, None)
+        return replace(held, records=min(held.records, left), acknowledged=min(held.acknowledged, left))
 
 
 class Gap(NamedTuple):
@@ -62,7 +103,10 @@ async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
 async def ends_of(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], names: Iterable[str]
 ) -> dict[TopicPartition, Ends]:
-    """Begin and end of every partition of some topics; one whose leader has no answer is left out."""
+    """Begin and end of every partition of some topics; one whose leader has no answer is left out.
+
+    The high watermark is asked first: records that come between two requests are not held back.
+    """
     by_node: dict[int, list[TopicPartition]] = {}
     for name in names:
         for number, leader in topics[name].leaders.items():
@@ -70,11 +114,13 @@ async def ends_of(
                 by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
     out = {}
     for node, wanted in by_node.items():
+        marks = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
         starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=True)
         ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=True)
         for at in wanted:
-            if not starts[at].error and not ends[at].error:
-                out[at] = Ends(starts[at].offset, ends[at].offset)
+            if not starts[at].error and not ends[at].error and not marks[at].error:
+                end = ends[at].offset
+                out[at] = Ends(starts[at].offset, end, max(marks[at].offset, end))
     return out
 
 

@@ -56,7 +56,12 @@ _TABLE: Final = tuple(Described(*row) for row in (
     ("drkit_lag_records", "gauge", _TOPIC, "Records of the source that are not on the target."),
     ("drkit_lag_bytes", "gauge", _TOPIC, "Their size, as batches of the source."),
     ("drkit_lag_seconds", "gauge", _TOPIC, "Age of the oldest record not on the target; 0 without one."),
-    ("drkit_rpo_records", "gauge", _FLOW, "Records lost if the primary died now."),
+    ("drkit_held_back_records", "gauge", _TOPIC,
+     "Records that open transactions on the source hold back, at the most; not in drkit_lag_records."),
+    ("drkit_open_transaction_seconds", "gauge", (*_FLOW, "cluster"),
+     "Age of the oldest open transaction that holds records back on a cluster; 0: there is none."),
+    ("drkit_rpo_records", "gauge", _FLOW,
+     "Records lost if the primary died now; what is held back counts as lost."),
     ("drkit_rpo_bytes", "gauge", _FLOW, "Bytes lost if the primary died now."),
     ("drkit_rpo_seconds", "gauge", _FLOW, "Age of the oldest record lost if the primary died now."),
     ("drkit_source_seen_age_seconds", "gauge", _FLOW, "Age of what is known of the source; 0: it answers."),
@@ -177,6 +182,9 @@ class FlowCollector(Collector):
             ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
             ("drkit_map_segments", flow, status.map_segments),
         )
+        for cluster in (status.source, status.target):
+            ages = [t.age_seconds or 0.0 for t in status.open_transactions if t.cluster == cluster]
+            yield "drkit_open_transaction_seconds", (*flow, cluster), max(ages, default=0.0)
         for code in {f.code for f in status.faults}:
             yield "drkit_fault", (*flow, code), 1
         if totals is not None:
@@ -189,6 +197,7 @@ class FlowCollector(Collector):
             yield "drkit_lag_records", name, topic.records
             yield "drkit_lag_bytes", name, topic.bytes
             yield "drkit_lag_seconds", name, topic.seconds
+            yield "drkit_held_back_records", name, topic.held_back
         yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
         yield from _as_mm2(figures, flow)
 
@@ -217,18 +226,20 @@ class _Topic(NamedTuple):
     records: float | None
     bytes: float | None
     seconds: float | None
+    held_back: float
 
 
 def _topics(status: FlowStatus) -> Iterator[_Topic]:
     """Each topic; those behind the limit as one, so that labels stay bounded."""
     single, rest = status.topics[:MOST_PARTITIONS], status.topics[MOST_PARTITIONS:]
-    yield from (_Topic(t.topic, t.records, t.bytes, t.seconds) for t in single)
+    yield from (_Topic(t.topic, t.records, t.bytes, t.seconds, t.held_back) for t in single)
     if rest:
         yield _Topic(
             OTHERS,
             sum(t.records or 0 for t in rest),
             sum(t.bytes or 0 for t in rest),
             max(t.seconds or 0.0 for t in rest),
+            sum(t.held_back for t in rest),
         )
 
 

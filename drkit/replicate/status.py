@@ -10,12 +10,16 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from drkit.replicate.fence_debt import Debt, paid_with
+from drkit.replicate.hanging import HANGING, OpenTransaction, fault_text, hanging
+from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
 from drkit.replicate.status_groups import GroupsSeen, group_faults
 
 BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 SHOWN_EVENTS: Final = 10
+OPEN_SECONDS: Final = 60.0
+"""A transaction that is open for longer is a fault, unless the flow says otherwise."""
 
 
 class Fault(NamedTuple):
@@ -23,8 +27,9 @@ class Fault(NamedTuple):
 
     code: str
     """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``not_running``, ``heartbeat_stale``,
-    ``heartbeat_missing``, ``rpo_exceeded``, ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``,
-    ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and ``status_stale``."""
+    ``heartbeat_missing``, ``rpo_exceeded``, ``hanging_transaction``, ``topics_left_out``, ``lag_unknown``,
+    ``checkpoints_stale``, ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and
+    ``status_stale``."""
     text: str
 
 
@@ -41,14 +46,30 @@ class PartitionStatus:
     """Last stable offset of the source, or the last that was seen there."""
     target_end: int | None
     records: int | None
-    """Not yet copied: what a failover now would lose."""
+    """Below the last stable offset and not yet copied: what replication could copy now."""
     bytes: int | None
     seconds: float | None
-    """Age of the oldest record not yet copied; 0 without one."""
+    """Age of the oldest of these; 0 without one."""
     exact: bool = True
     """False: records and bytes are estimated, or at the most so many."""
     segments: int = 0
     reason: str = ""
+    high_watermark: int | None = None
+    """Of the source, or the last that was seen there."""
+    held_back: HeldBack = NOTHING_HELD
+    """Above the last stable offset: not copied until an open transaction is decided."""
+    held_back_seconds: float | None = 0.0
+    """Age of the oldest acknowledged record that is held back; 0 without one, None: not known."""
+
+    @property
+    def at_risk(self) -> int | None:
+        """Records that a failover now would lose, at the most."""
+        return None if self.records is None else self.records + self.held_back.records
+
+    @property
+    def risk_seconds(self) -> float | None:
+        """Age of the oldest record that a failover now would lose."""
+        return oldest_of([self.seconds, self.held_back_seconds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +85,8 @@ class TopicStatus:
     exact: bool
     unknown_partitions: int = 0
     reason: str = ""
+    held_back: int = 0
+    """Records that open transactions hold back, at the most; not among `records`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +101,10 @@ class Loss:
     source_seen_seconds: float | None
     """How old the knowledge of the source is: 0 when it answered; None when nobody ever noted its ends.
     What was produced after that is not counted."""
+    held_back: int = 0
+    """Among `records`: what open transactions on the source hold back, at the most."""
+    acknowledged: int = 0
+    """Of `held_back`: records that are not known to belong to an undecided transaction, at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +155,8 @@ class FlowStatus:
     """Generation of the role: one more at each failover of this flow or of a part of it."""
     fence_debt: Debt | None = None
     """The fence that a failover owes the source: until it is paid the source may take writes."""
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    """Those that hold records back, on either cluster."""
 
     @property
     def health(self) -> str:
@@ -172,57 +201,31 @@ class Findings:
     term: int = 0
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
+    open_transactions: tuple[OpenTransaction, ...] = ()
     groups: GroupsSeen | None = None
     """Set by whoever looks at groups; None: nobody has."""
     events: tuple[dict[str, Any], ...] = ()
 
 
-def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
-    """Sums by topic, in the order of their names."""
-    by_topic: dict[str, list[PartitionStatus]] = {}
-    for p in partitions:
-        by_topic.setdefault(p.topic, []).append(p)
-    return tuple(_topic(found) for _, found in sorted(by_topic.items()))
-
-
-def _topic(found: list[PartitionStatus]) -> TopicStatus:
-    unknown = [p for p in found if p.records is None]
-    return TopicStatus(
-        found[0].topic, found[0].target_topic, len(found), _total([p.records for p in found]),
-        _total([p.bytes for p in found]), _most([p.seconds for p in found]), all(p.exact for p in found),
-        len(unknown), next((p.reason for p in found if p.reason), ""),
-    )  # fmt: skip
-
-
-def _total(values: list[int | None]) -> int | None:
-    known = [v for v in values if v is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _most(values: list[float | None]) -> float | None:
+def oldest_of(values: list[float | None]) -> float | None:
+    """The largest age; None where one is not known, 0 of none."""
     known = [v for v in values if v is not None]
     return max(known, default=0.0) if len(known) == len(values) else None
 
 
-def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
-    """The loss over all topics but those of heartbeats, which nobody would miss."""
-    seen = 0.0 if not found.source_error else None
-    if found.source_error and found.source_seen_ms is not None:
-        seen = max(0.0, (found.at_ms - found.source_seen_ms) / 1000)
-    exact = seen == 0.0 and all(p.exact for p in partitions)
-    if found.target_error or seen is None:
-        return Loss(None, None, None, exact=False, source_seen_seconds=seen)
-    return Loss(
-        _total([p.records for p in partitions]), _total([p.bytes for p in partitions]),
-        _most([p.seconds for p in partitions]), exact, seen,
-    )  # fmt: skip
-
-
-def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_seconds: float) -> list[Fault]:
+def faults_of(
+    found: Findings,
+    loss: Loss,
+    *,
+    rpo_seconds: float,
+    interval_seconds: float,
+    open_seconds: float = OPEN_SECONDS,
+) -> list[Fault]:
     """Everything that is not as it should be, the worst first.
 
     :param rpo_seconds: the loss that is acceptable
     :param interval_seconds: between two heartbeats
+    :param open_seconds: how long a transaction may be open
     """
     if found.target_error:
         return [Fault("target_unreachable", f"the target does not answer: {found.target_error}")]
@@ -240,6 +243,8 @@ def faults_of(found: Findings, loss: Loss, *, rpo_seconds: float, interval_secon
     if loss.seconds is not None and loss.seconds > rpo_seconds:
         text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
         faults.append(Fault("rpo_exceeded", text))
+    if late := hanging(found.open_transactions, open_seconds):
+        faults.append(Fault(HANGING, fault_text(late, open_seconds)))
     unknown = [p for p in found.partitions if p.records is None]
     if unknown and not found.source_error:
         first = unknown[0]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any, Final
 from uuid import UUID
 
 from drkit.errors import DrkitError
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.replicate.lag_source import Ends, Waiting
+from drkit.replicate.lag_source import NOTHING_HELD, Ends, HeldBack, Waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.status import PartitionStatus
 from drkit.replicate.topic_rules import PROMOTION, role_key
@@ -50,34 +51,48 @@ def status_of(
     :param ends: None where nobody knows them
     :param found: None: nothing waits
     """
-    end = ends.end if ends else None
+    end, mark = (ends.end, ends.high_watermark) if ends else (None, None)
+    held = ends.held_from(place.frontier) if ends else NOTHING_HELD
+    held_seconds = _age(now_ms, held.oldest_ms) if held.acknowledged else 0.0
     if place.frontier is None or ends is None:
         reason = place.reason or "the end of the source's partition is not known"
         return PartitionStatus(
             *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
             exact=False, segments=place.segments, reason=reason,
+            high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
         )  # fmt: skip
     found = found or Waiting(0, 0, None, exact=True)
-    age = None if found.oldest_ms is None else max(0, now_ms - found.oldest_ms) / 1000
-    seconds = 0.0 if found.records == 0 else age
+    seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
         seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
+        high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
     )  # fmt: skip
 
 
+def _age(now_ms: int, oldest_ms: int | None) -> float | None:
+    return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
+
+
 def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> dict[str, Any]:
-    """The record of what was seen of the source."""
-    topics: dict[str, dict[str, list[int]]] = {}
-    for at, (start, end) in ends.items():
-        topics.setdefault(at.topic, {})[str(at.partition)] = [start, end]
+    """The record of what was seen of the source: start, last stable offset, high watermark, what is held."""
+    topics: dict[str, dict[str, list[Any]]] = {}
+    for at, e in ends.items():
+        seen: list[Any] = [e.start, e.end]
+        if e.high_watermark is not None:
+            seen += [e.high_watermark] + ([list(astuple(e.held))] if e.held is not None else [])
+        topics.setdefault(at.topic, {})[str(at.partition)] = seen
     return {"at_ms": now_ms, "topics": topics}
 
 
 def ends_from(seen: Mapping[str, Any]) -> dict[TopicPartition, Ends]:
-    """Read back what :func:`seen_record` made."""
+    """Read back what :func:`seen_record` made; notes of older versions have no high watermarks."""
     return {
-        TopicPartition(topic, int(number)): Ends(*place)
+        TopicPartition(topic, int(number)): _ends(*place)
         for topic, partitions in seen["topics"].items()
         for number, place in partitions.items()
     }
+
+
+def _ends(start: int, end: int, mark: int | None = None, held: Sequence[Any] | None = None) -> Ends:
+    return Ends(start, end, mark, None if held is None else HeldBack(*held))

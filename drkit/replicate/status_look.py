@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
@@ -16,8 +16,17 @@ from drkit.replicate import state_topic
 from drkit.replicate.fence_debt import debt_of
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
-from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
+from drkit.replicate.held_back import Held, held_by_others
+from drkit.replicate.lag_source import Ends, Gap, Waiting, waiting
 from drkit.replicate.lag_target import Copied, Place, TargetSide
+from drkit.replicate.source_look import (
+    SourceLook,
+    gaps_of,
+    left_out,
+    look_at_source,
+    noted_look,
+    transactions_of,
+)
 from drkit.replicate.status import (
     SHOWN_EVENTS,
     Findings,
@@ -25,20 +34,18 @@ from drkit.replicate.status import (
     PartitionStatus,
     Runner,
     faults_of,
-    loss_of,
     role_of,
-    topics_of,
 )
 from drkit.replicate.status_facts import (
     SOURCE_SEEN,
     copied_of,
-    ends_from,
     said,
     same_topic,
     seen_record,
     status_of,
     term_of,
 )
+from drkit.replicate.status_sums import loss_of, topics_of
 from drkit.replicate.topic_rules import PROMOTION, is_promoted, role_key
 
 SCAN_UP_TO: Final = 1_000_000
@@ -47,15 +54,6 @@ _BEAT_SECONDS: Final = 2.0
 """How much longer than the interval between two heartbeats a single look waits for one."""
 _LONG_SECONDS: Final = 3.0
 """The longest interval for which it does."""
-
-
-class SourceLook(NamedTuple):
-    """What the source said; `ends` may be those of an earlier look."""
-
-    topics: dict[str, TopicMetadata]
-    ends: dict[TopicPartition, Ends]
-    error: str = ""
-    seen_ms: int | None = None
 
 
 class StatusCollector:
@@ -170,8 +168,11 @@ class StatusCollector:
         if copied:
             ids = values.get(state_topic.PRODUCER_IDS, {})
             own = frozenset(ids.get("all", ()))
-            producer = int(ids["current"][0]) if ids else -1
             places = self._loop.run(self._places, copied, own)
+            passive = [c.target_topic for c in copied if c.topic not in found.promoted]
+            held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
+            settings = self._sides[self._flow.target]
+            found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
         source = self._ask_source(found, values)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         self.source_ends = None if source.error else source.ends
@@ -184,24 +185,26 @@ class StatusCollector:
             self._side = TargetSide(target, name, self._scan_up_to)
         return await self._side.places(copied, own)
 
+    async def _held_on_target(self, names: list[str], own: frozenset[int]) -> dict[TopicPartition, Held]:
+        try:
+            return await held_by_others(await self._connected(self._flow.target), names, own)
+        except RawError:
+            return {}  # a leader that is down; places and heartbeats say so
+
     # -- the source ---------------------------------------------------------------------------------
 
     def _ask_source(self, found: Findings, values: Mapping[str, Any]) -> SourceLook:
         try:
-            topics, ends = self._loop.run(self._source_ends)
+            look: SourceLook = self._loop.run(self._look_at_source, left_out(values), found.at_ms)
         except (DrkitError, RawError) as error:
             self._drop(self._flow.source)
-            seen = values.get(SOURCE_SEEN)
-            if seen is None:
-                return SourceLook({}, {}, said(error))
-            return SourceLook({}, ends_from(seen), said(error), int(seen["at_ms"]))
-        return SourceLook(topics, ends, "", found.at_ms)
+            return noted_look(values, said(error))
+        settings = self._sides[self._flow.source]
+        found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
+        return look
 
-    async def _source_ends(self) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, Ends]]:
-        source = await self._connected(self._flow.source)
-        topics = await all_topics(source)
-        names = [n for n, t in topics.items() if not t.error and self._flow.copies(n)]
-        return topics, await ends_of(source, topics, names)
+    async def _look_at_source(self, skip: frozenset[int], now_ms: int) -> SourceLook:
+        return await look_at_source(await self._connected(self._flow.source), self._flow, skip, now_ms)
 
     def _partitions(
         self,
@@ -221,19 +224,12 @@ class StatusCollector:
             else:
                 frontiers[at] = Place(0, None, reason="not copied: the target has no copy of this topic")
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
-        gaps = [
-            Gap(at, max(place.frontier, ends.start), ends.end)
-            for at, place in frontiers.items()
-            if place.frontier is not None
-            and (ends := source.ends.get(at)) is not None
-            and ends.end > max(place.frontier, ends.start)
-        ]
+        gaps = gaps_of(frontiers, source.ends)
         records: dict[TopicPartition, Waiting] = {}
         if source.error:
             records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
         elif gaps:
-            skip = frozenset(values.get(state_topic.SKIPS, {}).get("ids", ()))
-            records = self._loop.run(self._waiting, source.topics, gaps, skip)
+            records = self._loop.run(self._waiting, source.topics, gaps, left_out(values))
         return [
             status_of(
                 found.at_ms, at, naming.downstream(at.topic), place, source.ends.get(at), records.get(at)
@@ -259,12 +255,15 @@ class StatusCollector:
         counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
         loss = loss_of(found, counted)
         rpo = self._settings.failover.rpo_seconds
-        faults = faults_of(found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds)
+        faults = faults_of(
+            found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds,
+            open_seconds=flow.open_transaction_seconds,
+        )  # fmt: skip
         return FlowStatus(
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt,
+            found.term, found.debt, found.open_transactions,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

@@ -31,10 +31,10 @@ from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import task_frame
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.known import known_of
-from drkit.replicate.lag_source import all_topics, ends_of
 from drkit.replicate.planner import placed_of
 from drkit.replicate.producer_ids import own_ids
 from drkit.replicate.rounds import CHECKPOINTS, promoted_topics
+from drkit.replicate.source_look import look_at_source
 from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.status_facts import SOURCE_SEEN, seen_record
 from drkit.replicate.topic_sync import TopicSync
@@ -111,9 +111,8 @@ class Replicator:
 
         async def ends() -> dict[str, object]:
             await source.connected()
-            topics = await all_topics(source)
-            names = [n for n in topics if self.flow.copies(n)]
-            return seen_record(await ends_of(source, topics, names), wall_ms())
+            found = await look_at_source(source, self.flow, frozenset(), wall_ms())
+            return seen_record(found.ends, wall_ms())
 
         return lambda: self.state.put(SOURCE_SEEN, loop.run(ends))
 

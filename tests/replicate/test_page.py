@@ -18,8 +18,9 @@ from drkit.replicate.board import Board, FlowWatch
 from drkit.replicate.metrics import FlowFigures
 from drkit.replicate.page.server import Listen, PageServer
 from drkit.replicate.progress import Progress, Totals
-from drkit.replicate.status import Beat, Fault, FlowStatus, Loss, PartitionStatus, Runner, topics_of
+from drkit.replicate.status import Beat, Fault, FlowStatus, Loss, PartitionStatus, Runner
 from drkit.replicate.status_groups import GroupPartition, GroupsSeen, GroupStatus, Readiness, Rounds
+from drkit.replicate.status_sums import topics_of
 from tests.replicate.browser import PROGRAM, Browser
 
 EVIL = "orders<img src=x onerror=document.title='hacked'>"

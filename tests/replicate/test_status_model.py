@@ -29,11 +29,10 @@ from drkit.replicate.status import (
     PartitionStatus,
     Runner,
     faults_of,
-    loss_of,
     role_of,
-    topics_of,
 )
 from drkit.replicate.status_facts import ends_from, seen_record, status_of
+from drkit.replicate.status_sums import loss_of, topics_of
 from drkit.wire import Record, encode
 from tests.replicate.process import eventually
 
