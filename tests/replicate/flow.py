@@ -28,12 +28,17 @@ LIVE_MAX_AGE_MS = DAY_MS // 4
 
 
 class Flow(Clusters):
-    """One direction of replication with its own aliases, map and producer id."""
+    """One direction of replication with its own aliases, map and producer id.
 
-    def __init__(self, source: LocalCluster, target: LocalCluster, **settings: Any) -> None:
+    :param role: the target's listener for the flow's own questions; one without a link stays quick
+    """
+
+    def __init__(
+        self, source: LocalCluster, target: LocalCluster, *, role: str = "CLIENT", **settings: Any
+    ) -> None:
         name = uuid.uuid4().hex[:8]
         source_settings = ClusterSettings(alias=f"a{name}", bootstrap_servers=source.bootstrap())
-        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap())
+        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap(role))
         self.settings = FlowSettings(
             **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )
@@ -130,14 +135,20 @@ class Flow(Clusters):
             assert report.ended == "once", report
         return report
 
-    def start(self, *topics: str, lease: TaskLease | None = None, **more: Any) -> CopyProcess:
-        """Run a copy task in a process of its own."""
+    def start(
+        self, *topics: str, lease: TaskLease | None = None, through: str = "", **more: Any
+    ) -> CopyProcess:
+        """Run a copy task in a process of its own.
+
+        :param through: bootstrap servers of the target for this task alone, such as those of a link
+        """
         lease = lease or self.lease(*topics, **more)
+        target = self.target.model_dump() | ({"bootstrap_servers": through} if through else {})
         process = CopyProcess(
             {
                 "lease": lease.to_json(),
                 "source": self.source.model_dump(),
-                "target": self.target.model_dump(),
+                "target": target,
                 "flow": self.settings.model_dump(mode="json"),
             }
         )
