@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import random
 from typing import NamedTuple
 
@@ -19,6 +19,15 @@ KILLS: Mapping[str, int] = {
     "check": 0,
 }
 """How many copy processes die by SIGKILL in a step."""
+ELECTIONS: Mapping[str, int] = {
+    "kill": 1,
+    "unclean": 0,
+    "unclean, killed before": 1,
+    "unclean, killed after": 1,
+    "unclean, killed behind a claim": 1,
+    "check": 0,
+}
+"""The same where one cluster has three brokers and elects unclean leaders."""
 _WEIGHTS = {
     "kill": 4,
     "kill slow": 3,
@@ -40,15 +49,18 @@ class Step(NamedTuple):
         return f"{self.what} ({self.first:.3f}, {self.second:.3f}, {self.third:.3f})"
 
 
-def schedule(seed: int, kills: int) -> list[Step]:
+def schedule(
+    seed: int, kills: int, *, kinds_of_step: Mapping[str, int] = KILLS, without: Collection[str] = ()
+) -> list[Step]:
     """Steps with at least so many kills: each kind once in any order, then any of them."""
     chance = random.Random(seed)
-    kinds = [k for k in KILLS if k != "check"]
+    every = [k for k in kinds_of_step if k not in without]
+    kinds = [k for k in every if k != "check"]
     chance.shuffle(kinds)
     out: list[Step] = []
     died = 0
     while died < kills:
-        what = kinds.pop() if kinds else chance.choices(list(KILLS), [_WEIGHTS.get(k, 1) for k in KILLS])[0]
+        what = kinds.pop() if kinds else chance.choices(every, [_WEIGHTS.get(k, 1) for k in every])[0]
         out.append(Step(what, chance.random(), chance.random(), chance.random()))
-        died += KILLS[what]
+        died += kinds_of_step[what]
     return out

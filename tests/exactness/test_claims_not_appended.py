@@ -15,7 +15,7 @@ from tests.replicate.process import eventually
 from tests.replicate.produce import fill
 
 TARGET = {"linked": ("CLIENT", "REPLICATION")}
-NARROW = {"linger_ms": 200}
+NARROW: dict[str, Any] = {"linger_ms": 200}
 """One batch for all records of a call."""
 
 

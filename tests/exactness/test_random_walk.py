@@ -21,5 +21,5 @@ SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 def test_a_random_walk_ends_exact(flow_factory: FlowFactory, pair: Pair, topic_name: str) -> None:
     flow = flow_factory(*pair, role="PROBE", bulk_commit_seconds=0.3)
     walker = Walker(flow, *pair, topic_name[-20:], seed=SEED)
-    counted = walker.walk(schedule(SEED, kills=7))
+    counted = walker.walk(schedule(SEED, kills=10))
     assert counted["records"] > 1000

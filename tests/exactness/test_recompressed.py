@@ -16,9 +16,9 @@ def test_a_compacted_source_and_tasks_killed_before_a_mark(
     flow_factory, pair, topic_name: str, kind: str
 ) -> None:
     flow: Flow = flow_factory(*pair, role="PROBE", merge_below_bytes=0)
-    config = {"cleanup_policy": "compact", "min_compaction_lag_ms": "86400000", "retention_ms": "-1"}
+    config = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000", "retention.ms": "-1"}
     own = {"compression.type": kind} if kind else {}
-    flow.create_both(topic_name, target_config=own, **config)
+    flow.create_both(topic_name, config=config, target_config=own)
     truth = Truth(flow, topic_name, compacted=True)
     number = transactions(flow, topic_name, 20, 20, 0, compression_type="lz4")
     flow.copy(topic_name, compacted=True)

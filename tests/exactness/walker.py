@@ -23,10 +23,10 @@ from tests.replicate.process import CopyProcess, eventually
 LINKED = ("CLIENT", "REPLICATION")
 """The copy tasks' ways to the target; the flow itself uses a third one."""
 COMPACT = {
-    "cleanup_policy": "compact",
-    "segment_ms": "1000",
-    "min_cleanable_dirty_ratio": "0.01",
-    "max_compaction_lag_ms": "1000",
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "1000",
 }
 
 
@@ -34,6 +34,7 @@ class Walker:
     """Walks a schedule.
 
     :param kinds: one topic is made for each
+    :param clean_map: Kafka's cleaner compacts the offset map within seconds
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Walker:
         kinds: tuple[Kind, ...] = KINDS,
         partitions: int = 2,
         per_second: int = 100,
+        clean_map: bool = True,
     ) -> None:
         self.flow, self.source, self.target = flow, source, target
         self.seed, self.per_second = seed, per_second
@@ -59,10 +61,15 @@ class Walker:
         for number, kind in enumerate(kinds):
             # The broker recompresses; half of the topics are kept from it.
             own = {"compression.type": "producer"} if (number + seed) % 2 else {}
-            config = {"retention_ms": "-1", **(COMPACT if kind.compacted else {})}
-            topic = flow.create_both(f"{name}-{kind.name}", partitions, target_config=own, **config)
+            config = {"retention.ms": "-1", **(COMPACT if kind.compacted else {})}
+            topic = self.create(f"{name}-{kind.name}", partitions, config, own)
             self.truths[kind] = Truth(flow, topic, partitions, compacted=kind.compacted)
-        clean_often(flow, flow.target, flow.map_topic)
+        if clean_map:
+            clean_often(flow, flow.target, flow.map_topic)
+
+    def create(self, name: str, partitions: int, config: dict[str, str], on_target: dict[str, str]) -> str:
+        """Create one topic on both sides."""
+        return self.flow.create_both(name, partitions, config=config, target_config=on_target)
 
     def walk(self, steps: list[Step]) -> Counter[str]:
         """All steps under load, and the verdict."""
@@ -144,7 +151,11 @@ class Walker:
     # -- steps ----------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> None:
-        steps: dict[str, Callable[[Step], None]] = {
+        self.steps()[step.what](step)
+
+    def steps(self) -> dict[str, Callable[[Step], None]]:
+        """All that may happen, by its name in a schedule."""
+        return {
             "kill": self._killed,
             "kill slow": self._killed_slow,
             "kill behind a claim": self._killed_behind_a_claim,
@@ -156,7 +167,6 @@ class Walker:
             "brokers": self._brokers,
             "check": self._checked,
         }
-        steps[step.what](step)
 
     def _killed(self, step: Step) -> None:
         if step.second < 0.8:
@@ -166,6 +176,10 @@ class Walker:
 
     @contextmanager
     def _slow(self, step: Step) -> Iterator[None]:
+        if self._role not in self.target.spec.linked:
+            yield
+            self.kill()
+            return
         link = self.target.link(self._role)
         link.slow(delay_ms=30 + 250 * step.second)
         yield

@@ -64,17 +64,21 @@ class Flow(Clusters):
         """Create a topic on both sides; the target is created as the driver would create it."""
         wanted = {**(config or {}), **{k.replace("_", "."): v for k, v in more.items()}}
         self.create(self.source, name, partitions, wanted)
-        passive = {
-            **wanted,
+        self.create(self.target, name, partitions, self.passive(wanted, target_config))
+        return name
+
+    @staticmethod
+    def passive(config: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The target's configuration of a topic as the driver would make it of the source's."""
+        return {
+            **config,
             "message.timestamp.type": "CreateTime",
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "message.timestamp.before.max.ms": _WIDEST,
             "message.timestamp.after.max.ms": _WIDEST,
-            **(target_config or {}),
+            **(more or {}),
         }
-        self.create(self.target, name, partitions, passive)
-        return name
 
     # -- copying ------------------------------------------------------------------------------------
 
