@@ -14,7 +14,7 @@ Content = tuple[Any, ...]
 Place = tuple[int, int]
 """Generation of the source's history, and the offset in it."""
 Range = tuple[int, int]
-BAD = ("lost", "unnamed", "doubled", "reordered", "altered", "wrong", "wrong back")
+BAD = ("lost", "unnamed", "doubled", "reordered", "altered", "wrong", "wrong back", "wrong before")
 """Counts that are zero when a copy is exact."""
 
 
@@ -152,34 +152,43 @@ class Copy:
     compacted: bool = False
 
 
-def verdict(history: History, copy: Copy) -> Counter[str]:
-    """Count what is wrong with a copy, and how many positions were looked at."""
+def verdict(history: History, copy: Copy, asked: Iterable[tuple[int, int]] = ()) -> Counter[str]:
+    """Count what is wrong with a copy, and how many positions were looked at.
+
+    :param asked: source and target offsets of answers that were given while the copy went on
+    """
     count, ours = Counter[str](), not_foreign(copy.ours)
     aligned = history.align(ours, count)
     copied = {r.place for r in aligned if r is not None}
     more = {"diverged": copy.diverged, "compacted": copy.compacted}
     count += history.missing(copied, copy.theirs, copy.gaps, **more)
     pairs = [(r, s) for r, s in zip(aligned, ours, strict=True) if r is not None and not r.destroyed]
-    _forward(copy, sorted(pairs, key=lambda p: p[0].offset), ours, count)
+    forward = _Forward(sorted(pairs, key=lambda p: p[0].offset), ours, copy.target_end)
+    for upstream in range(copy.source_end + 1):
+        answer = copy.answers.forward(upstream)
+        if isinstance(answer, str):
+            count["unavailable"] += 1
+        else:
+            count["exact" if forward.right(upstream, answer) else "wrong"] += 1
+    for upstream, downstream in asked:
+        count["exact before" if forward.right(upstream, downstream) else "wrong before"] += 1
     _backward(copy, pairs, count)
     count["records"] = len(copied)
     return count
 
 
-def _forward(copy: Copy, pairs: list[tuple[Record, Seen]], ours: list[Seen], count: Counter[str]) -> None:
-    """Every source offset leads to the first copied record at or after it."""
-    ups, downs = [r.offset for r, _ in pairs], [s.offset for s in ours]
-    for upstream in range(copy.source_end + 1):
-        answer = copy.answers.forward(upstream)
-        if isinstance(answer, str):
-            count["unavailable"] += 1
-            continue
-        wanted, at = bisect_left(ups, upstream), bisect_left(downs, answer)
-        if wanted < len(pairs):
-            right = at < len(ours) and ours[at].content == pairs[wanted][1].content
-        else:
-            right = answer <= copy.target_end and (not pairs or answer > pairs[-1][1].offset)
-        count["exact" if right else "wrong"] += 1
+class _Forward:
+    """Whether source offsets lead to the first copied record at or after them."""
+
+    def __init__(self, pairs: list[tuple[Record, Seen]], ours: list[Seen], target_end: int) -> None:
+        self._pairs, self._ours, self._target_end = pairs, ours, target_end
+        self._ups, self._downs = [r.offset for r, _ in pairs], [s.offset for s in ours]
+
+    def right(self, upstream: int, downstream: int) -> bool:
+        wanted, at = bisect_left(self._ups, upstream), bisect_left(self._downs, downstream)
+        if wanted < len(self._pairs):
+            return at < len(self._ours) and self._ours[at].content == self._pairs[wanted][1].content
+        return downstream <= self._target_end and (not self._pairs or downstream > self._pairs[-1][1].offset)
 
 
 def _backward(copy: Copy, pairs: list[tuple[Record, Seen]], count: Counter[str]) -> None:

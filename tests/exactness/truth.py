@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 import itertools
-from typing import Any
+from typing import Any, Protocol
 
-from tests.exactness.history import BAD, Content, Copy, History, total, verdict
+from drkit.config import ClusterSettings
+from tests.exactness.history import BAD, Answers, Content, Copy, History, total, verdict
 from tests.exactness.positions import ask
 from tests.replicate.compare import Seen, read
-from tests.replicate.flow import Flow
 
 _GAPS = frozenset({"source_gap"})
-_DIVERGED = frozenset({"source_diverged"})
+_DIVERGED = frozenset({"source_diverged", "source_recreated"})
+
+
+class World(Protocol):
+    """Two clusters and what drkit says between them: a flow of the tests, or a running drkit."""
+
+    source: ClusterSettings
+    target: ClusterSettings
+
+    def offsets(self, cluster: ClusterSettings, topic: str) -> dict[int, int]: ...
+
+    def starts(self, cluster: ClusterSettings, topic: str) -> dict[int, int]: ...
+
+    def events(self) -> list[dict[str, Any]]: ...
 
 
 class Truth:
     """What the partitions of one topic ever held on the source."""
 
-    def __init__(self, flow: Flow, topic: str, partitions: int = 1, *, compacted: bool = False) -> None:
+    def __init__(
+        self,
+        flow: World,
+        topic: str,
+        partitions: int = 1,
+        *,
+        compacted: bool = False,
+        ask: Callable[[Any, str], Mapping[int, Answers]] = ask,
+    ) -> None:
         self.flow, self.topic, self.compacted = flow, topic, compacted
+        self._ask = ask
+        self.asked: list[tuple[int, int, int, int]] = []
+        """Answers given meanwhile: partition, its generation then, source offset, target offset."""
         self.partitions = {p: History() for p in range(partitions)}
         self.numbers = itertools.count()
         """For the records' ids."""
@@ -41,6 +65,12 @@ class Truth:
         left, starts = read(self.flow.source, self.topic), self.flow.starts(self.flow.source, self.topic)
         return sum(history.lost_tail(starts[p], left[p]) for p, history in self.partitions.items())
 
+    def recreated(self) -> None:
+        """The source topic was deleted, all of it is settled, and it will be created again."""
+        self._take_delivered()
+        for history in self.partitions.values():
+            history.lost_tail(0, ())
+
     def _take_delivered(self) -> None:
         """Other threads add to it meanwhile."""
         for _ in range(len(self.delivered)):
@@ -52,16 +82,18 @@ class Truth:
         theirs, ours = self.read(), read(self.flow.target, self.topic)
         ends = self.flow.offsets(self.flow.source, self.topic)
         target_ends = self.flow.offsets(self.flow.target, self.topic)
-        answers, events = ask(self.flow, self.topic), self.flow.events()
+        answers, events = self._ask(self.flow, self.topic), self.flow.events()
         counts: dict[object, Counter[str]] = {}
         for p, history in self.partitions.items():
-            mine = [e for e in events if (e.get("topic"), e.get("partition")) == (self.topic, p)]
+            mine = [e for e in events if e.get("topic") == self.topic and e.get("partition", p) == p]
+            asked = [(u, d) for q, g, u, d in self.asked if (q, g) == (p, history.generation)]
             counts[p] = verdict(
                 history,
                 Copy(
                     theirs[p], ours[p], answers[p], ends[p], target_ends[p], gaps(mine),
                     diverged=any(e["kind"] in _DIVERGED for e in mine), compacted=self.compacted,
                 ),
+                asked,
             )  # fmt: skip
         return total(counts)
 
