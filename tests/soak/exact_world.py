@@ -127,8 +127,10 @@ class ExactWorld(DrkitWorld):
         truth = self.truths[kind]
         number = len(truth.partitions)
         if number < MOST_PARTITIONS:
+            self.quiet(kind)  # a producer that was there before does not know the new one yet
             self.grow(self.source, truth.topic, number + 1)
             truth.partitions[number] = History()
+            self.write(kind)
 
     def recreated(self, kind: Kind) -> None:
         """The topic is deleted, and another one of its name created."""
