@@ -108,28 +108,21 @@ class History:
             out.append(found)
         return out
 
-    def missing(
-        self,
-        copied: set[Place],
-        now: Sequence[Seen],
-        named: Sequence[Range],
-        *,
-        diverged: bool,
-        compacted: bool,
-    ) -> Counter[str]:
+    def missing(self, copied: set[Place], copy: Copy) -> Counter[str]:
         """What the target does not hold: `lost` while the source does, `unnamed` where no event says so."""
-        there, out = {s.offset for s in now}, Counter[str]()
-        newest = {r.content[0]: r.place for _, r in sorted(self.records.items())} if compacted else {}
+        there, out = {s.offset for s in copy.theirs}, Counter[str]()
+        newest = {r.content[0]: r.place for _, r in sorted(self.records.items())} if copy.compacted else {}
         for place, record in self.records.items():
             if place in copied:
                 continue
+            superseded = newest.get(record.content[0], place) > place
             if record.offset in there and self._current.get(record.offset) is record:
-                out["lost"] += 1
-            elif not record.certain or newest.get(record.content[0], place) > place:
+                out["cleaned" if superseded and copy.both_compact else "lost"] += 1
+            elif not record.certain or superseded:
                 continue
             elif record.destroyed:
-                out["destroyed" if diverged else "unnamed"] += 1
-            elif any(first <= record.offset < last for first, last in named):
+                out["destroyed" if copy.diverged else "unnamed"] += 1
+            elif any(first <= record.offset < last for first, last in copy.gaps):
                 out["gone"] += 1
             else:
                 out["unnamed"] += 1
@@ -150,6 +143,9 @@ class Copy:
     diverged: bool = False
     """An event names that the source lost its tail."""
     compacted: bool = False
+    """The source compacts: records may be gone that a later one of their key supersedes."""
+    both_compact: bool = False
+    """So does the target."""
 
 
 def verdict(history: History, copy: Copy, asked: Iterable[tuple[int, int]] = ()) -> Counter[str]:
@@ -160,8 +156,7 @@ def verdict(history: History, copy: Copy, asked: Iterable[tuple[int, int]] = ())
     count, ours = Counter[str](), not_foreign(copy.ours)
     aligned = history.align(ours, count)
     copied = {r.place for r in aligned if r is not None}
-    more = {"diverged": copy.diverged, "compacted": copy.compacted}
-    count += history.missing(copied, copy.theirs, copy.gaps, **more)
+    count += history.missing(copied, copy)
     pairs = [(r, s) for r, s in zip(aligned, ours, strict=True) if r is not None and not r.destroyed]
     forward = _Forward(sorted(pairs, key=lambda p: p[0].offset), ours, copy.target_end)
     for upstream in range(copy.source_end + 1):

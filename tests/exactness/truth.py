@@ -39,10 +39,11 @@ class Truth:
         partitions: int = 1,
         *,
         compacted: bool = False,
+        both_compact: bool = False,
         ask: Callable[[Any, str], Mapping[int, Answers]] = ask,
     ) -> None:
         self.flow, self.topic, self.compacted = flow, topic, compacted
-        self._ask = ask
+        self._ask, self._both_compact = ask, both_compact
         self.asked: list[tuple[int, int, int, int]] = []
         """Answers given meanwhile: partition, its generation then, source offset, target offset."""
         self.partitions = {p: History() for p in range(partitions)}
@@ -92,6 +93,7 @@ class Truth:
                 Copy(
                     theirs[p], ours[p], answers[p], ends[p], target_ends[p], gaps(mine),
                     diverged=any(e["kind"] in _DIVERGED for e in mine), compacted=self.compacted,
+                    both_compact=self._both_compact,
                 ),
                 asked,
             )  # fmt: skip

@@ -54,7 +54,7 @@ class ExactWorld(DrkitWorld):
     def _topic(self, kind: Kind) -> Truth:
         name = f"{self._prefix}-{kind.name}"
         self._create(name, kind, 2)
-        return Truth(self, name, 2, compacted=kind.compacted, ask=ask)
+        return Truth(self, name, 2, compacted=kind.compacted, both_compact=kind.compacted, ask=ask)
 
     def _create(self, name: str, kind: Kind, partitions: int) -> None:
         self.create(
