@@ -86,7 +86,7 @@ class Truth:
         answers, events = self._ask(self.flow, self.topic), self.flow.events()
         counts: dict[object, Counter[str]] = {}
         for p, history in self.partitions.items():
-            mine = [e for e in events if e.get("topic") == self.topic and e.get("partition", p) == p]
+            mine = [e for e in events if e.get("topic") == self.topic and e.get("partition", p) in {p, -1}]
             asked = [(u, d) for q, g, u, d in self.asked if (q, g) == (p, history.generation)]
             counts[p] = verdict(
                 history,
