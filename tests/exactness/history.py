@@ -111,6 +111,7 @@ class History:
     def missing(self, copied: set[Place], copy: Copy) -> Counter[str]:
         """What the target does not hold: `lost` while the source does, `unnamed` where no event says so."""
         there, out = {s.offset for s in copy.theirs}, Counter[str]()
+        begun = min((offset for generation, offset in copied if generation == self.generation), default=0)
         newest = {r.content[0]: r.place for _, r in sorted(self.records.items())} if copy.compacted else {}
         for place, record in self.records.items():
             if place in copied:
@@ -124,6 +125,8 @@ class History:
                 out["destroyed" if copy.diverged else "unnamed"] += 1
             elif any(first <= record.offset < last for first, last in copy.gaps):
                 out["gone"] += 1
+            elif record.offset < begun and place[0] == self.generation:
+                out["before the copy"] += 1  # a partition is copied from where the source begins then
             else:
                 out["unnamed"] += 1
         return out
