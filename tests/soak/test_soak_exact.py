@@ -42,7 +42,7 @@ def test_a_long_random_walk(flow_factory: FlowFactory, pair: Pair, topic_name: s
 def test_sources_compacted_all_the_time(
     flow_factory: FlowFactory, pair: Pair, topic_name: str, seed: int
 ) -> None:
-    """Two tasks may see different records at the same offsets; the map itself is left alone by the cleaner."""
+    """Two tasks may see different records at the same offsets; no cleaner touches the map itself."""
     flow = flow_factory(*pair, role="PROBE", bulk_commit_seconds=0.3)
     walker = Walker(flow, *pair, topic_name[-10:], seed=seed, kinds=COMPACTED, partitions=3, clean_map=False)
     counted = walker.walk(schedule(seed, KILLS_WHEN_COMPACTED))
