@@ -65,6 +65,11 @@ _LONGEST_FIRST = (
     "replicate/test_copy_foreign.py",
     "replicate/test_offset_syncs.py",
     "replicate/test_rivals.py",
+    "exactness/test_random_walk.py",
+    "exactness/test_unclean.py",
+    "exactness/test_map_cleaned.py",
+    "exactness/test_claims_not_appended.py",
+    "exactness/test_target_lost_tail.py",
 )
 """Files that take most of a minute or more."""
 ClusterFactory = Callable[..., LocalCluster]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 import sys
-from typing import Final
+from typing import Any, Final
 import uuid
 
 from drkit.local.cluster import LocalCluster, start_together
@@ -23,7 +23,7 @@ PARTITIONS: Final = 4
 RECORD_BYTES: Final = 1000
 RECORDS: Final = 48_000
 ROUNDS: Final = 2
-SETTINGS: Final[Mapping[str, Mapping[str, int]]] = {
+SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "defaults": {},
     "recommended": {
         "fetch_max_bytes": 32 * _MIB,

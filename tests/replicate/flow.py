@@ -30,12 +30,17 @@ LIVE_MAX_AGE_MS = DAY_MS // 4
 
 
 class Flow(Clusters):
-    """One direction of replication with its own aliases, map and producer id."""
+    """One direction of replication with its own aliases, map and producer id.
 
-    def __init__(self, source: LocalCluster, target: LocalCluster, **settings: Any) -> None:
+    :param role: the target's listener for the flow's own questions; one without a link stays quick
+    """
+
+    def __init__(
+        self, source: LocalCluster, target: LocalCluster, *, role: str = "CLIENT", **settings: Any
+    ) -> None:
         name = uuid.uuid4().hex[:8]
         source_settings = ClusterSettings(alias=f"a{name}", bootstrap_servers=source.bootstrap())
-        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap())
+        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap(role))
         self.settings = FlowSettings(
             **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )
@@ -61,17 +66,21 @@ class Flow(Clusters):
         """Create a topic on both sides; the target is created as the driver would create it."""
         wanted = {**(config or {}), **{k.replace("_", "."): v for k, v in more.items()}}
         self.create(self.source, name, partitions, wanted)
-        passive = {
-            **wanted,
+        self.create(self.target, name, partitions, self.passive(wanted, target_config))
+        return name
+
+    @staticmethod
+    def passive(config: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The target's configuration of a topic as the driver would make it of the source's."""
+        return {
+            **config,
             "message.timestamp.type": "CreateTime",
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "message.timestamp.before.max.ms": _WIDEST,
             "message.timestamp.after.max.ms": _WIDEST,
-            **(target_config or {}),
+            **(more or {}),
         }
-        self.create(self.target, name, partitions, passive)
-        return name
 
     # -- copying ------------------------------------------------------------------------------------
 
@@ -132,14 +141,20 @@ class Flow(Clusters):
             assert report.ended == "once", report
         return report
 
-    def start(self, *topics: str, lease: TaskLease | None = None, **more: Any) -> CopyProcess:
-        """Run a copy task in a process of its own."""
+    def start(
+        self, *topics: str, lease: TaskLease | None = None, through: str = "", **more: Any
+    ) -> CopyProcess:
+        """Run a copy task in a process of its own.
+
+        :param through: bootstrap servers of the target for this task alone, such as those of a link
+        """
         lease = lease or self.lease(*topics, **more)
+        target = self.target.model_dump() | ({"bootstrap_servers": through} if through else {})
         process = CopyProcess(
             {
                 "lease": lease.to_json(),
                 "source": self.source.model_dump(),
-                "target": self.target.model_dump(),
+                "target": target,
                 "flow": self.settings.model_dump(mode="json"),
             }
         )

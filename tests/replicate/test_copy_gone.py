@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-import shutil
-
 import pytest
 
-from drkit.local.broker import LocalBroker
 from drkit.local.cluster import LocalCluster
 from drkit.model import SourceOffset
 from tests.replicate.compare import check_copy, read
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import DAY_MS, Flow, partition_states
+from tests.replicate.kept_folder import KeptFolder
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load, aged, fill, fill_transactions
 
@@ -92,28 +89,6 @@ def test_retention_outran_the_copier(
     )
 
 
-class _Folder:
-    """The folder of one partition, kept and put back while its broker is down: a disk that lost its tail."""
-
-    def __init__(self, broker: LocalBroker, *names: str) -> None:
-        self.broker = broker
-        self._data = broker.folder / "data"
-        self._kept = broker.folder / "kept"
-        self._names = names
-
-    def keep(self) -> None:
-        for name in self._folders():
-            shutil.copytree(name, self._kept / name.name)
-
-    def put_back(self) -> None:
-        for name in list(self._kept.iterdir()):
-            shutil.rmtree(self._data / name.name, ignore_errors=True)
-            shutil.copytree(name, self._data / name.name)
-
-    def _folders(self) -> list[Path]:
-        return [self._data / name for name in self._names]
-
-
 @pytest.mark.parametrize(
     "transactions", [pytest.param(False, marks=pytest.mark.soak), True], ids=["plain", "transactions"]
 )
@@ -128,7 +103,7 @@ def test_a_target_that_lost_its_tail(
     target = cluster_factory("forgets")
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 2)
-    folder = _Folder(target.broker(0), f"{topic_name}-0")
+    folder = KeptFolder(target.broker(0), f"{topic_name}-0")
 
     def more(first: int) -> None:
         if transactions:
@@ -162,7 +137,7 @@ def test_a_target_partition_that_lost_everything(
     target = cluster_factory("forgets-all")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)
-    folder = _Folder(target.broker(0), f"{topic_name}-0")
+    folder = KeptFolder(target.broker(0), f"{topic_name}-0")
     target.broker(0).terminate()
     folder.keep()
     target.restart()
@@ -192,7 +167,7 @@ def test_a_source_that_lost_its_tail(
     source = cluster_factory("loses")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)
-    folder = _Folder(source.broker(0), f"{topic_name}-0")
+    folder = KeptFolder(source.broker(0), f"{topic_name}-0")
     fill(flow.source, topic_name, 600)
     flow.copy(topic_name)
     source.broker(0).terminate()

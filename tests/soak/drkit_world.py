@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class DrkitWorld(Clusters):
     """A flow by its configuration file; the aliases are ``a`` and ``b``."""
 
     def __init__(
-        self, source: LocalCluster, target: LocalCluster, folder: Path, copied: str, **more: float
+        self, source: LocalCluster, target: LocalCluster, folder: Path, copied: str, **more: Any
     ) -> None:
         a = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())
         b = ClusterSettings(alias="b", bootstrap_servers=target.bootstrap())
@@ -41,7 +42,7 @@ class DrkitWorld(Clusters):
             f'[clusters.a]\nbootstrap_servers = "{a.bootstrap_servers}"\n'
             f'[clusters.b]\nbootstrap_servers = "{b.bootstrap_servers}"\n'
             f'[[flows]]\nsource = "a"\ntarget = "b"\ntopics = ["{copied}"]\ngroups = ["g-.*"]\n'
-            + "".join(f"{name} = {value}\n" for name, value in settings.items())
+            + "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
         )
 
     def replicate(self) -> Replicator:
