@@ -60,10 +60,12 @@ class Look:
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     last: LastBatch | None = None
 
-    def log_look(self, state: PartitionMap, own_ids: frozenset[int]) -> LogLook:
+    def log_look(
+        self, state: PartitionMap, own_ids: frozenset[int], bulk_ids: frozenset[int] = frozenset()
+    ) -> LogLook:
         """What of this says something about a partition with such a map."""
         same = state.tail is not None and -1 < self.leader_epoch == state.tail.target_epoch
-        return LogLook(self.end, self._next_sequence(state.history), own_ids, same)
+        return LogLook(self.end, self._next_sequence(state.history), own_ids, bulk_ids, same)
 
     def producer_epoch(self, producer_id: int) -> int | None:
         """The epoch that the leader remembers for a producer id."""

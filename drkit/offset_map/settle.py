@@ -19,7 +19,7 @@ from drkit.offsets import PartitionMap, Unavailable
 from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
 
 _ROUNDS: Final = 4
-_SCANS: Final = 3
+_SCANS: Final = 12
 """A log is read once for what follows the map, and before that for its last record where that is in doubt."""
 
 
@@ -33,6 +33,8 @@ class Wanted:
     """Live producer ids of the flow."""
     bulk_id: int = -1
     """Producer id of the bucket's transactions: its markers must be written before the end counts."""
+    bulk_ids: frozenset[int] = frozenset()
+    """All that the flow's transactions ever had; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +128,24 @@ async def settle_one(
     node = leader_of(topics, wanted.target)
     topic_id = topics[wanted.target.topic].topic_id
     log: list[LogBatch] | None = None
+    log_from = 0
     try:
         for _ in range(_SCANS):
             # What a look finds is written down by the copier alone: the next look starts from the map again.
             state = replace(wanted.state, segments=wanted.state.segments.copy())
-            answer = resolve(state, look.log_look(state, wanted.own_ids), log)
+            seen = look.log_look(state, wanted.own_ids, wanted.bulk_ids)
+            answer = resolve(state, seen, log, log_from)
             if isinstance(answer, Resolution) and answer.first_foreign:
                 # Aborted beginnings of our own are nobody else's records.
-                seen = await scan(cluster, node, wanted.target, topic_id, 0, look.end, first_visible=True)
-                answer.first_foreign = any(not (batch.control or batch.aborted) for batch in seen)
+                first = await scan(cluster, node, wanted.target, topic_id, 0, look.end, first_visible=True)
+                answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
             if not isinstance(answer, NeedLog):
                 return Settled(answer, 0, look)
             if scan_up_to is not None and look.end - answer.start > scan_up_to:
                 why = f"the target's log from offset {answer.start} on must be read to settle the offset map"
                 return Settled(Unavailable(why), 0, look, unread=True)
-            log = await scan(cluster, node, wanted.target, topic_id, answer.start, look.end)
+            log_from = answer.start
+            log = await scan(cluster, node, wanted.target, topic_id, log_from, look.end)
     except RawError:
         return Settled(None, TIMED_OUT, look)
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)

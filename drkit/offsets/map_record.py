@@ -72,6 +72,10 @@ NO_HISTORY: Final = History(-1, -1)
 """Of a mark in format 1."""
 
 
+NO_ANCHOR: Final = -1
+"""As the previous end of a cut that goes back beyond its history: its sequence number is none of the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapKey:
     """What a record of the map is about."""

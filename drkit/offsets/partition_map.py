@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from drkit.offsets.history import Anchor, Broken, Said, Stretch, steps, stretches
 from drkit.offsets.map_record import (
+    NO_ANCHOR,
     NO_HISTORY,
     SEQUENCE_MODULUS,
     History,
@@ -152,7 +153,8 @@ class PartitionMap:
         if record.history in self.ended:
             return
         down = record.downstream + record.count
-        self._confirm(record.history, record.base_sequence, record.previous_end)
+        if record.previous_end != NO_ANCHOR:
+            self._confirm(record.history, record.base_sequence, record.previous_end)
         if record.count and self.tail is not None:
             known = _known(record, self.tail)
             if known >= record.count:
@@ -168,7 +170,7 @@ class PartitionMap:
         self.pending = _after(self.pending, self.tail)
 
     def _append(self, record: Intent) -> None:
-        end = record.previous_end
+        end = record.previous_end if record.previous_end != NO_ANCHOR else record.downstream
         for up, down, count in record.pieces():
             self.segments.append(up, down, previous_end=end)
             end = down + count

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.offsets.history import Piece, Said, steps
 from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, History
 from drkit.offsets.partition_map import PartitionMap, Tail
 from drkit.offsets.segments import SegmentMap, Unavailable
+
+
+_WIDER: Final = 8
+_FAR: Final = 100_000
+"""How a log is searched backwards for the last record that is left: target offsets."""
+
+
+_UNREACHED: Final = 1 << 29
+"""Sequence numbers ahead of any that a history reaches meanwhile."""
 
 
 class LogBatch(NamedTuple):
@@ -76,6 +85,8 @@ class Resolution:
     """Target offset after the last record before the first repair."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
+    anchored: bool = True
+    """The record before `sequence` is the one that ends at `copied_end`."""
     live: bool = False
     """The last record of this flow was appended in live mode, in `history`."""
     unappended: bool = False
@@ -93,6 +104,8 @@ class LogLook:
     it, or knows a newer epoch."""
     own_ids: frozenset[int]
     """Live producer ids of the flow, for maps of format 1, whose marks name no history."""
+    bulk_ids: frozenset[int] = frozenset()
+    """Producer ids of the flow's transactions; empty: unknown, every transaction may be one of them."""
     same_leader: bool = False
     """Its leader epoch is that of the tail: nothing can have been truncated since."""
 
@@ -100,18 +113,21 @@ class LogLook:
 Answer = Resolution | NeedLog | Unavailable
 
 
-def resolve(state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None) -> Answer:
+def resolve(
+    state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None, log_from: int = 0
+) -> Answer:
     """Settle what the map claims against the target.
 
     :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to the end
+    :param log_from: that offset
     """
     if state.broken:
         return Unavailable(state.broken)
     tail = state.tail
     if tail is None and not state.pending:
         return _untouched(look)
-    if tail is not None and (lost := _lost(tail, look, log)) is not None:
-        return lost if isinstance(lost, NeedLog | Unavailable) else _truncated(state, tail, lost, look, log)
+    if tail is not None and (lost := _lost(tail, look, log, log_from)) is not None:
+        return lost if isinstance(lost, NeedLog) else _truncated(state, tail, lost, look, log)
     settled = tail is not None and look.end == tail.downstream and not _moved(tail, look)
     if settled and tail is not None and not state.claims():
         return _resolution(state, [], look.end, tail.sequence)
@@ -132,24 +148,48 @@ def _untouched(look: LogLook) -> Resolution:
 # -- a target that lost its tail ------------------------------------------------------------------------
 
 
-def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> int | NeedLog | Unavailable | None:
+def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int) -> int | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:
         behind = max(0, steps(tail.sequence, look.next_sequence))
-    if look.end >= tail.downstream and not behind:
-        return _last_of_tail(tail, look, log) if _moved(tail, look) else None
-    # On the line of the tail as many offsets as sequence numbers are missing.
-    cut = tail.copied_end - behind if behind else min(look.end, tail.copied_end)
-    if look.end == 0 or (cut == look.end < tail.copied_end and behind):
-        return look.end if tail.copied_end else None
-    if cut <= 0:
-        return _unknown(tail, look) if tail.copied_end else None
+    if not behind and look.end >= tail.downstream and not _moved(tail, look):
+        return None
+    if tail.copied_end <= 0:
+        return None
+    if look.end == 0 or (behind and tail.copied_end - behind == look.end):
+        return look.end  # on the line of the tail as many offsets as sequence numbers are missing
+    high = min(look.end, tail.copied_end - behind)
+    if high <= 0:
+        return NeedLog(0) if log is None else _last_left(tail, look, log)
     if log is None:
-        return NeedLog(cut - 1)
-    if not log or log[0].base >= cut or not _is_last(log[0], cut, tail, look):
-        return _unknown(tail, look)
+        return NeedLog(high - 1)
+    if log_from > 0 and log and log[0].base > log_from:
+        return None  # retention and compaction remove batches too: nothing speaks against the map
+    cut = _last_left(tail, look, log)
+    if cut == 0 and log_from > 0:
+        return NeedLog(max(0, high - _WIDER * (high - log_from) - _FAR))
     return cut if cut < tail.copied_end else None
+
+
+def _last_left(tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> int:
+    """The end of the last batch in the log that the map knows; 0: none is there."""
+    known = [b.end for b in log if b.end <= tail.copied_end and _is_known(b, tail, look)]
+    return known[-1] if known else 0
+
+
+def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
+    if batch.aborted or batch.control:
+        return False
+    if batch.transactional:
+        return not look.bulk_ids or batch.producer_id in look.bulk_ids
+    if tail.history not in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}:
+        return batch.producer_id in look.own_ids  # of an older history
+    sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
+    before = steps(tail.sequence, sequence)
+    if not tail.live:
+        return batch.producer_id in look.own_ids and before >= 0
+    return before == tail.copied_end - batch.end
 
 
 def _moved(tail: Tail, look: LogLook) -> bool:
@@ -157,64 +197,15 @@ def _moved(tail: Tail, look: LogLook) -> bool:
     return tail.target_epoch >= 0 and not look.same_leader
 
 
-def _last_of_tail(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> NeedLog | Unavailable | None:
-    """Whether the last record that the map names is in the log of another leader."""
-    if log is None:
-        return NeedLog(max(0, tail.copied_end - 1))
-    last = next((b for b in log if b.base < tail.copied_end), None)
-    # Retention and compaction remove batches too; then nothing speaks against the map.
-    if last is None or (last.end == tail.copied_end and _fits(last, tail, look)):
-        return None
-    return Unavailable(
-        f"the record before target offset {tail.copied_end} is not the one that was copied there: the target"
-        " has lost its tail, and others have written there since"
-    )
-
-
-def _is_last(batch: LogBatch, cut: int, tail: Tail, look: LogLook) -> bool:
-    """Whether a batch is the one that the map says ends at `cut`."""
-    if batch.end != cut or batch.aborted or batch.control:
-        return False
-    if not tail.live or cut == tail.copied_end:
-        return _ours(batch, look) and not _follows(batch, tail)
-    if tail.history not in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}:
-        return False  # of an older history, or of another mode: the map does not say what sequence it had
-    sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
-    on_line = steps(tail.sequence, sequence) == tail.copied_end - cut
-    return not batch.transactional and on_line and look.next_sequence in {None, sequence}
-
-
-def _follows(batch: LogBatch, tail: Tail) -> bool:
-    """Whether a batch was appended after the tail: then others have taken the place of what was there."""
-    same = tail.history == (batch.producer_id, batch.producer_epoch) and not batch.transactional
-    return same and steps(batch.sequence, tail.sequence) >= 0
-
-
-def _fits(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
-    same = tail.history == (batch.producer_id, batch.producer_epoch) and not batch.transactional
-    if tail.live and same:
-        return (batch.sequence + batch.records) % SEQUENCE_MODULUS == tail.sequence
-    return _ours(batch, look) and not _follows(batch, tail)
-
-
-def _ours(batch: LogBatch, look: LogLook) -> bool:
-    gone = batch.aborted or batch.control
-    return not gone and (batch.transactional or batch.producer_id in look.own_ids)
-
-
-def _unknown(tail: Tail, look: LogLook) -> Unavailable:
-    return Unavailable(
-        f"the target has lost records: it once reached to {tail.downstream} and its log of {look.end} does"
-        " not show which of them are left"
-    )
-
-
 def _truncated(
     state: PartitionMap, tail: Tail, cut: int, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
     state.segments.cut(cut)
     upstream = state.segments.frontier(cut)
-    sequence = (tail.sequence - (tail.copied_end - cut)) % SEQUENCE_MODULUS if tail.live else tail.sequence
+    behind = tail.copied_end - cut
+    # Cut back beyond the beginning of the history, nothing that is appended in it may count any more.
+    whole = not tail.live or behind > tail.sequence
+    sequence = (tail.sequence + (_UNREACHED if whole else -behind)) % SEQUENCE_MODULUS
     end = state.segments.copied_end(cut)
     out = Resolution(
         state.segments,
@@ -226,7 +217,7 @@ def _truncated(
         tail.leader_epoch,
         truncated_from=tail.downstream,
     )
-    out.repair_from, out.live = end, tail.live
+    out.repair_from, out.live, out.anchored = end, tail.live, not whole
     state.segments.close(end)
     out.foreign = [
         Foreign(b.base, b.records, b.producer_id)

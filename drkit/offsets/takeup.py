@@ -13,6 +13,7 @@ from typing import Final
 
 from drkit.offsets.history import Piece
 from drkit.offsets.map_record import (
+    NO_ANCHOR,
     SEQUENCE_MODULUS,
     History,
     Intent,
@@ -124,8 +125,9 @@ def settled_records(found: Resolution, history: History, author: Author) -> list
 
 def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
     """Where the target's log ends of what was copied, before a marker is written there."""
+    previous_end = found.copied_end if found.anchored else NO_ANCHOR
     cut = Intent(
-        Mode.REPAIR, author.nonce + 1, history, found.sequence, found.copied_end, found.copied_end,
+        Mode.REPAIR, author.nonce + 1, history, found.sequence, found.copied_end, previous_end,
         found.leader_epoch, ((upstream, 0),), author.target_epoch,
     )  # fmt: skip
     return [*repairs_of(found, history, author), cut]

@@ -109,7 +109,12 @@ class CopyTask:
     async def run(self) -> TaskReport:
         """One epoch."""
         task = self.task
-        await self._start()
+        try:
+            await self._start()
+        except RawError:
+            if not task.expired:
+                raise
+            task.finish("expired")  # the gates are closed: what waited for an answer got none in time
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:

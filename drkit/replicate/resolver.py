@@ -93,7 +93,9 @@ class Resolver:
 
     def _wanted(self, p: PartitionCopy) -> Wanted:
         bulk_id = self._task.transactions[p.lease.bucket].identity.id
-        return Wanted(p.target, self._state(p), frozenset(self._task.lease.own_producer_ids), bulk_id)
+        known = frozenset({bulk_id, *(self._task.lease.bulk_producer_ids or ())})
+        own = frozenset(self._task.lease.own_producer_ids)
+        return Wanted(p.target, self._state(p), own, bulk_id, known)
 
     def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
         """Stop a partition whose map is damaged; one whose log gives no exact answer yet is asked again."""
@@ -219,6 +221,7 @@ class Resolver:
                 if not code:
                     records = taken.records_behind_fence(self._author(taken))
                     await task.write_map(p.lease.bucket, [(p.key, r) for r in records])
+                    self._report_lost(p, taken.found)
                     task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
                 p.reason = error_name(code) if code else fence.reason
                 p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
@@ -230,7 +233,7 @@ class Resolver:
         taken.begin()
         self._task.offer(taken.p)
 
-    def _report(self, p: PartitionCopy, found: Resolution) -> None:
+    def _report_lost(self, p: PartitionCopy, found: Resolution) -> None:
         if found.truncated_from is not None:
             self._task.emit(
                 "target_truncated",
@@ -239,6 +242,8 @@ class Resolver:
                 target_end=found.downstream,
                 resumed_at=found.upstream,
             )
+
+    def _report(self, p: PartitionCopy, found: Resolution) -> None:
         if found.first_foreign:
             self._task.emit(
                 "foreign_writer",

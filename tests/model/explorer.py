@@ -169,7 +169,7 @@ class Explorer:
         state = bucket.of(SOURCE_ID, TARGET_ID, 0)
         found = world.settle(state, world.look())
         if isinstance(found, Unavailable):
-            if not self.target_lost:
+            if not (self.target_lost and self.rewound):
                 raise Violated(f"no answer, and nothing was lost: {found.reason}")
             return
         self._exact(found)
@@ -198,10 +198,10 @@ class Explorer:
             return
         if found.upstream is None:
             raise Violated(f"records were copied, and the map knows none: {places[:5]}")
+        if self.rewound and self.target_lost:
+            return  # both sides have lost their tails: copied again, and named, but no oracle says where
         if found.copied_end != end:
             raise Violated(f"the copy ends at {end}, the answer at {found.copied_end}")
-        if self.rewound and self.target_lost:
-            return  # what a rewind has replaced comes back when its replacement is lost: not translated
         at = 0
         for upstream in range(places[-1][0] + 2):
             while at < len(places) and places[at][0] < upstream:

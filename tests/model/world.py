@@ -165,6 +165,7 @@ class Target:
                 for first, end, base in known.recent:
                     if (first, end) == (sequence, last):
                         return "repeated", base
+            self.overgrown |= bool(self.losses) and identity[1] > known.epoch
             expected = 0 if identity[1] > known.epoch else (known.last + 1) % SEQUENCE_MODULUS
             if sequence != expected:
                 return "out of order", -1
