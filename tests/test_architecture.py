@@ -23,6 +23,7 @@ FLOORS = (
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),
+    ("flow_state",),
     ("repoint", "detect", "client"),
     ("replicate",),
     ("failover",),

@@ -10,12 +10,13 @@ from drkit.failover.evidence import LossEvidence
 from drkit.failover.gap import Counted, count_gaps
 from drkit.failover.risk import Risk
 from drkit.failover.standing import Standing, written_ends
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
 from drkit.replicate.lag_source import Ends, Gap
-from drkit.replicate.status_facts import SOURCE_SEEN, ends_from
+from drkit.replicate.status_facts import ends_from
 
 _SHOWN: Final = 3
 
@@ -45,7 +46,7 @@ def lost_partitions(context: Context, places: Standing, source: RawCluster | Non
     :raises RawError: the source stopped answering
     """
     if source is None:
-        seen = context.state.values.get(SOURCE_SEEN)
+        seen = context.state.get(SourceSeenRecord)
         noted = ends_from(seen) if seen else {}
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     written: dict[TopicPartition, int] = context.run(written_ends, source, places)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drkit.failover.context import Context
+from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
-from drkit.replicate.known import CopiedPartition
 
 Standing = dict[TopicPartition, Place | Unavailable]
 """By source partition."""

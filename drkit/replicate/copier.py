@@ -15,6 +15,7 @@ from kafka.future import Future
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
+from drkit.flow_state.names import bulk_transactional_id
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
 from drkit.offsets import Intent
@@ -66,14 +67,14 @@ def copy_task(
 async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskReport:
     await links.connect()
     buckets = sorted({p.bucket for p in lease.partitions})
-    prefix = f"drkit.{flow.source}.{flow.target}"
+    names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
     task = TaskContext(
         lease=lease,
         flow=flow,
         links=links,
         partitions=[PartitionCopy(p) for p in lease.partitions],
         buckets={b: MapBucket(b) for b in buckets},
-        transactions={b: Transactions(links.target, f"{prefix}.{b}", _OPEN_MS) for b in buckets},
+        transactions={b: Transactions(links.target, name, _OPEN_MS) for b, name in names.items()},
     )
     links.produce.gate.closes_at = task.deadline
     return await CopyTask(task).run()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from drkit.errors import Failed
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.offsets import MapKey, MapRecord, PartitionMap, decode_record, encode_map_record
@@ -28,7 +29,7 @@ def new_nonce() -> int:
 
 def topic_name(source: str) -> str:
     """Name of the offset-map topic on the target for a source alias."""
-    return f"drkit-offset-map.{source}.internal"
+    return offset_map_topic(source)
 
 
 def encode_batch(records: Iterable[tuple[MapKey, MapRecord]], now_ms: int) -> tuple[bytearray, int]:

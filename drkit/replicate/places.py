@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from drkit.flow_state.copied_topics import CopiedPartition, Producers
 from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
@@ -22,7 +23,6 @@ from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.resolve import NeedLog, Resolution, resolve
 from drkit.offsets.translation import Place
 from drkit.replicate import mapstore
-from drkit.replicate.known import CopiedPartition, Producers
 from drkit.replicate.mapstore import Unreadable
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan

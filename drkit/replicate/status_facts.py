@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
-from uuid import UUID
 
 from drkit.errors import DrkitError
+from drkit.flow_state.records import GenerationRecord, PromotionRecord, RoleRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import Ends, Waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.status import PartitionStatus
-from drkit.replicate.topic_rules import PROMOTION, role_key
-
-SOURCE_SEEN: Final = "source-seen"
-"""Key in the flow's state of the source's last known ends: what counts when the source is gone."""
 
 
-def copied_of(key: str, entry: Mapping[str, Any]) -> Copied:
-    """A topic of the flow's registry, by its key and record."""
-    topic = key.removeprefix("topic/")
-    return Copied(topic, UUID(entry["source_id"]), entry["target"], UUID(entry["target_id"]))
+def copied_of(topic: str, entry: GenerationRecord) -> Copied:
+    """A topic of the flow's registry."""
+    return Copied(topic, entry.source_id, entry.target, entry.target_id)
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
@@ -29,10 +24,11 @@ def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
     return now is None or now.topic_id == copied.source_id
 
 
-def term_of(values: Mapping[str, Any]) -> int:
+def term_of(state: FlowState) -> int:
     """The generation of a flow's role, from its state; 0 before the first failover."""
-    roles = (v for k, v in values.items() if k == PROMOTION or k.startswith(role_key("")))
-    return max((int(r.get("term", 0)) for r in roles), default=0)
+    promotion = state.get(PromotionRecord)
+    terms = [role.term for role in state.all(RoleRecord).values()]
+    return max([*terms, promotion.term if promotion is not None else 0])
 
 
 def said(error: BaseException) -> str:
@@ -66,18 +62,11 @@ def status_of(
     )  # fmt: skip
 
 
-def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> dict[str, Any]:
+def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> SourceSeenRecord:
     """The record of what was seen of the source."""
-    topics: dict[str, dict[str, list[int]]] = {}
-    for at, (start, end) in ends.items():
-        topics.setdefault(at.topic, {})[str(at.partition)] = [start, end]
-    return {"at_ms": now_ms, "topics": topics}
+    return SourceSeenRecord(now_ms, {at: (start, end) for at, (start, end) in ends.items()})
 
 
-def ends_from(seen: Mapping[str, Any]) -> dict[TopicPartition, Ends]:
+def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
     """Read back what :func:`seen_record` made."""
-    return {
-        TopicPartition(topic, int(number)): Ends(*place)
-        for topic, partitions in seen["topics"].items()
-        for number, place in partitions.items()
-    }
+    return {at: Ends(*ends) for at, ends in seen.ends.items()}

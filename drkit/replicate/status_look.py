@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import (
+    EventRecord,
+    FenceDebt,
+    GenerationRecord,
+    LeaseRecord,
+    ProducerIdsRecord,
+    PromotionRecord,
+    RoleRecord,
+    SkipsRecord,
+    SourceSeenRecord,
+)
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore, state_topic
-from drkit.replicate.fence_debt import debt_of
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_source import Ends, Gap, Waiting, all_topics, ends_of, waiting
@@ -29,7 +40,6 @@ from drkit.replicate.status import (
     topics_of,
 )
 from drkit.replicate.status_facts import (
-    SOURCE_SEEN,
     copied_of,
     ends_from,
     said,
@@ -38,7 +48,6 @@ from drkit.replicate.status_facts import (
     status_of,
     term_of,
 )
-from drkit.replicate.topic_rules import PROMOTION, is_promoted, role_key
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
@@ -84,7 +93,7 @@ class StatusCollector:
         self._clusters: dict[str, RawCluster] = {}
         self._scan_up_to = scan_up_to
         self._side: TargetSide | None = None
-        self._state: state_topic.StateTopic | None = None
+        self._state: StateTopic | None = None
         self._missing_since: dict[str, float] = {}
         self._sides = {c.alias: c for c in settings.sides(flow)}
         self.beats = HeartbeatTail(self._sides[flow.target], flow)
@@ -101,14 +110,14 @@ class StatusCollector:
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
-            values = self._load()
+            state = self._load()
             if measure:
                 self.beats.follow()
             found.heartbeat = self.beats.read()
-            self._from_state(found, values)
-            self._lag(found, values)
+            self._from_state(found, state)
+            self._lag(found, state)
             if self._with_groups:
-                found.groups = self.groups.newest(values, source_answers=not found.source_error)
+                found.groups = self.groups.newest(state, source_answers=not found.source_error)
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
@@ -124,7 +133,7 @@ class StatusCollector:
         """
         if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
             return
-        self._state.put(SOURCE_SEEN, seen_record(self.source_ends, self._clock()))
+        self._state.put(seen_record(self.source_ends, self._clock()))
         self._remembered = self.source_ends
 
     def close(self) -> None:
@@ -137,65 +146,62 @@ class StatusCollector:
 
     # -- the target ---------------------------------------------------------------------------------
 
-    def _load(self) -> Mapping[str, Any]:
+    def _load(self) -> FlowState:
         """The flow's state; empty for a flow that never ran."""
         if self._state is None:
             target = self._cluster(self._flow.target)
-            name = state_topic.topic_name(self._flow.source)
+            name = state_topic(self._flow.source)
             if self._loop.run(metadata, target, [name])[name].error:
-                return {}
-            self._state = state_topic.StateTopic(self._sides[self._flow.target], self._flow.source)
+                return FlowState()
+            self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()
-        return self._state.values
+        return self._state.records
 
-    def _from_state(self, found: Findings, values: Mapping[str, Any]) -> None:
-        if (lease := values.get(state_topic.LEASE)) is not None:
-            age = max(0, found.at_ms - int(lease["renewed_ms"]))
-            alive = age <= int(lease.get("ttl_ms", 0))
-            found.runner = Runner(lease["host"], int(lease["pid"]), lease["run_id"], age / 1000, alive=alive)
-        role = role_key("")
-        found.promoted = tuple(
-            sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
-        )
-        found.term, found.debt = term_of(values), debt_of(values)
-        found.taken_over = values.get(PROMOTION) is not None
-        events = [v for k, v in values.items() if k.startswith("event/")]
-        newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
-        found.events = tuple(newest)
+    def _from_state(self, found: Findings, state: FlowState) -> None:
+        if (lease := state.get(LeaseRecord)) is not None:
+            age, alive = lease.age_ms(found.at_ms), lease.is_fresh(found.at_ms)
+            holder = lease.holder
+            found.runner = Runner(holder.host, holder.pid, lease.run_id, age / 1000, alive=alive)
+        roles = state.all(RoleRecord)
+        found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
+        found.term, found.debt = term_of(state), state.get(FenceDebt)
+        found.taken_over = state.get(PromotionRecord) is not None
+        newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
+        found.events = tuple(event.to_json() for event in newest)
 
-    def _lag(self, found: Findings, values: Mapping[str, Any]) -> None:
-        copied = [copied_of(k, v) for k, v in values.items() if k.startswith("topic/")]
+    def _lag(self, found: Findings, state: FlowState) -> None:
+        copied = [copied_of(topic, entry) for topic, entry in state.all(GenerationRecord).items()]
         places: dict[TopicPartition, Place] = {}
         if copied:
-            ids = values.get(state_topic.PRODUCER_IDS, {})
-            own = frozenset(ids.get("all", ()))
-            producer = int(ids["current"][0]) if ids else -1
+            ids = state.get(ProducerIdsRecord)
+            own = frozenset(ids.ids if ids is not None else ())
+            producer = ids.current.id if ids is not None else -1
             places = self._loop.run(self._places, copied, producer, own)
-        source = self._ask_source(found, values)
+        source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         self.source_ends = None if source.error else source.ends
-        found.partitions = self._partitions(found, copied, places, source, values)
+        found.partitions = self._partitions(found, copied, places, source, state)
 
     async def _places(
         self, copied: list[Copied], producer: int, own: frozenset[int]
     ) -> dict[TopicPartition, Place]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
-            name = mapstore.topic_name(self._flow.source)
+            name = offset_map_topic(self._flow.source)
             self._side = TargetSide(target, name, self._scan_up_to)
         return await self._side.places(copied, producer, own)
 
     # -- the source ---------------------------------------------------------------------------------
 
-    def _ask_source(self, found: Findings, values: Mapping[str, Any]) -> SourceLook:
+    def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
         try:
             topics, ends = self._loop.run(self._source_ends)
         except (DrkitError, RawError) as error:
             self._drop(self._flow.source)
-            seen = values.get(SOURCE_SEEN)
+            seen = state.get(SourceSeenRecord)
             if seen is None:
                 return SourceLook({}, {}, said(error))
-            return SourceLook({}, ends_from(seen), said(error), int(seen["at_ms"]))
+            return SourceLook({}, ends_from(seen), said(error), seen.at_ms)
         return SourceLook(topics, ends, "", found.at_ms)
 
     async def _source_ends(self) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, Ends]]:
@@ -210,7 +216,7 @@ class StatusCollector:
         copied: list[Copied],
         places: dict[TopicPartition, Place],
         source: SourceLook,
-        values: Mapping[str, Any],
+        state: FlowState,
     ) -> list[PartitionStatus]:
         known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
         naming = self._flow.naming_policy
@@ -233,7 +239,8 @@ class StatusCollector:
         if source.error:
             records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
         elif gaps:
-            skip = frozenset(values.get(state_topic.SKIPS, {}).get("ids", ()))
+            skips = state.get(SkipsRecord)
+            skip = frozenset(skips.ids if skips is not None else ())
             records = self._loop.run(self._waiting, source.topics, gaps, skip)
         return [
             status_of(

@@ -8,12 +8,15 @@ from uuid import UUID
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, fetch_one, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
 from drkit.offsets.resolve import NeedLog, Resolution, resolve
-from drkit.replicate import mapstore, state_topic, verify_checked
+from drkit.replicate import mapstore, verify_checked
 from drkit.replicate.planner import bucket_of
 from drkit.replicate.resume import scan
 from drkit.replicate.verify_ranges import TakenOver
@@ -40,15 +43,15 @@ class TargetMap:
     def __init__(self, target: ClusterSettings, source: str, topics: list[str]) -> None:
         self._loop = EventLoop()
         self._cluster = RawCluster(self._loop, target, "verify")
-        self._name = mapstore.topic_name(source)
-        self._state_name = state_topic.topic_name(source)
+        self._name = offset_map_topic(source)
+        self._state_name = state_topic(source)
         self._topics: dict[str, TopicMetadata] = {}
         self._buckets: list[mapstore.MapBucket] = []
-        self._state: state_topic.StateTopic | None = None
+        self._state: StateTopic | None = None
         self._missing = ""
         self._loop.run(self._read, topics)
         if self._topics[self._state_name].leaders:
-            self._state = state_topic.StateTopic(target, source)
+            self._state = StateTopic(target, source)
             self._state.load()
 
     async def _read(self, topics: list[str]) -> None:
@@ -77,8 +80,8 @@ class TargetMap:
             if end > start:
                 raise Unknown(self._missing or _never_heard(key, start, end))
             return Resolution(SegmentMap(), None, end, end, 0, -1)
-        ids = (self._state.values.get(state_topic.PRODUCER_IDS) if self._state else None) or {}
-        own = frozenset([*ids.get("all", ()), *(p.producer_id for p in state.pending)])
+        ids = self._state.get(ProducerIdsRecord) if self._state else None
+        own = frozenset([*(ids.ids if ids is not None else ()), *(p.producer_id for p in state.pending)])
         answer = resolve(state, end=end, next_sequence=None, own_ids=own)
         if isinstance(answer, NeedLog):
             if not own:
@@ -116,14 +119,11 @@ class TargetMap:
 
     def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
         """Where drkit went on, if MirrorMaker 2 had copied before."""
-        found = self._state.values.get(f"{state_topic.TAKEOVER}{partition.topic}") if self._state else None
-        if found is None or (found.get("source_id"), found.get("target_id")) != (str(ids[0]), str(ids[1])):
+        found = self._state.get(TakeoverRecord, partition.topic) if self._state else None
+        if found is None or (found.source_id, found.target_id) != ids:
             return None
-        place = found.get("partitions", {}).get(str(partition.partition))
-        if place is None:
-            return None
-        committed = bool(place.get("committed", True))
-        return TakenOver(int(place["resumed_at"]), int(place["target_end"]), committed)
+        place = found.partitions.get(partition.partition)
+        return None if place is None else TakenOver(place.resumed_at, place.target_end, place.committed)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,20 +1,22 @@
 """Producer ids of a flow, of live and of bulk mode: all that ever were, on record before they are used.
 
-The record is what an opposite flow goes by to leave out what this one wrote (see
-:mod:`drkit.replicate.opposite`). Each bulk id has a key of its own, so that two tasks that find new ids at
-the same moment cannot overwrite each other's.
+The records are what a flow in the other direction goes by to leave out what this one wrote (see
+:mod:`drkit.flow_state.reverse_flow`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.records import BulkProducerRecord, ProducerIdsRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
-from drkit.replicate.state_topic import BULK_PRODUCER_ID, PRODUCER_IDS, StateTopic, Value
 
 
 class ProducerIds(NamedTuple):
@@ -29,31 +31,22 @@ class ProducerIds(NamedTuple):
         """Every id this flow ever wrote with."""
         return (*self.live, *self.bulk)
 
-    def with_bulk(self, values: Mapping[str, Any]) -> ProducerIds:
+    def with_bulk(self, state: FlowState) -> ProducerIds:
         """Those of bulk mode as the flow's state has them now."""
-        return self._replace(bulk=_bulk(values))
+        return self._replace(bulk=_bulk(state))
 
 
-def transactional_id(flow: FlowSettings, bucket: int) -> str:
-    """The transactional id of a bucket in bulk mode."""
-    return f"drkit.{flow.source}.{flow.target}.{bucket}"
+def on_record(state: FlowState) -> tuple[int, ...]:
+    """Every producer id that a flow's state names; empty for a flow that never ran.
+
+    :raises Damaged: a record of them was replaced
+    """
+    live = state.get(ProducerIdsRecord)
+    return (*(live.ids if live is not None else ()), *_bulk(state))
 
 
-def bulk_record(producer_id: int, bucket: int) -> tuple[str, Value]:
-    """Key and value of the record of a bulk id."""
-    return f"{BULK_PRODUCER_ID}{producer_id}", {"bucket": bucket}
-
-
-def on_record(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """Every producer id that a flow's state names; empty for a flow that never ran."""
-    live = values.get(PRODUCER_IDS, {}).get("all", ())
-    return (*live, *_bulk(values))
-
-
-def _bulk(values: Mapping[str, Any]) -> tuple[int, ...]:
-    return tuple(
-        sorted(int(k.removeprefix(BULK_PRODUCER_ID)) for k in values if k.startswith(BULK_PRODUCER_ID))
-    )
+def _bulk(state: FlowState) -> tuple[int, ...]:
+    return tuple(sorted(int(producer_id) for producer_id in state.all(BulkProducerRecord)))
 
 
 def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> ProducerIds:
@@ -62,17 +55,18 @@ def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> P
     :param state: loaded
     :raises DrkitError: the target gives none, or it cannot be stored
     """
-    known = state.values.get(PRODUCER_IDS)
-    owners = {value["bucket"] for key, value in state.values.items() if key.startswith(BULK_PRODUCER_ID)}
+    known = state.get(ProducerIdsRecord)
+    owners = {record.bucket for record in state.all(BulkProducerRecord).values()}
     missing = [b for b in range(flow.buckets) if b not in owners]
     if known is None or missing:
         live, bulk = _ask(target, flow, missing, live=known is None)
         for bucket, identity in bulk.items():
-            state.put(*bulk_record(identity.id, bucket))
+            state.put(BulkProducerRecord(bucket), str(identity.id))
         if live is not None:
-            state.put(PRODUCER_IDS, {"current": list(live), "all": [live.id]})
-    known = state.values[PRODUCER_IDS]
-    return ProducerIds(ProducerIdentity(*known["current"]), tuple(known["all"]), _bulk(state.values))
+            known = ProducerIdsRecord(live, (live.id,))
+            state.put(known)
+    assert known is not None  # noqa: S101  a missing one was asked for
+    return ProducerIds(known.current, known.ids, _bulk(state.records))
 
 
 def _ask(
@@ -83,7 +77,8 @@ def _ask(
     async def ask(cluster: RawCluster) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
         spawn = cluster.loop.spawn
         first = await new_producer_id(cluster) if live else None
-        asked = {b: spawn(Transactions(cluster, transactional_id(flow, b)).begin_epoch) for b in buckets}
+        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
+        asked = {b: spawn(Transactions(cluster, name).begin_epoch) for b, name in names.items()}
         return first, {bucket: await future for bucket, future in asked.items()}
 
     return ask_once(target, "driver", ask, what="ask for producer ids")
