@@ -22,7 +22,7 @@ class FrozenTopics:
 
         :raises Failed: the producer of this attempt was fenced; the next attempt has the new one
         """
-        record = state.get(ProducerIdsRecord)
+        record = state.readable(ProducerIdsRecord).get("")
         current = record.current if record is not None else self._ids.current
         if current != self._ids.current:
             raise Failed(
@@ -36,4 +36,4 @@ class FrozenTopics:
 
 
 def _frozen(state: FlowState) -> frozenset[str]:
-    return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_frozen)
+    return frozenset(topic for topic, role in state.readable(RoleRecord).items() if role.is_frozen)

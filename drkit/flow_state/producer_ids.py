@@ -33,7 +33,7 @@ class ProducerIds(NamedTuple):
 
     def with_bulk(self, state: FlowState) -> ProducerIds:
         """Those of bulk mode as the flow's state has them now."""
-        return self._replace(bulk=_bulk(state))
+        return self._replace(bulk=_ids(state.readable(BulkProducerRecord)))
 
 
 def on_record(state: FlowState) -> tuple[int, ...]:
@@ -42,11 +42,17 @@ def on_record(state: FlowState) -> tuple[int, ...]:
     :raises Damaged: a record of them was replaced
     """
     live = state.get(ProducerIdsRecord)
-    return (*(live.ids if live is not None else ()), *_bulk(state))
+    return (*(live.ids if live is not None else ()), *_ids(state.all(BulkProducerRecord)))
 
 
-def _bulk(state: FlowState) -> tuple[int, ...]:
-    return tuple(sorted(int(producer_id) for producer_id in state.all(BulkProducerRecord)))
+def own_on_record(state: FlowState) -> tuple[int, ...]:
+    """The same for our own flow while it runs: ids under which we have never written are passed over."""
+    live = state.readable(ProducerIdsRecord).get("")
+    return (*(live.ids if live is not None else ()), *_ids(state.readable(BulkProducerRecord)))
+
+
+def _ids(records: Iterable[str]) -> tuple[int, ...]:
+    return tuple(sorted(int(producer_id) for producer_id in records))
 
 
 def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> ProducerIds:
@@ -66,7 +72,7 @@ def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> P
             known = ProducerIdsRecord(live, (live.id,))
             state.put(known)
     assert known is not None  # noqa: S101  a missing one was asked for
-    return ProducerIds(known.current, known.ids, _bulk(state.records))
+    return ProducerIds(known.current, known.ids, _ids(state.all(BulkProducerRecord)))
 
 
 def _ask(

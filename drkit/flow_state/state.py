@@ -107,6 +107,11 @@ class FlowState:
         """All records of a kind that can be read: of a flow that is not ours."""
         return cast("dict[str, R]", dict(self._records.get(kind, {})))
 
+    def is_damaged(self, kind: type[Record], name: str = "") -> bool:
+        """Whether a record was replaced, and the one before it is gone."""
+        key = kind.key(name)
+        return key in self.unreadable and key not in self._values
+
     def value(self, key: str) -> bytes | None:
         """The bytes of the newest readable record under a key."""
         return self._values.get(key)

@@ -17,7 +17,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.frozen_topics import FrozenTopics
-from drkit.flow_state.producer_ids import on_record, own_ids
+from drkit.flow_state.producer_ids import own_ids, own_on_record
 from drkit.flow_state.records import AclsRecord, ControlRecord, EventRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
@@ -268,7 +268,7 @@ class Attempt:
         """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
         self._follow_events()
         self._opposite.follow()
-        ids = on_record(self._state.records)
+        ids = own_on_record(self._state.records)
         if set(ids) != set(self._ids.all):
             self._opposite.find()
             if self._opposite.allow(ids):

@@ -105,7 +105,7 @@ class Rivals:
         }
 
     def _is_ours(self, topic: str, target_id: str | None) -> bool:
-        entry = self._state.get(GenerationRecord, topic)
+        entry = self._state.records.readable(GenerationRecord).get(topic)
         return entry is not None and str(entry.target_id) == target_id
 
     def _of_mm2(self, on_target: list[str], wanted: set[str]) -> dict[str, Claim]:

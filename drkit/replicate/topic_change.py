@@ -142,7 +142,7 @@ class TopicChanges:
     def _keep(self, pair: Pair, configs: Configs, changes: Sequence[Change]) -> None:
         """Remember what was compared, and name what somebody else had changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
-        known = self._state.get(ConfigsRecord, name)
+        known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
         recorded = known.settings if known is not None else None
         limit = max_message_bytes(configs)
         if not self._rules.leaves(MAX_MESSAGE_BYTES):

@@ -58,7 +58,7 @@ class SourceGone:
     def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
             name: entry
-            for name, entry in self._state.all(GenerationRecord).items()
+            for name, entry in self._state.records.readable(GenerationRecord).items()
             if name not in listed and name not in done.left_out and self._flow.copies(name)
         }
 
@@ -81,7 +81,8 @@ class SourceGone:
 
     def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
         """Those whose copy is the very topic that we wrote, and that nobody promoted."""
-        passive = {n: e for n, e in deleted.items() if self._state.get(RoleRecord, n) is None}
+        roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
+        passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
         return {
             name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))

@@ -14,6 +14,7 @@ from drkit.config import FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_by_one import one_by_one
@@ -124,14 +125,18 @@ class TopicSync:
     def _decided(self, done: Round, pairs: dict[str, Pair]) -> dict[str, Decision]:
         ready = {}
         for name, pair in pairs.items():
-            role = self._state.get(RoleRecord, name)
+            try:
+                role, known = self._state.get(RoleRecord, name), self._state.get(GenerationRecord, name)
+            except Damaged as error:  # one that was never known to this run
+                done.left_out[name] = self._events.left_out(name, error)
+                continue
             if role is not None and role.is_promoted:
                 done.left_out[name] = "promoted: producers own the copy"
                 continue
             if role is not None and role.is_frozen:
                 done.left_out[name] = "frozen: a failover is about to open the copy"
                 continue
-            decision = decide(self._flow, pair.source, pair.target, self._state.get(GenerationRecord, name))
+            decision = decide(self._flow, pair.source, pair.target, known)
             if decision.kind:
                 self._events.once(
                     decision.kind, name, decision.identity, level="warning", old_id=decision.old_id,

@@ -27,7 +27,6 @@ from drkit.topology.acls import to_json
 from tests.replicate.acl_world import Shared, World, connect
 from tests.replicate.process import eventually
 from tests.stored import put as put_record
-from tests.stored import stored
 
 MAIN = "from drkit.cli.main import main; main()"
 Worlds = Callable[..., World]
@@ -90,7 +89,9 @@ def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: 
     # With the source gone, a failover finds on the target what it has to give.
     with StateTopic(world.admins[1].settings, world.source.alias) as later:
         later.load()
-        held = promotion(AclRecord.from_json(stored(later)[AclsRecord.KEY])).grant
+        kept = later.get(AclsRecord)
+    assert kept is not None
+    held = promotion(kept.plan).grant
     assert held == {world.acl(orders, "WRITE"), world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID")}
     world.give(1, *held)
     eventually(lambda: world.may_write("app", orders), what="the promoted topic's producer")
@@ -205,7 +206,9 @@ def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_everybody_re
     assert world.may_write("drkit", orders)
     assert world.read("app", orders) == b"canary"
     assert guarded.look([orders]).changes == ()
-    record = AclRecord.from_json(stored(world.state)[AclsRecord.KEY])
+    kept = world.state.get(AclsRecord)
+    assert kept is not None
+    record = kept.plan
     assert promotion(record, [orders]).lift == world.has()
     # Switched off, it leaves no trace.
     world.sync().look([orders])
