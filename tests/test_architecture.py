@@ -24,6 +24,7 @@ FLOORS = (
     ("config",),
     ("kafka", "local"),
     ("flow_state",),
+    ("offset_map",),
     ("repoint", "detect", "client"),
     ("replicate",),
     ("failover",),

@@ -22,7 +22,8 @@ from drkit.flow_state.records import (
 from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 from drkit.model import TopicPartition
-from drkit.replicate.planner import bucket_of
+from drkit.offset_map.topic import bucket_of
+from drkit.offsets.takeup import FROZEN_EPOCH
 
 _NOTICE_SECONDS: Final = 1.0
 """How long a running replicator has to let go of the topics by itself."""
@@ -190,13 +191,9 @@ def _plan(control: ControlRecord | None) -> int | None:
 
 
 def _live(context: Context) -> list[ProducerIdentity]:
-    """The epochs that live ids are fenced with: one more than they write with."""
+    """Every live id, with the epoch that fences whatever epoch a task has turned to."""
     known = context.state.get(ProducerIdsRecord)
-    if known is None:
-        return []
-    epochs = dict.fromkeys(known.ids, 0)
-    current = ProducerIdentity(*known.current)
-    return [ProducerIdentity(i, e + 1) for i, e in {**epochs, current.id: current.epoch}.items()]
+    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
 
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:

@@ -216,7 +216,7 @@ def _partitions(
 
 def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, Place]:
     side, producers = context.kept.side_of(context.target, context.flow.source), context.known.producers
-    found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.current, producers.own)
+    found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.own)
     return found
 
 

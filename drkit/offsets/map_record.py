@@ -1,35 +1,40 @@
-"""Records of the offset-map topic, binary.
+"""Records of the offset-map topic, binary. What each of them means: decision 0021.
 
 Key: version u8, source topic id 16 bytes, target topic id 16 bytes, partition i32, kind u8, and for
-an intent its first target offset i64 and the writer's nonce i64, so that two writers that claim one
-place never overwrite each other by compaction. A mark has one key per partition: the newest wins.
+an intent its first target offset i64 and its writer's nonce i64, for a pack its nonce i64 and part u32,
+for a turn the new history's producer id i64 and epoch i16. A mark has one key per partition and a reign
+one per bucket: the newest replaces the older ones when the topic is compacted.
 
-An *intent* lists what stands (or, in live mode, is about to stand) from a target offset on: the
-fingerprint of each chunk and the runs of consecutive source offsets. A *mark* states that all up to
-a point is acknowledged and holds no record of anyone else. A *pack* replaces many intents: a part of
-all confirmed segments; the parts of one pack count when the last of them is there.
+Values of format 1 are read as well: `Intent.legacy` and marks without a history tell them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 import struct
+from typing import Final, NamedTuple
 from uuid import UUID
 import zlib
 
 from drkit.offsets.segments import SegmentMap
 
-_VERSION = 1
+_KEY_VERSION = 1
+_VERSION = 2
+_LEGACY = 1
 _KEY = struct.Struct(">B16s16siB")
 _KEY_INTENT = struct.Struct(">qq")
 _INTENT = struct.Struct(">BBqhiqqqiII")
-_CHUNK = struct.Struct(">iI")
+_LEGACY_CHUNK = struct.Struct(">iI")
 _RUN = struct.Struct(">qi")
 _KEY_PACK = struct.Struct(">qI")
 _PACK = struct.Struct(">BIIqqI")
-_MARK = struct.Struct(">Bqqqiqi")
+_LEGACY_MARK = struct.Struct(">Bqqqiqi")
+_MARK = struct.Struct(">Bqqqiqiqhi")
+_KEY_TURN = struct.Struct(">qh")
+_TURN = struct.Struct(">Bqhiqhqqqiiqq")
+_REIGN = struct.Struct(">BqBqq")
 SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers run from 0 to 2³¹−1 and start again at 0."""
 
@@ -40,17 +45,30 @@ class Kind(IntEnum):
     INTENT = 1
     MARK = 2
     PACK = 3
+    TURN = 4
+    REIGN = 5
 
 
 class Mode(IntEnum):
     """How an intent's records reached the target."""
 
     LIVE = 1
-    """An intent proper: durable before the first batch, true only if the log confirms it."""
+    """A claim: durable before its first batch; an anchor or the log shows what of it was appended."""
     BULK = 2
     """Committed in the same transaction as its records: true."""
     REPAIR = 3
-    """Found by comparing the log with earlier intents: true, cuts all behind its start."""
+    """Found in the target's log: true, cuts all segments that start at or after it."""
+
+
+class History(NamedTuple):
+    """A live producer id with one epoch: the writers of one history agree on the record of each sequence."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_HISTORY: Final = History(-1, -1)
+"""Of a mark in format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +80,29 @@ class MapKey:
     partition: int
 
 
+BUCKET_KEY: Final = MapKey(UUID(int=0), UUID(int=0), -1)
+"""The key of what is said of a whole bucket."""
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """Runs of source records from one target offset on."""
 
     mode: Mode
     nonce: int
-    producer_id: int
-    producer_epoch: int
+    history: History
+    """Of the live records; in bulk mode the history that `base_sequence` belongs to."""
     base_sequence: int
+    """Of the first record; in bulk mode the next sequence number of the live history."""
     downstream: int
     """Target offset of the first record."""
     previous_end: int
-    """Target offset behind the last record before this intent."""
+    """Target offset after the last record of this flow before this intent."""
     leader_epoch: int
-    chunks: tuple[tuple[int, int], ...]
-    """(records, CRC-32C of the batch as sent) per batch; empty where no rival is possible."""
     runs: tuple[tuple[int, int], ...]
     """(first source offset, records) of each run of consecutive source offsets."""
+    legacy: bool = False
+    """In format 1, whose writers could disagree within one history."""
 
     @property
     def count(self) -> int:
@@ -100,16 +123,19 @@ class Mark:
     """Everything up to here is acknowledged and checked."""
 
     nonce: int
+    history: History
     upstream: int
     """Next source offset to copy (frontier)."""
     downstream: int
     """The target's end that was looked at."""
     copied_end: int
-    """Target offset behind the last record of this flow; foreign records may follow."""
+    """Target offset after the last record of this flow; foreign records may follow."""
     sequence: int
-    """Next live sequence number."""
+    """Next live sequence number of the history: the record before it ends at `copied_end`, if it is live."""
     leader_epoch: int
     """Leader epoch of the last source batch, −1 if unknown."""
+    target_epoch: int = -1
+    """Lowest leader epoch of the target partition under which this was seen, −1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +151,54 @@ class Pack:
     segments: SegmentMap
 
 
-MapRecord = Intent | Mark | Pack
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The end of one history and the beginning of the next; nothing of the old one counts after it."""
+
+    nonce: int
+    reign: int
+    """Number of the reign that wrote it."""
+    ended: History
+    ended_sequence: int
+    """Next sequence number of the ended history: the record before it ends at `copied_end`."""
+    history: History
+    """The new history; its first sequence number is 0."""
+    upstream: int
+    """Next source offset to copy."""
+    downstream: int
+    """The target's end that was looked at."""
+    copied_end: int
+    """Target offset after the last record of this flow: what the map said of later ones is void."""
+    leader_epoch: int
+    target_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """A copy task has taken the bucket; with `ended` it has let go of it, and nothing is on its way."""
+
+    nonce: int
+    number: int
+    ended: bool
+    unclean: int
+    """The newest reign that did not end so, 0 if none: something of it may still be on its way."""
+
+
+MapRecord = Intent | Mark | Pack | Turn | Reign
 """Whatever the map topic holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A record of the map topic: whose it is, of which kind, and what it says (None: a tombstone)."""
+
+    where: MapKey
+    kind: Kind
+    record: MapRecord | None = field(default=None)
+
+
 def _key(key: MapKey, kind: Kind) -> bytes:
-    return _KEY.pack(_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
+    return _KEY.pack(_KEY_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
 
 
 def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
@@ -138,18 +206,17 @@ def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
     head = _INTENT.pack(
         _VERSION,
         intent.mode,
-        intent.producer_id,
-        intent.producer_epoch,
+        *intent.history,
         intent.base_sequence,
         intent.downstream,
         intent.previous_end,
         intent.nonce,
         intent.leader_epoch,
-        len(intent.chunks),
+        0,
         len(intent.runs),
     )
-    body = [head, *(_CHUNK.pack(*c) for c in intent.chunks), *(_RUN.pack(*r) for r in intent.runs)]
-    return _key(key, Kind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), b"".join(body)
+    body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
+    return _key(key, Kind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
 
 
 def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
@@ -162,6 +229,8 @@ def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
         mark.sequence,
         mark.nonce,
         mark.leader_epoch,
+        *mark.history,
+        mark.target_epoch,
     )
     return _key(key, Kind.MARK), value
 
@@ -173,11 +242,39 @@ def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
     return _key(key, Kind.PACK) + _KEY_PACK.pack(pack.nonce, pack.part), head + body
 
 
+def encode_turn(key: MapKey, turn: Turn) -> tuple[bytes, bytes]:
+    """A turn as (key, value) of a Kafka record."""
+    value = _TURN.pack(
+        _VERSION,
+        *turn.ended,
+        turn.ended_sequence,
+        *turn.history,
+        turn.upstream,
+        turn.downstream,
+        turn.copied_end,
+        turn.leader_epoch,
+        turn.target_epoch,
+        turn.reign,
+        turn.nonce,
+    )
+    return _key(key, Kind.TURN) + _KEY_TURN.pack(*turn.history), value
+
+
+def encode_reign(reign: Reign) -> tuple[bytes, bytes]:
+    """A reign as (key, value) of a Kafka record."""
+    value = _REIGN.pack(_VERSION, reign.number, reign.ended, reign.unclean, reign.nonce)
+    return _key(BUCKET_KEY, Kind.REIGN), value
+
+
 def encode_map_record(key: MapKey, record: MapRecord) -> tuple[bytes, bytes]:
     """Any record of the map as (key, value) of a Kafka record."""
     if isinstance(record, Intent):
         return encode_intent(key, record)
-    return encode_mark(key, record) if isinstance(record, Mark) else encode_pack(key, record)
+    if isinstance(record, Mark):
+        return encode_mark(key, record)
+    if isinstance(record, Turn):
+        return encode_turn(key, record)
+    return encode_reign(record) if isinstance(record, Reign) else encode_pack(key, record)
 
 
 def about(key: bytes) -> tuple[MapKey, Kind]:
@@ -189,8 +286,8 @@ def about(key: bytes) -> tuple[MapKey, Kind]:
         version, source, target, partition, kind = _KEY.unpack_from(key)
     except struct.error as error:
         raise ValueError(f"a key of {len(key)} bytes: {error}") from error
-    if version != _VERSION:
-        raise ValueError(f"version {version}, this drkit reads {_VERSION}")
+    if version != _KEY_VERSION:
+        raise ValueError(f"version {version}, this drkit reads {_KEY_VERSION}")
     return MapKey(UUID(bytes=source), UUID(bytes=target), partition), Kind(kind)
 
 
@@ -201,12 +298,28 @@ def place(key: bytes) -> int:
     """
     if about(key)[1] is not Kind.INTENT:
         return -1
-    downstream: int = _KEY_INTENT.unpack_from(key, _KEY.size)[0]
+    try:
+        downstream: int = _KEY_INTENT.unpack_from(key, _KEY.size)[0]
+    except struct.error as error:
+        raise ValueError(f"a key of {len(key)} bytes: {error}") from error
     return downstream
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, MapRecord] | None:
-    """Read a record of the map topic; None for a tombstone.
+def turned_to(key: bytes) -> History | None:
+    """The new history in the key of a turn; None for any other key.
+
+    :raises ValueError: the key is not of this format
+    """
+    if about(key)[1] is not Kind.TURN:
+        return None
+    try:
+        return History(*_KEY_TURN.unpack_from(key, _KEY.size))
+    except struct.error as error:
+        raise ValueError(f"a key of {len(key)} bytes: {error}") from error
+
+
+def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
+    """Read a record of the map topic.
 
     :raises ValueError: the record is not of this format or version
     """
@@ -214,29 +327,38 @@ def decode_record(key: bytes | None, value: bytes | None) -> tuple[MapKey, MapRe
         raise ValueError("a record without a key")
     where, kind = about(key)
     if value is None:
-        return None
+        return Decoded(where, kind)
+    if value[:1] not in {bytes([_VERSION]), bytes([_LEGACY])}:
+        raise ValueError(
+            f"version {value[0] if value else 'none'}, this drkit reads {_LEGACY} and {_VERSION}"
+        )
     try:
-        return where, _DECODE[kind](value)
+        return Decoded(where, kind, _DECODE[kind](value))
     except (struct.error, zlib.error) as error:
         raise ValueError(f"a record of {len(key)} + {len(value)} bytes: {error}") from error
 
 
 def _decode_mark(value: bytes) -> Mark:
-    _, up, down, copied_end, sequence, nonce, leader_epoch = _MARK.unpack_from(value)
-    return Mark(nonce, up, down, copied_end, sequence, leader_epoch)
+    if value[0] == _LEGACY:
+        _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
+        return Mark(nonce, NO_HISTORY, up, down, copied_end, sequence, leader_epoch)
+    _, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch = _MARK.unpack_from(
+        value
+    )
+    return Mark(nonce, History(pid, epoch), up, down, copied_end, sequence, leader_epoch, target_epoch)
 
 
 def _decode_intent(value: bytes) -> Intent:
-    (_, mode, pid, epoch, sequence, down, previous, nonce, leader_epoch, n_chunks, n_runs) = (
+    (version, mode, pid, epoch, sequence, down, previous, nonce, leader_epoch, n_chunks, n_runs) = (
         _INTENT.unpack_from(value)
     )
-    at = _INTENT.size
-    chunks = tuple(_CHUNK.unpack_from(value, at + i * _CHUNK.size) for i in range(n_chunks))
-    at += n_chunks * _CHUNK.size
+    at = _INTENT.size + n_chunks * _LEGACY_CHUNK.size
+    if not n_runs or len(value) != at + n_runs * _RUN.size:
+        raise ValueError(f"an intent of {n_runs} runs in {len(value)} bytes")
     runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
-    if not runs:
-        raise ValueError("an intent without runs")
-    return Intent(Mode(mode), nonce, pid, epoch, sequence, down, previous, leader_epoch, chunks, runs)
+    legacy = version == _LEGACY
+    history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
+    return Intent(Mode(mode), nonce, history, sequence, down, previous, leader_epoch, runs, legacy)
 
 
 def _decode_pack(value: bytes) -> Pack:
@@ -247,8 +369,25 @@ def _decode_pack(value: bytes) -> Pack:
     return Pack(nonce, part, parts, until, segments)
 
 
+def _decode_turn(value: bytes) -> Turn:
+    (_, old_pid, old_epoch, old_sequence, pid, epoch, up, down, copied_end, leader_epoch, target_epoch, reign,
+     nonce) = _TURN.unpack_from(value)  # fmt: skip
+    return Turn(
+        nonce=nonce, reign=reign, ended=History(old_pid, old_epoch), ended_sequence=old_sequence,
+        history=History(pid, epoch), upstream=up, downstream=down, copied_end=copied_end,
+        leader_epoch=leader_epoch, target_epoch=target_epoch,
+    )  # fmt: skip
+
+
+def _decode_reign(value: bytes) -> Reign:
+    _, number, ended, unclean, nonce = _REIGN.unpack_from(value)
+    return Reign(nonce, number, bool(ended), unclean)
+
+
 _DECODE: dict[Kind, Callable[[bytes], MapRecord]] = {
     Kind.INTENT: _decode_intent,
     Kind.MARK: _decode_mark,
     Kind.PACK: _decode_pack,
+    Kind.TURN: _decode_turn,
+    Kind.REIGN: _decode_reign,
 }

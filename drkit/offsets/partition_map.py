@@ -1,12 +1,27 @@
-"""What the offset map says of one partition, record by record, and what of it is only claimed."""
+"""What the offset map says of one partition, record by record, and what of it is only claimed.
+
+The answer depends on the newest record of each key and on their order alone, because Kafka's log cleaner
+leaves no more: a record may be replaced only by one that says what it said (decision 0021).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent, MapRecord, Mark, Mode, Pack
+from drkit.offsets.history import Anchor, Broken, Said, Stretch, steps, stretches
+from drkit.offsets.map_record import (
+    NO_HISTORY,
+    SEQUENCE_MODULUS,
+    History,
+    Intent,
+    MapRecord,
+    Mark,
+    Mode,
+    Pack,
+    Reign,
+    Turn,
+)
 from drkit.offsets.segments import SegmentMap
 
 
@@ -14,14 +29,17 @@ from drkit.offsets.segments import SegmentMap
 class Tail:
     """The point up to which the map is true without a look at the target's log."""
 
+    history: History
     upstream: int
     downstream: int
     copied_end: int
-    """Target offset behind the last record of this flow, at or before `downstream`."""
+    """Target offset after the last record of this flow, at or before `downstream`."""
     sequence: int
     leader_epoch: int
     live: bool
-    """The last segment was appended in live mode and goes on while nothing is said."""
+    """The last segment was appended in live mode and goes on while no claim says otherwise."""
+    target_epoch: int = -1
+    """Leader epoch of the target partition under which this was seen, −1 if unknown."""
 
 
 @dataclass(slots=True)
@@ -44,54 +62,99 @@ class Packing:
 
 @dataclass(slots=True)
 class PartitionMap:
-    """Confirmed segments, and the intents behind them that the target's log must confirm."""
+    """Confirmed segments, and the claims that no anchor has confirmed yet."""
 
     segments: SegmentMap = field(default_factory=SegmentMap)
     tail: Tail | None = None
     pending: list[Intent] = field(default_factory=list)
     packing: Packing | None = None
+    ended: set[History] = field(default_factory=set)
+    """Histories that a turn has ended: what comes later from their writers is void."""
+    turned: int = 0
+    """Number of the reign that wrote the last turn; 0: none."""
+    broken: str = ""
+    """Why the map gives no exact answer for this partition; empty when it does."""
 
     def clear(self) -> None:
-        """Forget everything: the map topic is read anew."""
+        """Forget everything: the map topic is read from its start."""
         self.segments, self.tail, self.pending, self.packing = SegmentMap(), None, [], None
+        self.ended, self.turned, self.broken = set(), 0, ""
+
+    @property
+    def history(self) -> History | None:
+        """The history that a task has to go on with; None: nothing was ever claimed."""
+        if self.tail is not None and self.tail.history != NO_HISTORY:
+            return self.tail.history
+        return self.pending[-1].history if self.pending else None
+
+    def claims(self) -> list[Intent]:
+        """The pending claims of the current history."""
+        current = self.history
+        return [p for p in self.pending if p.history == current]
 
     def apply(self, record: MapRecord) -> None:
         """Take the next record of the map topic, in log order."""
-        if isinstance(record, Mark):
-            self._mark(record)
-        elif isinstance(record, Pack):
-            self._pack(record)
-        elif record.mode is Mode.LIVE:
-            self._claim(record)
-        elif record.mode is Mode.BULK:
-            self._bulk(record)
-        else:
-            self._repair(record)
+        match record:
+            case Mark():
+                self._mark(record)
+            case Pack():
+                self._pack(record)
+            case Turn():
+                self._turn(record)
+            case Reign():
+                pass
+            case Intent(mode=Mode.LIVE):
+                self._claim(record)
+            case Intent(mode=Mode.BULK):
+                self._bulk(record)
+            case Intent():
+                self._repair(record)
 
     def _claim(self, record: Intent) -> None:
-        """A task is about to append this. What of it lies below the tail is known already."""
-        if self.tail is None:
+        """A task is about to append this."""
+        if record.history in self.ended:
+            return
+        if record.legacy:
+            # Its writer saw the log end here: claims further on were not appended by then.
+            self.pending = [p for p in self.pending if not _overruled(p, record)]
+        tail = self.tail
+        known = tail is not None and tail.history in {record.history, NO_HISTORY}
+        if tail is None or not known:
             self.pending.append(record)
-        elif self.tail.live:
-            self.pending += _behind([record], self.tail)
-        elif record.downstream >= self.tail.downstream:
+        elif tail.live:
+            self.pending += _after([record], tail)
+        elif record.downstream >= tail.downstream:
             self.pending.append(record)
 
     def _bulk(self, record: Intent) -> None:
-        """Committed with its records: live claims before it stand for nothing any more."""
+        """Committed with its records. What was claimed before it and not appended never will be."""
+        history, sequence = record.history, record.base_sequence
+        if history == NO_HISTORY:
+            history, sequence = self._history_at(record.previous_end)
+        self._confirm(history, sequence, record.previous_end)
         self.pending.clear()
         self._append(record)
         down = record.downstream + record.count
-        sequence = self.tail.sequence if self.tail else 0
-        self.tail = Tail(_upstream_end(record), down, down, sequence, record.leader_epoch, live=False)
+        self.tail = Tail(
+            history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
+            target_epoch=self.tail.target_epoch if self.tail else -1,
+        )  # fmt: skip
         self.segments.close(down)
 
-    def _repair(self, record: Intent) -> None:
-        """Found in the log: what was known before about its place is void; what lies behind is not.
+    def _history_at(self, end: int) -> tuple[History, int]:
+        """In format 1 a bulk record does not say where the live history was: the last claim before it does."""
+        before = [p for p in self.pending if p.downstream < end]
+        if before:
+            last = max(before, key=lambda p: p.downstream)
+            return last.history, (last.base_sequence + end - last.downstream) % SEQUENCE_MODULUS
+        return (self.tail.history, self.tail.sequence) if self.tail else (NO_HISTORY, 0)
 
-        Of two tasks that run at once one may write down what the other has long passed.
-        """
+    def _repair(self, record: Intent) -> None:
+        """Found in the log: what was known before about its place is void; what comes after it is not."""
+        if record.history in self.ended:
+            return
         down = record.downstream + record.count
+        self._confirm(record.history, record.base_sequence, record.previous_end)
         if record.count and self.tail is not None:
             known = self.tail.downstream - record.downstream
             if known >= record.count:
@@ -100,8 +163,11 @@ class PartitionMap:
                 record = without_first(record, known, self.tail.copied_end)
         self._append(record)
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
-        self.tail = Tail(_upstream_end(record), down, down, sequence, record.leader_epoch, live=True)
-        self.pending = _behind(self.pending, self.tail)
+        self.tail = Tail(
+            record.history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
+            target_epoch=self.tail.target_epoch if self.tail else -1,
+        )  # fmt: skip
+        self.pending = _after(self.pending, self.tail)
 
     def _append(self, record: Intent) -> None:
         end = record.previous_end
@@ -110,23 +176,42 @@ class PartitionMap:
             end = down + count
 
     def _mark(self, mark: Mark) -> None:
-        if self.tail is not None and mark.downstream < self.tail.downstream:
+        history = mark.history if mark.history != NO_HISTORY else self._writer_of(mark)
+        if history in self.ended or (self.tail is not None and mark.downstream < self.tail.downstream):
             return  # of a task that is behind: true, but less than what is known
-        live = self.tail is not None and self.tail.live
-        for intent in sorted(self.pending, key=lambda p: p.downstream):
-            if intent.nonce == mark.nonce and intent.downstream < mark.downstream:
-                self._append(first_of(intent, sequence_distance(mark.sequence, intent.base_sequence)))
-                live = True
+        live = self._confirm(history, mark.sequence, mark.copied_end)
+        live = live or (self.tail is not None and self.tail.live)
         if mark.copied_end < mark.downstream:
             self.segments.close(mark.copied_end)
         self.tail = Tail(
-            mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live
-        )
+            history, mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live,
+            mark.target_epoch,
+        )  # fmt: skip
         self.pending = (
-            _behind(self.pending, self.tail)
+            _after(self.pending, self.tail)
             if live
             else [p for p in self.pending if p.downstream >= mark.downstream]
         )
+
+    def _writer_of(self, mark: Mark) -> History:
+        """A mark of format 1 has no history: that of its writer's claims, or else the one that goes on."""
+        own = [p for p in self.pending if p.nonce == mark.nonce]
+        return own[-1].history if own else (self.history or NO_HISTORY)
+
+    def _turn(self, turn: Turn) -> None:
+        if turn.history in self.ended:
+            return
+        self._confirm(turn.ended, turn.ended_sequence, turn.copied_end)
+        self.broken = ""
+        self.ended.add(turn.ended)
+        self.segments.cut(turn.copied_end)
+        self.segments.close(turn.copied_end)
+        self.tail = Tail(
+            turn.history, turn.upstream, turn.downstream, turn.copied_end, 0, turn.leader_epoch, live=True,
+            target_epoch=turn.target_epoch,
+        )  # fmt: skip
+        self.turned = turn.reign
+        self.pending = [p for p in self.pending if p.history == turn.history]
 
     def _pack(self, part: Pack) -> None:
         """Take over the segments of a pack once all its parts are there, in order."""
@@ -138,56 +223,67 @@ class PartitionMap:
         self.packing.take(part)
         if self.packing.taken < part.parts:
             return
-        packed = self.packing.segments
+        packed, self.packing = self.packing.segments, None
         if self.tail is not None and self.tail.downstream > part.until:
-            packed.extend(self.segments, part.until)  # another task has gone on meanwhile
-        self.segments = packed
-        # Those that begin before it are cut by the mark that follows the last part.
+            packed.extend(self.segments, part.until)  # another task has gone on meanwhile (format 1)
+        else:
+            # The mark in its last part's batch, or a newer one, says where the partition goes on from here.
+            self.tail = None
+        self.segments, self.broken = packed, ""
         self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
-        self.packing = None
+
+    # -- what anchors prove ----------------------------------------------------------------------------
+
+    def _confirm(self, history: History, sequence: int, offset: int) -> bool:
+        """Take over what the claims say of records before an anchor; whether that was anything."""
+        claims = [p for p in self.pending if p.history == history]
+        floor = self._floor(history)
+        begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None
+        said = Said.of(claims, sequence, begin)
+        floor_end = self.tail.copied_end if self.tail is not None else 0
+        found = stretches(said, sequence, offset, floor, floor_end)
+        if isinstance(found, Broken):
+            self.broken = found.reason
+            return False
+        for stretch in found:
+            self._take(said, stretch)
+        return bool(found)
+
+    def _floor(self, history: History) -> Anchor | None:
+        """Up to where the map is settled, when that is in the same history."""
+        tail = self.tail
+        if tail is None or tail.history != history or history == NO_HISTORY:
+            return None
+        return Anchor(tail.sequence, tail.upstream, tail.downstream)
+
+    def _take(self, said: Said, stretch: Stretch) -> None:
+        pieces = said.pieces(stretch.low, stretch.high, stretch.downstream)
+        if pieces is None:
+            self.broken = f"no claim says what is at target offset {stretch.downstream}"
+            return
+        end = stretch.previous_end
+        for piece in pieces:
+            self.segments.append(piece.upstream, piece.downstream, previous_end=end)
+            end = piece.downstream + piece.records
+
+
+def _overruled(claim: Intent, by: Intent) -> bool:
+    """Whether a claim of format 1 was not appended when another task made its own."""
+    if not claim.legacy or claim.nonce == by.nonce or claim.history != by.history:
+        return False
+    return steps(claim.base_sequence, by.base_sequence) >= 0
 
 
 def _upstream_end(record: Intent) -> int:
-    upstream, count = record.runs[-1]
-    return upstream + count
+    up, count = record.runs[-1]
+    return up + count
 
 
-def sequence_distance(sequence: int, base: int) -> int:
-    """How many sequence numbers lie from `base` up to `sequence`."""
-    return (sequence - base) % SEQUENCE_MODULUS
-
-
-def _behind(claims: Iterable[Intent], tail: Tail) -> list[Intent]:
-    """What claims still say behind the tail: whoever wrote them, he may have appended that part.
-
-    A claim ties sequence numbers to source offsets, and those records are the same for every task; so it
-    stays true for the rest when the start was appended by another, and when the writer stopped in between.
-    """
-    found = []
-    for claim in claims:
-        known = sequence_distance(tail.sequence, claim.base_sequence)
-        if known == 0 or known >= SEQUENCE_MODULUS // 2:
-            found.append(claim)
-        elif known < claim.count and not (claim.chunks and _cuts_a_chunk(claim, known)):
-            rest = without_first(claim, known, tail.copied_end)
-            found.append(replace(rest, downstream=tail.downstream))
-    return found
-
-
-def _cuts_a_chunk(claim: Intent, records: int) -> bool:
-    """Whether a claim of exact batches would be cut inside one: that batch was never appended."""
-    return records not in accumulate(count for count, _ in claim.chunks)
-
-
-def first_of(record: Intent, count: int) -> Intent:
-    """The first `count` records of an intent, at least one; all of it when it has no more."""
-    runs: list[tuple[int, int]] = []
-    for upstream, n in record.runs:
-        if count <= 0:
-            break
-        runs.append((upstream, min(n, count)))
-        count -= n
-    return replace(record, runs=tuple(runs))
+def _after(claims: Sequence[Intent], tail: Tail) -> list[Intent]:
+    """The claims that say something of records after the tail."""
+    return [
+        c for c in claims if c.history != tail.history or steps(c.base_sequence, tail.sequence) + c.count > 0
+    ]
 
 
 def without_first(record: Intent, known: int, previous_end: int) -> Intent:
@@ -198,16 +294,10 @@ def without_first(record: Intent, known: int, previous_end: int) -> Intent:
         if skip < n:
             runs.append((upstream + skip, n - skip))
         skip = max(0, skip - n)
-    chunks, at = [], 0
-    for count, crc in record.chunks:
-        if at >= known:
-            chunks.append((count, crc))
-        at += count
     return replace(
         record,
         base_sequence=(record.base_sequence + known) % SEQUENCE_MODULUS,
         downstream=record.downstream + known,
         previous_end=previous_end,
-        chunks=tuple(chunks),
         runs=tuple(runs),
     )

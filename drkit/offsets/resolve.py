@@ -1,20 +1,20 @@
 """From what the map claims and what the target's log holds to exact segments and the next position.
 
-In live mode the sequence number ties the two together: an intent says which source offset a sequence
-number stands for, the log says at which target offset that number stands. So the answer is exact
-whatever was appended between, and no source is needed for it.
+The claims say which source record a sequence number carries, the log says at which target offset it is. So
+the answer is exact whatever was appended between, and no source is needed for it. Where the two leave a
+doubt there is no answer, with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Intent
-from drkit.offsets.partition_map import PartitionMap, Tail, sequence_distance
-from drkit.offsets.segments import SegmentMap
+from drkit.offsets.history import Piece, Said, steps
+from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, History
+from drkit.offsets.partition_map import PartitionMap, Tail
+from drkit.offsets.segments import SegmentMap, Unavailable
 
 
 class LogBatch(NamedTuple):
@@ -24,11 +24,16 @@ class LogBatch(NamedTuple):
     records: int
     """Offsets it takes (last offset delta + 1)."""
     producer_id: int
+    producer_epoch: int
     sequence: int
-    crc: int
     transactional: bool
     control: bool
     aborted: bool
+
+    @property
+    def end(self) -> int:
+        """Target offset after it."""
+        return self.base + self.records
 
 
 class Foreign(NamedTuple):
@@ -39,14 +44,6 @@ class Foreign(NamedTuple):
     producer_id: int
 
 
-class Piece(NamedTuple):
-    """A run of copied records found in the log."""
-
-    upstream: int
-    downstream: int
-    records: int
-
-
 class NeedLog(NamedTuple):
     """The claims cannot be settled without the target's batch headers from `start` on."""
 
@@ -55,223 +52,253 @@ class NeedLog(NamedTuple):
 
 @dataclass(slots=True)
 class Resolution:
-    """Where a partition stands."""
+    """Where a partition is."""
 
     segments: SegmentMap
+    history: History | None
+    """In which the records before `sequence` were appended; None: none ever was."""
     upstream: int | None
     """Next source offset to copy; None: nothing was ever copied."""
     downstream: int
-    """The target's end: where the next record will stand."""
+    """The target's end: the offset of the next record."""
     copied_end: int
-    """Target offset behind the last record of this flow."""
+    """Target offset after the last record of this flow."""
     sequence: int
     leader_epoch: int
     """Of the source at the last record copied, or a later one. With an older one the source would say that
-    its history ended there, and all behind it would be copied again (KIP-320)."""
+    its history ended there, and all after it would be copied again (KIP-320)."""
     repairs: list[Piece] = field(default_factory=list)
     """Confirmed only by this look at the log: to be written down before the next append."""
     foreign: list[Foreign] = field(default_factory=list)
     truncated_from: int | None = None
-    """The target once reached to here but ends earlier now."""
+    """The target once reached to here, and its log does not hold that any more."""
     repair_from: int = 0
-    """Target offset behind the last record before the first repair."""
+    """Target offset after the last record before the first repair."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
+    unappended: bool = False
+    """Claims speak of records that the log does not hold: another task may still append them."""
 
 
-def resolve(
-    state: PartitionMap,
-    *,
-    end: int,
-    next_sequence: int | None,
-    own_ids: frozenset[int],
-    log: Sequence[LogBatch] | None = None,
-) -> Resolution | NeedLog:
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """What the leader of a target partition said at one moment."""
+
+    end: int
+    """End of its log; everything before it is replicated and visible."""
+    next_sequence: int | None
+    """Last sequence of the current history + 1 (DescribeProducers, KIP-664); None: the leader has forgotten
+    it, or knows a newer epoch."""
+    own_ids: frozenset[int]
+    """Live producer ids of the flow, for maps of format 1, whose marks name no history."""
+    same_leader: bool = False
+    """Its leader epoch is that of the tail: nothing can have been truncated since."""
+
+
+Answer = Resolution | NeedLog | Unavailable
+
+
+def resolve(state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None) -> Answer:
     """Settle what the map claims against the target.
 
-    :param end: the target partition's end offset
-    :param next_sequence: last sequence of the flow's producer id + 1, as the leader tells it
-        (DescribeProducers, KIP-664); None when the broker has forgotten it
-    :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to `end`
+    :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to the end
     """
+    if state.broken:
+        return Unavailable(state.broken)
     tail = state.tail
     if tail is None and not state.pending:
-        return Resolution(SegmentMap(), None, end, end, next_sequence or 0, -1, first_foreign=end > 0)
-    if tail is not None and end < tail.downstream:
-        return _truncated(state, tail, end, next_sequence)
-    # Two intents of one writer may have reached the map in either order.
-    claims = sorted((p for p in state.pending if p.downstream < end), key=lambda p: p.downstream)
-    if log is None and _consistent(tail, claims, end, next_sequence):
-        pieces = _claimed_pieces(tail, claims, end)
-        epoch = claims[-1].leader_epoch if claims else _epoch_of(tail)
-        return _resolution(state, pieces, end, next_sequence, claims, epoch)
+        return _untouched(look)
+    if tail is not None and (lost := _lost(tail, look, log)) is not None:
+        return lost if isinstance(lost, NeedLog | Unavailable) else _truncated(state, tail, lost, look, log)
+    if not state.claims() and tail is not None and look.end == tail.downstream:
+        return _resolution(state, [], look.end, tail.sequence)
+    if log is None and _proven_by_numbers(state, look):
+        return _by_numbers(state, look)
     if log is None:
-        starts = [tail.downstream] if tail else [p.downstream for p in claims] or [end]
-        return NeedLog(min(starts))
-    pieces, foreign, sequence, epoch = _walk(tail, claims, log, own_ids)
-    # The log and the leader's memory were seen one after the other: what the log shows fits its end.
-    out = _resolution(state, pieces, end, next_sequence if sequence is None else sequence, claims, epoch)
-    out.foreign = foreign
-    if foreign and not out.repairs:
-        out.repairs = pieces
-    return out
+        starts = [tail.downstream] if tail else [p.downstream for p in state.claims()] or [look.end]
+        return NeedLog(min([*starts, look.end]))
+    return _by_log(state, look, log)
 
 
-def _consistent(tail: Tail | None, claims: list[Intent], end: int, next_sequence: int | None) -> bool:
-    """True when numbers alone prove that only one writer appended, without a break."""
-    if tail is not None and not claims and end == tail.downstream:
-        return not tail.live or next_sequence in {None, tail.sequence}
-    if next_sequence is None or len({c.nonce for c in claims}) > 1:
-        return False
-    points = [(c.downstream, c.base_sequence) for c in claims]
-    if tail is not None:
-        if not tail.live and (not claims or claims[0].downstream != tail.downstream):
-            return False
-        if tail.live:
-            points.insert(0, (tail.downstream, tail.sequence))
-    points.append((end, next_sequence))
-    return all(
-        down2 >= down and sequence_distance(sequence2, sequence) == down2 - down
-        for (down, sequence), (down2, sequence2) in pairwise(points)
-    )
+def _untouched(look: LogLook) -> Resolution:
+    found = Resolution(SegmentMap(), None, None, look.end, look.end, look.next_sequence or 0, -1)
+    found.first_foreign = look.end > 0
+    return found
 
 
-def _claimed_pieces(tail: Tail | None, claims: list[Intent], end: int) -> list[Piece]:
-    pieces: list[Piece] = []
-    if tail is not None and tail.live:
-        stop = claims[0].downstream if claims else end
-        if stop > tail.downstream:
-            pieces.append(Piece(tail.upstream, tail.downstream, stop - tail.downstream))
-    for i, claim in enumerate(claims):
-        stop = claims[i + 1].downstream if i + 1 < len(claims) else end
-        pieces += _pieces_of(claim, 0, stop - claim.downstream, claim.downstream)
-    return pieces
+# -- a target that lost its tail ------------------------------------------------------------------------
 
 
-def _pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[Piece]:
-    """The runs of `count` records of a claim from its record `index` on, standing at `downstream`."""
-    pieces: list[Piece] = []
-    at = 0
-    last = len(claim.runs) - 1
-    for i, (up, n) in enumerate(claim.runs):
-        run_end = at + n if i < last else index + count
-        lo, hi = max(at, index), min(run_end, index + count)
-        if hi > lo:
-            pieces.append(Piece(up + lo - at, downstream + lo - index, hi - lo))
-        at += n
-    return pieces
+def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> int | NeedLog | Unavailable | None:
+    """Where the log ends of what the map says is there; None: nothing is missing."""
+    behind = 0
+    if tail.live and look.next_sequence is not None:
+        behind = max(0, steps(tail.sequence, look.next_sequence))
+    if look.end >= tail.downstream and not behind:
+        if look.same_leader or look.next_sequence is not None or not tail.target_epoch >= 0:
+            return None
+        return _last_of_tail(tail, log)
+    if tail.live and look.next_sequence is not None:
+        # On the line of the tail: as many offsets as sequence numbers are missing.
+        cut = tail.copied_end - behind
+        if behind and cut == look.end:
+            return cut
+    else:
+        cut = min(look.end, tail.copied_end)
+    if cut <= 0 or look.end == 0:
+        return 0 if look.end == 0 else _unknown(tail, look)
+    if log is None or not (log and log[0].base < cut):
+        return NeedLog(cut - 1) if log is None else _unknown(tail, look)
+    return cut if _is_last(log[0], cut, tail, look) else _unknown(tail, look)
 
 
-def _walk(
-    tail: Tail | None, claims: list[Intent], log: Sequence[LogBatch], own_ids: frozenset[int]
-) -> tuple[list[Piece], list[Foreign], int | None, int]:
-    """What the log confirms, what is not ours, and of our last batch the sequence behind it and its epoch.
-
-    The epoch is that of the claim which tells what stands there: of a task that died others may lie further
-    on, with the epoch of records that were never appended.
-    """
-    pieces: list[Piece] = []
-    foreign: list[Foreign] = []
-    sequence = tail.sequence if tail is not None and tail.live else None
-    start = tail.downstream if tail else 0
-    epoch = _epoch_of(tail)
-    nonce: int | None = None
-    for batch in log:
-        if batch.base + batch.records <= start or batch.control or batch.aborted:
-            continue
-        if batch.transactional or batch.producer_id not in own_ids:
-            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
-            continue
-        sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
-        claim = _governing(batch, claims, nonce, tail)
-        if claim is not None:
-            nonce, epoch = claim.nonce, claim.leader_epoch
-            index = sequence_distance(batch.sequence, claim.base_sequence)
-            pieces += _pieces_of(claim, index, batch.records, batch.base)
-        elif tail is not None and tail.live:
-            epoch = tail.leader_epoch
-            index = sequence_distance(batch.sequence, tail.sequence)
-            pieces.append(Piece(tail.upstream + index, batch.base, batch.records))
-        else:
-            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
-    return pieces, foreign, sequence, epoch
-
-
-def _epoch_of(tail: Tail | None) -> int:
-    """The leader epoch of the last confirmed record; −1 when it is unknown."""
-    return tail.leader_epoch if tail is not None else -1
-
-
-def _governing(batch: LogBatch, claims: list[Intent], nonce: int | None, tail: Tail | None) -> Intent | None:
-    """The claim that tells what stands in a batch of ours; None: what the tail says goes on.
-
-    What claims list is true whoever appended it, so the one that lists this batch is right, or else the one
-    whose list ends last: its writer went on without a new claim, which means without a new distance. Of a
-    compacted source two tasks may have seen different records; there the fingerprint decides.
-    """
-    best: tuple[tuple[bool, int, bool], Intent] | None = None
-    for claim in claims:
-        index = sequence_distance(batch.sequence, claim.base_sequence)
-        if index >= SEQUENCE_MODULUS // 2:
-            continue  # it begins behind this batch
-        listed = claim.count - index
-        proven = _fingerprint(claim, index) == (batch.records, batch.crc)
-        if claim.chunks and listed > 0 and not proven:
-            continue  # other records than these
-        rank = proven, min(listed, batch.records), claim.nonce == nonce
-        if best is None or rank >= best[0]:
-            best = rank, claim
-    if best is None:
+def _last_of_tail(tail: Tail, log: Sequence[LogBatch] | None) -> NeedLog | Unavailable | None:
+    """Another leader, and it has forgotten the producer: is the last record that the map names there?"""
+    if tail.copied_end <= 0:
         return None
-    if tail is not None and tail.live and -sequence_distance(batch.sequence, tail.sequence) > best[0][1]:
-        return None
-    return best[1]
-
-
-def _fingerprint(claim: Intent, index: int) -> tuple[int, int] | None:
-    at = 0
-    for count, crc in claim.chunks:
-        if at == index:
-            return count, crc
-        at += count
+    if log is None:
+        return NeedLog(tail.copied_end - 1)
+    first = next((b for b in log if b.base < tail.copied_end), None)
+    if first is None or first.end > tail.copied_end or not _own(first, tail):
+        # Retention and compaction remove batches too; then nothing speaks against the map.
+        return None if first is None or first.base >= tail.copied_end else Unavailable(
+            f"the record before target offset {tail.copied_end} is not the one that was copied there: the"
+            " target has lost its tail, and others have written there since"
+        )  # fmt: skip
     return None
 
 
-def _resolution(
-    state: PartitionMap,
-    pieces: list[Piece],
-    end: int,
-    next_sequence: int | None,
-    claims: list[Intent],
-    epoch: int,
+def _is_last(batch: LogBatch, cut: int, tail: Tail, look: LogLook) -> bool:
+    if batch.end != cut or batch.aborted or batch.control:
+        return False
+    if batch.transactional or not tail.live:
+        return batch.transactional or _own(batch, tail)
+    sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
+    on_line = steps(tail.sequence, sequence) == tail.copied_end - cut
+    return _own(batch, tail) and on_line and look.next_sequence in {None, sequence}
+
+
+def _own(batch: LogBatch, tail: Tail) -> bool:
+    if batch.transactional:
+        return True
+    return tail.history in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}
+
+
+def _unknown(tail: Tail, look: LogLook) -> Unavailable:
+    return Unavailable(
+        f"the target has lost records: it once reached to {tail.downstream} and its log of {look.end} does"
+        " not show which of them are left"
+    )
+
+
+def _truncated(
+    state: PartitionMap, tail: Tail, cut: int, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
+    state.segments.cut(cut)
+    upstream = state.segments.frontier(cut)
+    sequence = (tail.sequence - (tail.copied_end - cut)) % SEQUENCE_MODULUS if tail.live else tail.sequence
+    out = Resolution(
+        state.segments, state.history, upstream, look.end, cut, sequence, -1, truncated_from=tail.downstream
+    )
+    out.repair_from = cut
+    state.segments.close(cut)
+    out.foreign = [
+        Foreign(b.base, b.records, b.producer_id)
+        for b in log or ()
+        if b.base >= cut and not b.control and not b.aborted
+    ]
+    return out
+
+
+# -- numbers, or the log --------------------------------------------------------------------------------
+
+
+def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
+    """As many offsets as sequence numbers: between the two points of the log is nothing else."""
     tail = state.tail
-    previous = tail.copied_end if tail else 0
+    if look.next_sequence is None:
+        return False
+    if tail is None:
+        first = min(state.claims(), key=lambda c: c.downstream, default=None)
+        if first is None:
+            return False
+        return steps(look.next_sequence, first.base_sequence) == look.end - first.downstream > 0
+    ahead = steps(look.next_sequence, tail.sequence)
+    if not tail.live and not any(c.base_sequence == tail.sequence for c in state.claims()):
+        return False
+    return ahead == look.end - tail.downstream >= 0
+
+
+def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
+    assert look.next_sequence is not None
+    tail, said = state.tail, _said(state)
+    low, down = 0, tail.downstream if tail else min(c.downstream for c in state.claims())
+    pieces = said.pieces(low, low + look.end - down, down)
+    if pieces is None:
+        return Unavailable(f"no claim says what is at target offset {down}")
+    return _resolution(state, pieces, look.end, look.next_sequence)
+
+
+def _said(state: PartitionMap) -> Said:
+    """The claims of the current history; position 0 is the tail, or the first claim."""
+    tail, claims = state.tail, state.claims()
+    if tail is not None:
+        begin = (0, tail.upstream) if tail.live else None
+        return Said.of(claims, tail.sequence, begin)
+    first = min(claims, key=lambda c: c.downstream)
+    return Said.of(claims, first.base_sequence)
+
+
+def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answer:
+    """What the log confirms, what is not ours, and the sequence after our last batch."""
+    tail, said, history = state.tail, _said(state), state.history
+    pieces: list[Piece] = []
+    foreign: list[Foreign] = []
+    sequence: int | None = None
+    start = tail.downstream if tail else 0
+    for batch in log:
+        if batch.end <= start or batch.control or batch.aborted:
+            continue
+        at = steps(batch.sequence, said.since)
+        found = None
+        if not batch.transactional and _of_history(batch, history, look) and at + batch.records > 0:
+            found = said.pieces(at, at + batch.records, batch.base)
+        if found is None:
+            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
+            continue
+        sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
+        pieces += found
+    if sequence is None:
+        sequence = (
+            look.next_sequence if look.next_sequence is not None else tail.sequence if tail else said.since
+        )
+    out = _resolution(state, pieces, look.end, sequence)
+    if isinstance(out, Resolution):
+        out.foreign, out.repairs = foreign, pieces
+    return out
+
+
+def _of_history(batch: LogBatch, history: History | None, look: LogLook) -> bool:
+    if history is None or history == NO_HISTORY:
+        return batch.producer_id in look.own_ids
+    return history == (batch.producer_id, batch.producer_epoch)
+
+
+def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: int) -> Resolution:
+    tail = state.tail
+    before = tail.copied_end if tail else min((c.previous_end for c in state.claims()), default=0)
+    previous, said = before, _said(state)
     for piece in pieces:
         state.segments.append(piece.upstream, piece.downstream, previous_end=previous)
         previous = piece.downstream + piece.records
     if end > previous:
         state.segments.close(previous)
-    copied_end = previous
-    if pieces:
-        upstream: int | None = pieces[-1].upstream + pieces[-1].records
-    else:
-        upstream = tail.upstream if tail else None
-    sequence = next_sequence
-    if sequence is None:
-        sequence = ((tail.sequence if tail else 0) + sum(p.records for p in pieces)) % SEQUENCE_MODULUS
-    repairs = pieces if claims else []
-    before = tail.copied_end if tail else 0
-    return Resolution(state.segments, upstream, end, copied_end, sequence, epoch, repairs, repair_from=before)
-
-
-def _truncated(state: PartitionMap, tail: Tail, end: int, next_sequence: int | None) -> Resolution:
-    lost = tail.downstream - end
-    state.segments.cut(end)
-    upstream = state.segments.frontier(end)
-    if next_sequence is None:
-        next_sequence = (tail.sequence - lost) % SEQUENCE_MODULUS
-    out = Resolution(state.segments, upstream, end, end, next_sequence, -1, truncated_from=tail.downstream)
-    out.repairs = [Piece(upstream, end, 0)] if upstream is not None else []
-    out.repair_from = end
+    upstream = pieces[-1].upstream + pieces[-1].records if pieces else tail.upstream if tail else None
+    epoch = said.leader_epoch(steps(sequence, said.since) - 1) if pieces else None
+    if epoch is None:
+        epoch = tail.leader_epoch if tail else -1
+    out = Resolution(
+        state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
+    )
+    out.unappended = any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())
     return out

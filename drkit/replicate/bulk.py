@@ -18,12 +18,11 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.replicate.bulk_progress import Sent, gaps_of, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
-from drkit.replicate.mapstore import encode_batch
-from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.wire import Chunk, stamp
 
@@ -120,6 +119,10 @@ class BulkAppender:
                 and not p.in_flight
                 and (p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE)))
             ):
+                if p.contested:
+                    # A late append in live mode would not collide with a transaction: it must be refused.
+                    self._task.deviate(p, "old records are copied in transactions")
+                    continue
                 p.state = State.BULK
                 self._ends.pop(p.target, None)
 
@@ -127,7 +130,7 @@ class BulkAppender:
         """Partitions whose next chunk is young go back to live mode through a look at the target."""
         for p in self._partitions:
             if p.state is State.BULK and p.waiting and not self._ready(p):
-                p.state = State.RESOLVING
+                p.void()
                 self._task.changed.set()
 
     def _ready(self, p: PartitionCopy) -> bool:
@@ -137,7 +140,6 @@ class BulkAppender:
         task, flow = self._task, self._task.flow
         self._sent, self._requests, self._added = [], [], set()
         started, size = boottime(), 0
-        await self._write_marks()
         while not task.ending and size < flow.bulk_commit_bytes:
             if boottime() - started > flow.bulk_commit_seconds:
                 break
@@ -151,11 +153,6 @@ class BulkAppender:
                 else:
                     await self._requests[-1]
         await self._commit()
-
-    async def _write_marks(self) -> None:
-        """A bulk record makes earlier claims void, so confirm our own first."""
-        claiming = [p for p in self._partitions if p.state is State.BULK and p.unmarked]
-        await write_marks(self._task, self._bucket, claiming)
 
     async def _round(self) -> int:
         """Send one batch of each partition that has one; returns bytes."""
@@ -175,6 +172,7 @@ class BulkAppender:
         for p in ready:
             if self._ready(p) and p.target.partition >= 0:
                 by_node.setdefault(p.target_leader, []).append((p, p.waiting.popleft()))
+                p.uncommitted += 1
         size = 0
         for node, chunks in by_node.items():
             size += await self._send(node, chunks)
@@ -256,8 +254,7 @@ class BulkAppender:
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""
         task = self._task
-        intents = intents_of(placed, task.nonce, self._transactions.identity)
-        data, count = encode_batch(intents, wall_ms())
+        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms())
         where = TopicPartition(task.lease.map_topic, self._bucket)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)

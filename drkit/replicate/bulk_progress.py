@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from drkit.kafka.transactions import ProducerIdentity
 from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import Mode
@@ -27,9 +26,7 @@ Placed = tuple[Sent, int]
 """A chunk and the target offset of its first record."""
 
 
-def intents_of(
-    placed: Sequence[Placed], nonce: int, identity: ProducerIdentity
-) -> list[tuple[MapKey, Intent]]:
+def intents_of(placed: Sequence[Placed], nonce: int) -> list[tuple[MapKey, Intent]]:
     """One intent per stretch of the target's log that holds nothing but ours."""
     out: list[tuple[MapKey, Intent]] = []
     by_partition: dict[MapKey, list[Placed]] = {}
@@ -38,7 +35,7 @@ def intents_of(
     for key, items in by_partition.items():
         end = items[0][0].partition.acked_own_end
         for stretch in _stretches(items):
-            out.append((key, _intent(stretch, end, nonce, identity)))
+            out.append((key, _intent(stretch, end, nonce)))
             end = stretch[-1][1] + stretch[-1][0].chunk.count
     return out
 
@@ -80,19 +77,18 @@ def _stretches(items: list[Placed]) -> list[list[Placed]]:
     return stretches
 
 
-def _intent(stretch: list[Placed], previous_end: int, nonce: int, identity: ProducerIdentity) -> Intent:
+def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
     runs: list[tuple[int, int]] = []
     for sent, _ in stretch:
         extend_runs(runs, sent.chunk)
+    p = stretch[0][0].partition
     return Intent(
         Mode.BULK,
         nonce,
-        identity.id,
-        identity.epoch,
-        0,
+        p.history,
+        p.acked_sequence,
         stretch[0][1],
         previous_end,
         stretch[-1][0].chunk.leader_epoch,
-        (),
         tuple(runs),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+import math
 import time
 from typing import Any
 
@@ -18,10 +19,11 @@ from drkit.flow_state.records import EventRecord
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
+from drkit.offset_map.bucket import MapBucket, Pair, pairs
+from drkit.offset_map.topic import made_anew, new_nonce
 from drkit.offsets import MapKey, MapRecord
-from drkit.replicate import mapstore
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.mapstore import MapBucket, encode_batch, new_nonce
+from drkit.replicate.map_writer import MapTaken, MapWriter
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.throttle import Throttle
 from drkit.wire import Record, encode, stamp
@@ -91,6 +93,14 @@ class Links:
         for future in futures:
             await future
 
+    def open_gates(self) -> None:
+        """Let requests out; the task before may have closed the gates."""
+        self.produce.gate.closes_at = self.target.gate.closes_at = math.inf
+
+    def close_gates_at(self, deadline: float) -> None:
+        """Let nothing out to the target after a deadline, as of :func:`drkit.clock.boottime`."""
+        self.produce.gate.closes_at = self.target.gate.closes_at = deadline
+
     def close(self) -> None:
         """Close everything."""
         for cluster in (self.source, self.fetch, self.target, self.produce):
@@ -117,6 +127,8 @@ class TaskContext:
     partitions: list[PartitionCopy]
     buckets: dict[int, MapBucket]
     transactions: dict[int, Transactions]
+    maps: dict[int, MapWriter] = field(default_factory=dict)
+    """The writer of each bucket of the map."""
     nonce: int = field(default_factory=new_nonce)
     started: float = field(default_factory=boottime)
     ends: float = field(init=False)
@@ -210,6 +222,11 @@ class TaskContext:
         p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
         self.changed.set()
 
+    def deviate(self, p: PartitionCopy, reason: str) -> None:
+        """End the partition's history before this task appends something else than others still may."""
+        self.trouble(p)
+        p.deviation = reason
+
     def stop(self, p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
         """Stop one partition and say so; the others go on."""
         p.stop(reason)
@@ -232,8 +249,18 @@ class TaskContext:
 
         :raises Failed: the map topic does not take them
         """
-        data, _ = encode_batch(records, wall_ms())
-        await self.append_internal(self.lease.map_topic, bucket, data)
+        await self.write_map_pairs(bucket, pairs(records))
+
+    async def write_map_pairs(self, bucket: int, written: list[Pair]) -> None:
+        """Like :meth:`write_map`, of encoded records and tombstones; they stay in one batch.
+
+        :raises Failed: the map topic does not take them
+        """
+        try:
+            await self.maps[bucket].write_pairs(written)
+        except MapTaken:
+            self.finish("fenced")
+            raise
 
     async def append_internal(self, topic: str, partition: int, data: bytearray) -> None:
         """Append a batch to an internal topic, following its leader.
@@ -272,7 +299,7 @@ class TaskContext:
             if is_map:
                 if not known.error and str(known.topic_id) != (self.lease.map_id or str(known.topic_id)):
                     # Made anew it is empty: by that all would be copied once more. The task ends.
-                    self.failure = mapstore.made_anew(topic, self.lease.map_id, known.topic_id)
+                    self.failure = made_anew(topic, self.lease.map_id, known.topic_id)
                     raise self.failure
                 self.map_topic = known
             else:

@@ -15,9 +15,11 @@ from kafka.future import Future
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
-from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
 from drkit.offsets import Intent
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
@@ -26,7 +28,7 @@ from drkit.replicate.control import follow_control
 from drkit.replicate.fetching import Fetcher, find_leaders
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.live import LiveAppender
-from drkit.replicate.mapstore import MapBucket
+from drkit.replicate.map_writer import MapTaken, MapWriter
 from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.report import PartitionReport, TaskReport
@@ -65,6 +67,7 @@ def copy_task(
 
 
 async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskReport:
+    links.open_gates()
     await links.connect()
     buckets = sorted({p.bucket for p in lease.partitions})
     names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
@@ -73,11 +76,22 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
         flow=flow,
         links=links,
         partitions=[PartitionCopy(p) for p in lease.partitions],
-        buckets={b: MapBucket(b) for b in buckets},
+        buckets={b: MapBucket(b, lease.map_topic) for b in buckets},
         transactions={b: Transactions(links.target, name, _OPEN_MS) for b, name in names.items()},
     )
-    links.produce.gate.closes_at = task.deadline
+    task.maps = {b: _map_writer(task, b) for b in buckets}
+    links.close_gates_at(task.deadline)
     return await CopyTask(task).run()
+
+
+def _map_writer(task: TaskContext, bucket: int) -> MapWriter:
+    return MapWriter(
+        Transactions(task.links.target, map_transactional_id(task.flow.source, task.flow.target, bucket)),
+        task.buckets[bucket],
+        task.nonce,
+        lambda again: task.internal(task.lease.map_topic, refresh=again),
+        lambda: task.expired,
+    )
 
 
 class CopyTask:
@@ -112,14 +126,31 @@ class CopyTask:
     async def _start(self) -> None:
         task = self.task
         starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
+        starts += [task.loop.spawn(w.take) for w in task.maps.values()]
         starts.append(task.loop.spawn(find_leaders, task))
         for future in starts:
+            await future
+        taken = [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]
+        for future in taken:
             await future
         resolver = Resolver(task)
         await resolver.begin()
         for part in (resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
         self._parts.append(task.loop.spawn(follow_control, task))
+
+    async def _take_map(self, bucket: int) -> None:
+        """From here on no earlier task writes to this part of the map."""
+        task = self.task
+
+        async def read() -> None:
+            topic = await task.internal(task.lease.map_topic, refresh=False)
+            await read_on(task.links.target, topic, task.buckets[bucket])
+
+        try:
+            await task.maps[bucket].begin(read)
+        except MapTaken:
+            task.finish("fenced")
 
     def _follow_leaders(self) -> None:
         if self.task.failure is not None:
@@ -154,10 +185,11 @@ class CopyTask:
     def _stage(self, p: PartitionCopy) -> None:
         task = self.task
         barrier = Future()
-        producer = (task.lease.producer_id, task.lease.producer_epoch)
-        intent = p.stage(producer, task.live_floor_ms(State.LIVE), task.nonce, barrier)
+        intent = p.stage(task.live_floor_ms(State.LIVE), task.nonce, barrier)
         if intent is not None:
             task.loop.spawn(self._intend, p, p.generation, intent, barrier)
+        if p.deviation:
+            task.deviate(p, p.deviation)
 
     async def _intend(self, p: PartitionCopy, generation: int, intent: Intent, barrier: Future) -> None:
         """Make an intent durable, then let its batches go."""
@@ -200,9 +232,19 @@ class CopyTask:
             or any(b.busy for b in self._bulk)
         ):
             await task.changed.wait(0.05)
-        if not task.expired:
-            await self._write_marks()
+        if not task.expired and task.ending != "fenced":
+            with suppress(Failed):
+                await self._write_marks()
+                await self._let_go()
         task.changed.set()
+
+    async def _let_go(self) -> None:
+        """Say in the map where nothing of this task is on its way: whoever comes next need not fence it."""
+        task = self.task
+        for bucket, writer in task.maps.items():
+            parts = [p for p in task.partitions if p.lease.bucket == bucket]
+            if not any(p.in_flight or p.ready or p.lost for p in parts):
+                await writer.end()
 
     def _report(self, startup: float) -> TaskReport:
         task, lease = self.task, self.task.lease

@@ -23,7 +23,6 @@ _IDLE_SECONDS = 0.5
 _PIPELINE = 64
 """Batches of one partition on their way at the most; recovery asks the broker, so more than five may be."""
 _NO_TIMESTAMP = -1
-INVALID_PRODUCER_EPOCH = 47
 FATAL = {
     2: "the target refused a batch as corrupt",
     10: "a batch is larger than the target's max.message.bytes",
@@ -89,7 +88,7 @@ class LiveAppender:
             staged = p.ready[0]
             if staged.barrier is not None and not staged.barrier.succeeded():
                 continue  # offered again when its intent is durable
-            if p.in_flight >= (1 if p.lease.compacted else _PIPELINE):
+            if p.in_flight >= _PIPELINE:
                 continue  # offered again by an acknowledgement
             size += len(staged.data)
             if out and size > self._task.flow.produce_request_bytes:
@@ -129,6 +128,7 @@ class LiveAppender:
         for p, _ in round_:
             p.in_flight -= 1
             p.reason = reason_of(error)
+            p.lost = True
             self._task.trouble(p)
         self._finished()
 
@@ -141,6 +141,7 @@ class LiveAppender:
                 self._one(p, staged, r)
         for p, _ in by_place.values():  # no answer for it: ask
             p.in_flight -= 1
+            p.lost = True
             self._task.trouble(p)
         self._finished()
         if self._task.awaits_acknowledgement(p for p, _ in round_):
@@ -166,9 +167,7 @@ def refused(task: TaskContext, p: PartitionCopy, code: int, size: int, message: 
     """An append was refused: stop for good, or ask the leader what stands."""
     evidence = f"{error_name(code)}{': ' + message if message else ''}"
     p.reason = evidence
-    if code == INVALID_PRODUCER_EPOCH:
-        task.stop(p, "own_epoch_refused", "this flow's producer was fenced on the target", evidence=evidence)
-    elif code in OVERSIZED:
+    if code in OVERSIZED:
         task.stop(
             p,
             "oversized",

@@ -13,8 +13,8 @@ async def write_marks(task: TaskContext, bucket: int, partitions: Iterable[Parti
 
     :raises Failed: the map topic does not take them
     """
-    marks = [(p, mark) for p in partitions if (mark := p.mark(task.nonce)) is not None]
+    marks = [(p, p.generation, mark) for p in partitions if (mark := p.mark(task.nonce)) is not None]
     if marks:
-        await task.write_map(bucket, [(p.key, mark) for p, mark in marks])
-    for p, mark in marks:
-        p.confirmed(mark, task.nonce)
+        await task.write_map(bucket, [(p.key, mark) for p, _, mark in marks])
+    for p, generation, mark in marks:
+        p.confirmed(mark, generation)

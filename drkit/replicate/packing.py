@@ -6,17 +6,18 @@ are packed, and what lies below the target's log start is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from drkit.clock import wall_ms
 from drkit.kafka.requests import EARLIEST, list_offsets
-from drkit.model import TopicPartition
-from drkit.offsets import MapKey, MapRecord, Mark, Pack, SegmentMap
-from drkit.offsets.map_record import place
+from drkit.offset_map.bucket import Pair, pairs
+from drkit.offset_map.topic import new_nonce
+from drkit.offsets import MapRecord, Pack, SegmentMap, encode_intent
+from drkit.offsets.history import steps
+from drkit.offsets.map_record import place, turned_to
+from drkit.offsets.resolve import Resolution
+from drkit.offsets.takeup import Author, mark_of
 from drkit.replicate.context import TaskContext
-from drkit.replicate.mapstore import encode_batch, new_nonce, tombstones
 from drkit.replicate.partition import PartitionCopy
-from drkit.replicate.resume import Settled
 
 PACK_AT = 256
 """Intents of one partition in the map topic from which on they are packed."""
@@ -24,40 +25,43 @@ _PART_SEGMENTS = 8192
 _TOMBSTONES = 4096
 
 
-async def pack(
-    task: TaskContext, settled_now: list[PartitionCopy], settled: dict[TopicPartition, Settled]
-) -> None:
+async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolution, Author]]) -> None:
     """Pack the maps of those partitions that have grown many records.
 
     :raises Failed: the map topic does not take them
     """
-    for p in settled_now:
-        bucket = task.buckets[p.lease.bucket]
-        old = bucket.keys.get(p.key, {})
-        found = settled[p.target].resolution
-        if found is None or found.upstream is None or found.foreign or len(old) < PACK_AT:
+    for p, found, author in settled:
+        old = task.buckets[p.lease.bucket].keys.get(p.key, {})
+        if found.upstream is None or found.history is None or found.foreign or len(old) < PACK_AT:
             continue
         first = await list_offsets(task.links.target, p.target_leader, {p.target: EARLIEST}, committed=False)
         if first[p.target].error:
             continue
         found.segments.trim(first[p.target].offset)
-        mark = Mark(
-            p.nonce(task.nonce),
-            found.upstream,
-            found.downstream,
-            found.copied_end,
-            found.sequence,
-            found.leader_epoch,
-        )
+        mark = mark_of(found, found.history, author)
         for part in parts(found.segments, found.downstream):
-            # The last part takes effect together with the mark behind it: one batch, or neither.
+            # The last part takes effect together with the mark in its batch: both, or neither.
             last = part.part + 1 == part.parts
-            await _write(task, p, [(p.key, part), *([(p.key, mark)] if last else [])])
-        # A claim at or behind the end may be of another task that is about to append there.
-        keys = [key for key in old if place(key) < found.downstream]
-        for i in range(0, len(keys), _TOMBSTONES):
-            data = tombstones(keys[i : i + _TOMBSTONES], wall_ms())
-            await task.append_internal(task.lease.map_topic, p.lease.bucket, data)
+            records: list[MapRecord] = [part, mark] if last else [part]
+            await task.write_map_pairs(p.lease.bucket, pairs((p.key, r) for r in records))
+        gone: list[Pair] = [(key, None) for key in _replaced(task, p, found, old)]
+        for i in range(0, len(gone), _TOMBSTONES):
+            await task.write_map_pairs(p.lease.bucket, gone[i : i + _TOMBSTONES])
+
+
+def _replaced(task: TaskContext, p: PartitionCopy, found: Resolution, old: Iterable[bytes]) -> list[bytes]:
+    """The keys of which the pack says all: not those of claims that reach further, nor of the last turn."""
+    state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
+    kept = {
+        encode_intent(p.key, c)[0]
+        for c in state.pending
+        if c.history == found.history and steps(c.base_sequence, found.sequence) + c.count > 0
+    }
+    return [
+        key
+        for key in old
+        if key not in kept and place(key) < found.downstream and turned_to(key) != found.history
+    ]
 
 
 def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:
@@ -67,8 +71,3 @@ def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:
     for i in range(count):
         piece = segments.part(i * _PART_SEGMENTS, (i + 1) * _PART_SEGMENTS)
         yield Pack(nonce, i, count, until, piece)
-
-
-async def _write(task: TaskContext, p: PartitionCopy, records: list[tuple[MapKey, MapRecord]]) -> None:
-    data, _ = encode_batch(records, wall_ms())
-    await task.append_internal(task.lease.map_topic, p.lease.bucket, data)

@@ -14,13 +14,13 @@ from typing import Any
 from uuid import UUID
 
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey, Mark
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
+from drkit.offsets import History, Intent, MapKey, Mark
+from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Mode
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.runs import extend_runs
 from drkit.replicate.spread import Spread
 from drkit.replicate.staged import Staged
-from drkit.wire import Chunk, batch_crc, stamp
+from drkit.wire import Chunk, stamp
 
 
 class State(Enum):
@@ -59,6 +59,8 @@ class PartitionCopy:
     ready: deque[Staged] = field(default_factory=deque)
     queued_bytes: int = 0
     in_flight: int = 0
+    uncommitted: int = 0
+    """Chunks in an open transaction of bulk mode."""
     listed: bool = False
     attempts: int = 0
     retry_at: float = 0.0
@@ -78,10 +80,20 @@ class PartitionCopy:
     """Of the last batch staged; where another begins is an intent: the map must know it (KIP-320)."""
     rewind_to: tuple[int, int] | None = None
     """Where the source's history ends now, with its leader epoch (−1: unknown): go on from there."""
+    skip_to: int = -1
+    """Where the source begins now, after a gap: go on from there."""
+    history: History = NO_HISTORY
+    """Producer id and epoch with which this task appends in live mode."""
+    inherited: bool = False
+    """Appends of earlier tasks in this history may still be on their way."""
+    lost: bool = False
+    """An append of this task in this history was not answered: it may still arrive, however late."""
+    deviation: str = ""
+    """Why this task is about to append other records than those would: the history must end first."""
+    target_epoch: int = -1
+    """Leader epoch of the target partition when it was settled."""
     marked: tuple[int, int] = (-1, -1)
     """Source and target offset of the newest mark that is durable."""
-    claimed: int = -1
-    """Target offset behind the last record of which an intent speaks."""
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -106,8 +118,8 @@ class PartitionCopy:
 
     @property
     def settled(self) -> bool:
-        """Nothing is queued, staged or on its way."""
-        return not self.waiting and not self.ready and self.in_flight == 0
+        """Nothing is queued, staged or on its way, nor in a transaction that is not committed."""
+        return not self.waiting and not self.ready and self.in_flight == 0 and self.uncommitted == 0
 
     @property
     def done(self) -> bool:
@@ -150,6 +162,7 @@ class PartitionCopy:
         self.waiting.clear()
         self.ready.clear()
         self.queued_bytes = 0
+        self.uncommitted = 0
         self.state = State.RESOLVING
 
     def stop(self, reason: str) -> None:
@@ -167,8 +180,13 @@ class PartitionCopy:
         sequence: int,
         delta: int | None,
         leader_epoch: int,
+        history: History = NO_HISTORY,
+        inherited: bool = False,
+        target_epoch: int = -1,
     ) -> None:
         """Go on from a settled place, keeping what was fetched when it still fits."""
+        self.history, self.inherited, self.target_epoch = history, inherited, target_epoch
+        self.deviation, self.skip_to, self.rewind_to = "", -1, None
         keep = bool(self.waiting) and self.acked_copied_end == upstream
         if not keep:
             self.waiting.clear()
@@ -183,17 +201,9 @@ class PartitionCopy:
         self.sequence = self.acked_sequence = sequence
         self.acked_epoch = self.staged_epoch = leader_epoch
         self.delta = delta
-        self.marked, self.claimed = (-1, -1), -1  # what was claimed before is settled, and written down
+        self.marked = (-1, -1)
         self.attempts = 0
         self.state = State.LIVE
-
-    def nonce(self, task_nonce: int) -> int:
-        """Marks this task's claims since it last asked the target.
-
-        A mark confirms the claims that carry its own nonce; what was claimed before the target was
-        asked may never have been appended and must not be among them.
-        """
-        return (task_nonce + self.generation) % (1 << 63)
 
     # -- live mode ----------------------------------------------------------------------------------
 
@@ -201,32 +211,37 @@ class PartitionCopy:
         """The first waiting chunk is older than a wall-clock time in ms."""
         return bool(self.waiting) and self.waiting[0].max_timestamp < floor_ms
 
-    def stage(self, producer: tuple[int, int], floor_ms: int, nonce: int, barrier: Any) -> Intent | None:
+    def stage(self, floor_ms: int, nonce: int, barrier: Any) -> Intent | None:
         """Stamp waiting chunks for live mode and predict their places.
 
-        Chunks older than `floor_ms` stay waiting. The intent that comes back must be durable
-        before the staged batches that carry `barrier` are sent.
+        Chunks older than `floor_ms` stay waiting, and all of them where the history must end first. The
+        intent that comes back must be durable before the staged batches that carry `barrier` are sent.
         """
         runs: list[tuple[int, int]] = []
-        chunks: list[tuple[int, int]] = []
         first: tuple[int, int, int] | None = None
         while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
+            if self._deviates(self.waiting[0]):
+                self.deviation = "the source has another leader, and may have lost what its last one wrote"
+                break
             chunk = self.waiting.popleft()
-            stamp(chunk.data, producer[0], producer[1], self.sequence, transactional=False)
+            stamp(chunk.data, *self.history, self.sequence, transactional=False)
             if first is None and self._needs_intent(chunk):
-                first = (self.downstream, self.sequence, self.own_end)
+                first = (self.sequence, self.downstream, self.own_end)
             if first is not None:
-                if self.lease.compacted:
-                    chunks.append((chunk.count, batch_crc(chunk.data)))
                 extend_runs(runs, chunk)
             self._stage_chunk(chunk, barrier if first is not None else None)
         if first is None:
             return None
-        self.claimed = self.downstream
-        return Intent(
-            Mode.LIVE, self.nonce(nonce), *producer, first[1], first[0], first[2], self.staged_epoch,
-            tuple(chunks), tuple(runs),
-        )  # fmt: skip
+        return Intent(Mode.LIVE, nonce, self.history, *first, self.staged_epoch, tuple(runs))
+
+    @property
+    def contested(self) -> bool:
+        """Appends of this history may still be on their way, of an earlier task or of this one."""
+        return self.inherited or self.lost
+
+    def _deviates(self, chunk: Chunk) -> bool:
+        """Whether an earlier writer may append other records in the place of this chunk."""
+        return self.contested and chunk.leader_epoch != self.staged_epoch
 
     def _needs_intent(self, chunk: Chunk) -> bool:
         """Whether the next chunk is more than the continuation of what the map says."""
@@ -258,6 +273,7 @@ class PartitionCopy:
     def committed(self, chunk: Chunk, base: int) -> None:
         """A chunk stands on the target in a committed transaction."""
         last = chunk.runs[-1]
+        self.uncommitted -= 1
         self.acked_downstream = self.acked_own_end = base + chunk.count
         self.acked_copied_end = last.source + last.count
         self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
@@ -278,20 +294,20 @@ class PartitionCopy:
         if upstream > self.acked_upstream:
             self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
 
-    @property
-    def unmarked(self) -> bool:
-        """Whether an intent speaks of records that no durable mark has confirmed yet."""
-        return self.claimed > self.marked[1]
-
     def mark(self, nonce: int) -> Mark | None:
         """The mark to write, or None when nothing changed since the last one."""
         place = (self.acked_upstream, self.acked_downstream)
-        speaks = self.state is State.LIVE or (self.state is State.BULK and self.unmarked)
-        if not speaks or place == self.marked:
+        if self.state is not State.LIVE or place == self.marked:
             return None
-        return Mark(self.nonce(nonce), *place, self.acked_own_end, self.acked_sequence, self.acked_epoch)
+        return Mark(
+            nonce, self.history, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch,
+            self.target_epoch,
+        )  # fmt: skip
 
-    def confirmed(self, mark: Mark, nonce: int) -> None:
-        """A mark is durable. It counts unless the target was asked anew since it was made."""
-        if mark.nonce == self.nonce(nonce) and mark.downstream >= self.marked[1]:
+    def confirmed(self, mark: Mark, generation: int) -> None:
+        """A mark is durable. It counts unless the target was asked again since it was made.
+
+        :param generation: of the partition when the mark was made
+        """
+        if generation == self.generation and mark.downstream >= self.marked[1]:
             self.marked = (mark.upstream, mark.downstream)

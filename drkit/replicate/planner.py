@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
-import zlib
 
 from drkit.model import TopicPartition
+from drkit.offset_map.topic import bucket_of
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.topic_rules import CopiedTopic, Round
 
@@ -28,11 +28,6 @@ class Placed(NamedTuple):
 
     lease: PartitionLease
     leader: int
-
-
-def bucket_of(topic: str, partition: int, buckets: int) -> int:
-    """The bucket of a source partition: the same on every machine and in every run."""
-    return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
 
 
 def placed_of(found: Round, buckets: int) -> Iterator[Placed]:

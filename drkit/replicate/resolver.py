@@ -1,26 +1,57 @@
-"""Brings partitions from RESOLVING to work: asks the target where they stand, repairs the map."""
+"""Brings partitions from RESOLVING to work: asks the target where they are, writes down what only its log says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import time
+from typing import NamedTuple
 
 from drkit.errors import Failed
+from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey, MapRecord, Mark
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
-from drkit.offsets.resolve import Piece, Resolution
+from drkit.offset_map.look import Look
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.settle import Settled, Wanted, settle
+from drkit.offsets import History, MapKey, MapRecord, Unavailable
+from drkit.offsets.resolve import Resolution
+from drkit.offsets.takeup import (
+    Author,
+    Fence,
+    Frozen,
+    Go,
+    Leader,
+    Move,
+    TurnTo,
+    next_move,
+    settled_records,
+    turn_records,
+)
 from drkit.replicate.context import TaskContext, error_name, reason_of
 from drkit.replicate.packing import pack
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.resume import Settled, Wanted, settle
 
 _IDLE_SECONDS = 0.25
 _MISSING = frozenset({3, 100})
 _NOT_AUTHORIZED = 29
+_CLUSTER_AUTHORIZATION_FAILED = 31
 _PAUSE_SECONDS = 0.1
+_COMPACTED = "the source is compacted: it may hold fewer records than when another task read it"
+_REWOUND = "the source has lost records that were copied"
+_GAP = "the source has removed records before they were copied"
+
+
+class _Found(NamedTuple):
+    """A partition, where it is, and what may be done."""
+
+    p: PartitionCopy
+    resolution: Resolution
+    look: Look
+    upstream: int | None
+    """Where copying goes on; None: the source has not said where it begins."""
+    leader_epoch: int
+    move: Move
 
 
 class Resolver:
@@ -69,34 +100,38 @@ class Resolver:
         async def read_map() -> None:
             topic = await task.internal(task.lease.map_topic, refresh=True)
             for bucket in buckets:
-                await task.buckets[bucket].read(task.links.target, task.lease.map_topic, topic)
+                await read_on(task.links.target, topic, task.buckets[bucket])
 
         wanted = [self._wanted(p) for p in due]
         settled = await settle(task.links.target, task.targets, wanted, read_map)
-        due = [p for p in due if self._is_sure(p)]
-        starts = await self._source_starts([p for p in due if _never_copied(settled[p.target])])
-        for p in due:
-            _start_over(settled[p.target].resolution, starts.get(p.source))
-        await self._repair(due, settled)
-        await pack(task, due, settled)
-        for p in due:
-            self._begin(p, settled[p.target], starts)
+        if not all(task.maps[bucket].holds for bucket in buckets):
+            task.finish("fenced")
+            return
+        due = [p for p in due if self._is_sure(p, settled[p.target])]
+        starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
+        found = [f for p in due if (f := self._found(p, settled[p.target], starts)) is not None]
+        await self._write(found)
+        await pack(task, [(f.p, f.resolution, self._author(f)) for f in found if isinstance(f.move, Go)])
+        await self._fence([f for f in found if isinstance(f.move, Fence)])
+        for f in found:
+            self._begin(f)
         task.changed.set()
 
     def _wanted(self, p: PartitionCopy) -> Wanted:
         state = self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
         bulk_id = self._task.transactions[p.lease.bucket].identity.id
-        own = frozenset(self._task.lease.own_producer_ids)
-        return Wanted(p.target, state, own, self._task.lease.producer_id, bulk_id)
+        return Wanted(p.target, state, frozenset(self._task.lease.own_producer_ids), bulk_id)
 
-    def _is_sure(self, p: PartitionCopy) -> bool:
-        """Stop a partition of whose map something was overwritten: nobody knows where it stands."""
-        doubt = self._task.buckets[p.lease.bucket].doubt(self._task.lease.map_topic, p.key)
-        if doubt:
+    def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
+        """Stop a partition of whose place the map and the log give no exact answer."""
+        doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
+        if doubt is None and isinstance(settled.answer, Unavailable):
+            doubt = settled.answer
+        if doubt is not None:
             copy = p.target.topic
             hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
-            self._task.stop(p, "map_unreadable", doubt, hint=hint)
-        return not doubt
+            self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
+        return doubt is None
 
     async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop what is no longer the topic we were leased."""
@@ -142,92 +177,113 @@ class Resolver:
                 out.update({tp: a.offset for tp, a in answers.items() if not a.error})
         return out
 
-    async def _repair(self, due: list[PartitionCopy], settled: dict[TopicPartition, Settled]) -> None:
-        """Write down what only this look at the log has confirmed, before anything is appended."""
-        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
-        for p in due:
-            found = settled[p.target].resolution
-            if found is not None and (found.repairs or (found.foreign and found.upstream is not None)):
-                records = self._repairs(p, found)
-                by_bucket.setdefault(p.lease.bucket, []).extend((p.key, r) for r in records)
-        for bucket, batch in by_bucket.items():
-            await self._task.write_map(bucket, batch)
+    # -- what to do with each ------------------------------------------------------------------------
 
-    def _repairs(self, p: PartitionCopy, found: Resolution) -> list[Intent | Mark]:
-        task = self._task
-        out: list[Intent | Mark] = []
-        previous = found.repair_from
-        total = sum(piece.records for piece in found.repairs)
-        sequence = (found.sequence - total) % SEQUENCE_MODULUS
-        for piece in found.repairs:
-            out.append(
-                Intent(
-                    Mode.REPAIR,
-                    task.nonce,
-                    task.lease.producer_id,
-                    task.lease.producer_epoch,
-                    sequence,
-                    piece.downstream,
-                    previous,
-                    found.leader_epoch,
-                    (),
-                    ((piece.upstream, piece.records),),
-                )
-            )
-            sequence = (sequence + piece.records) % SEQUENCE_MODULUS
-            previous = piece.downstream + piece.records
-        if found.foreign:
-            # What stands behind the last of ours was looked at; nobody needs to look again.
-            out.append(
-                Mark(
-                    p.nonce(task.nonce),
-                    found.upstream or 0,
-                    found.downstream,
-                    found.copied_end,
-                    found.sequence,
-                    found.leader_epoch,
-                )
-            )
-        return out
-
-    def _begin(self, p: PartitionCopy, settled: Settled, starts: dict[TopicPartition, int]) -> None:
+    def _found(
+        self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
+    ) -> _Found | None:
+        """What may be done with a settled partition; None: it is asked again, or it is stopped."""
         task, found = self._task, settled.resolution
         if p.state is not State.RESOLVING:
-            return
-        if settled.producer_epoch is not None and settled.producer_epoch > task.lease.producer_epoch:
+            return None
+        if found is None:
+            p.reason = error_name(settled.error)
+            task.trouble(p, pause=_PAUSE_SECONDS)
+            return None
+        p.target_epoch = settled.look.leader_epoch
+        p.inherited = self._is_inherited(p, found)
+        lease = History(task.lease.producer_id, task.lease.producer_epoch)
+        current = (found.history or lease).producer_id
+        leader = Leader(settled.look.producer_epoch(current), settled.look.untouched(current))
+        move = next_move(found, lease, leader, contested=p.contested, deviation=_deviation(p))
+        if isinstance(move, Frozen):
             task.stop(
                 p,
                 "own_epoch_refused",
                 "this flow's producer was fenced on the target",
-                our_epoch=task.lease.producer_epoch,
-                broker_epoch=settled.producer_epoch,
+                broker_epoch=move.epoch,
             )
-            return
-        upstream = starts.get(p.source) if found is not None and found.upstream is None else None
-        if found is not None and found.upstream is not None:
-            upstream = found.upstream
-        if found is None or upstream is None:
-            p.reason = error_name(settled.error) if settled.error else "the source has no leader for it"
+            return None
+        upstream, epoch = _goes_on(p, found, starts.get(p.source))
+        if upstream is None and not isinstance(move, Fence):
+            p.reason = "the source has no leader for it"
             task.trouble(p, pause=_PAUSE_SECONDS)
+            return None
+        return _Found(p, found, settled.look, upstream, epoch, move)
+
+    def _is_inherited(self, p: PartitionCopy, found: Resolution) -> bool:
+        """Whether an earlier task may still append here: it did not end cleanly since the last turn."""
+        state = self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
+        unclean = self._task.maps[p.lease.bucket].reign.unclean
+        # Where nothing is live and nothing is claimed, the first append needs a claim that would be here.
+        works = bool(state.pending) or (state.tail is not None and state.tail.live) or bool(found.repairs)
+        return works and unclean > 0 and unclean >= state.turned
+
+    def _author(self, f: _Found) -> Author:
+        reign = self._task.maps[f.p.lease.bucket].reign
+        return Author(self._task.nonce, reign.number, f.look.leader_epoch)
+
+    async def _write(self, found: Iterable[_Found]) -> None:
+        """Write down what only this look at the log has confirmed, before anything is appended."""
+        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
+        for f in found:
+            author = self._author(f)
+            records: list[MapRecord] = []
+            if isinstance(f.move, TurnTo) and f.upstream is not None:
+                records = turn_records(f.resolution, f.move, f.upstream, f.leader_epoch, author)
+            elif not isinstance(f.move, Fence) and f.resolution.history is not None:
+                records = settled_records(f.resolution, f.resolution.history, author)
+            by_bucket.setdefault(f.p.lease.bucket, []).extend((f.p.key, r) for r in records)
+        for bucket, batch in by_bucket.items():
+            if batch:
+                await self._task.write_map(bucket, batch)
+
+    async def _fence(self, found: Iterable[_Found]) -> None:
+        """Make leaders refuse what may still be on its way; the partitions are settled once more then.
+
+        :raises RawError: a broker does not answer
+        """
+        by_node: dict[int, list[_Found]] = {}
+        for f in found:
+            by_node.setdefault(f.p.target_leader, []).append(f)
+        for node, some in by_node.items():
+            codes = await write_markers(self._task.links.target, node, [_marker(f) for f in some])
+            for f in some:
+                assert isinstance(f.move, Fence)
+                code = codes.get((f.move.producer_id, f.p.target), -1)
+                if code == _CLUSTER_AUTHORIZATION_FAILED:
+                    self._task.stop(
+                        f.p, "fence_refused", f"{f.move.reason}, and drkit may not fence its earlier appends",
+                        evidence=error_name(code), hint="grant ALTER on the target cluster to drkit's principal",
+                    )  # fmt: skip
+                    continue
+                self._task.emit("history_ended", f.p, reason=f.move.reason, epoch=f.move.epoch)
+                f.p.reason = error_name(code) if code else f.move.reason
+                f.p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
+
+    def _begin(self, f: _Found) -> None:
+        p, found = f.p, f.resolution
+        if p.state is not State.RESOLVING or not isinstance(f.move, Go | TurnTo) or f.upstream is None:
             return
-        self._tell(p, found)
-        epoch = found.leader_epoch
-        if p.rewind_to is not None:
-            # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
-            upstream, epoch = min(upstream, p.rewind_to[0]), p.rewind_to[1]
-            p.rewind_to = None
-        delta = found.segments.delta() if found.copied_end == found.downstream else None
+        self._report(p, found)
+        turned = isinstance(f.move, TurnTo)
+        if turned:
+            p.lost = False
+        at_end = found.copied_end == found.downstream and not turned
         p.begin(
-            upstream=upstream,
+            upstream=f.upstream,
             downstream=found.downstream,
             copied_end=found.copied_end,
-            sequence=found.sequence,
-            delta=delta,
-            leader_epoch=epoch,
+            sequence=0 if turned else found.sequence,
+            delta=found.segments.delta() if at_end else None,
+            leader_epoch=f.leader_epoch,
+            history=f.move.history,
+            inherited=p.inherited and not turned,
+            target_epoch=f.look.leader_epoch,
         )
-        task.offer(p)
+        self._task.offer(p)
 
-    def _tell(self, p: PartitionCopy, found: Resolution) -> None:
+    def _report(self, p: PartitionCopy, found: Resolution) -> None:
         if found.truncated_from is not None:
             self._task.emit(
                 "target_truncated",
@@ -258,12 +314,34 @@ def _due(p: PartitionCopy) -> bool:
     return p.state is State.RESOLVING and p.in_flight == 0 and time.monotonic() >= p.retry_at
 
 
-def _start_over(found: Resolution | None, start: int | None) -> None:
-    """The target lost all that was copied: say so in the map, or the next look finds the old claims."""
-    if found is not None and found.truncated_from is not None and found.upstream is None:
-        found.upstream = start
-        found.repairs = [] if start is None else [Piece(start, found.downstream, 0)]
+def _needs_start(p: PartitionCopy, settled: Settled) -> bool:
+    return settled.resolution is not None and settled.resolution.upstream is None and p.rewind_to is None
 
 
-def _never_copied(settled: Settled) -> bool:
-    return settled.resolution is not None and settled.resolution.upstream is None
+def _deviation(p: PartitionCopy) -> str:
+    if p.deviation:
+        return p.deviation
+    if p.rewind_to is not None:
+        return _REWOUND
+    if p.skip_to >= 0:
+        return _GAP
+    return _COMPACTED if p.lease.compacted else ""
+
+
+def _goes_on(p: PartitionCopy, found: Resolution, start: int | None) -> tuple[int | None, int]:
+    """Source offset and leader epoch at which copying goes on."""
+    upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
+    if p.rewind_to is not None:
+        # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
+        end, epoch = p.rewind_to
+        upstream = end if upstream is None else min(upstream, end)
+    if upstream is not None and upstream < p.skip_to:
+        upstream = p.skip_to
+    return upstream, epoch
+
+
+def _marker(f: _Found) -> Marker:
+    assert isinstance(f.move, Fence)
+    known = f.look.producers.get(f.move.producer_id)
+    coordinator = max(0, known.coordinator_epoch) if known is not None else 0
+    return Marker(f.move.producer_id, f.move.epoch, coordinator, (f.p.target,))

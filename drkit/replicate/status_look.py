@@ -175,21 +175,18 @@ class StatusCollector:
         if copied:
             ids = state.get(ProducerIdsRecord)
             own = frozenset(ids.ids if ids is not None else ())
-            producer = ids.current.id if ids is not None else -1
-            places = self._loop.run(self._places, copied, producer, own)
+            places = self._loop.run(self._places, copied, own)
         source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         self.source_ends = None if source.error else source.ends
         found.partitions = self._partitions(found, copied, places, source, state)
 
-    async def _places(
-        self, copied: list[Copied], producer: int, own: frozenset[int]
-    ) -> dict[TopicPartition, Place]:
+    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, Place]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
             self._side = TargetSide(target, name, self._scan_up_to)
-        return await self._side.places(copied, producer, own)
+        return await self._side.places(copied, own)
 
     # -- the source ---------------------------------------------------------------------------------
 

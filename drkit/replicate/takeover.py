@@ -26,14 +26,23 @@ from drkit.kafka.one_shot import connections
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets import Intent, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_map_record
+from drkit.offset_map.reading import load
+from drkit.offset_map.topic import bucket_of, new_nonce
+from drkit.offsets import (
+    History,
+    Intent,
+    MapKey,
+    MapRecord,
+    Pack,
+    PartitionMap,
+    SegmentMap,
+    encode_map_record,
+)
 from drkit.offsets.alignment import Aligned, NotAligned
 from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
-from drkit.replicate import mapstore, mm2_progress
-from drkit.replicate.mapstore import new_nonce
+from drkit.replicate import mm2_progress
 from drkit.replicate.mm2_progress import SETTING
-from drkit.replicate.planner import bucket_of
 from drkit.replicate.takeover_look import Compared, compare
 from drkit.replicate.topic_rules import CopiedTopic, Round
 
@@ -136,7 +145,7 @@ class Takeover:
         places = [p for t in topics.values() for p in _places(t)]
         name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in places}
         with connections("takeover", self._target.settings) as (cluster,):
-            buckets = mapstore.load(cluster.loop, cluster, name, numbers)
+            buckets = load(cluster.loop, cluster, name, numbers)
         return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
 
     def _bucket(self, place: _Place) -> int:
@@ -200,7 +209,7 @@ class Takeover:
         copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
         run = ((seed.found.next_source, 0),)
         current = self._ids.current
-        yield Intent(Mode.REPAIR, new_nonce(), *current, 0, seed.end, copied_end, -1, (), run)
+        yield Intent(Mode.REPAIR, new_nonce(), History(*current), 0, seed.end, copied_end, -1, run)
 
     def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
         partitions = {

@@ -5,26 +5,22 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.errors import Failed
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, fetch_one, list_offsets, metadata
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import LATEST, TopicMetadata, list_offsets, metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.look import Look
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.settle import Wanted, settle_one
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
-from drkit.offsets.resolve import NeedLog, Resolution, resolve
-from drkit.replicate import mapstore, verify_checked
-from drkit.replicate.planner import bucket_of
-from drkit.replicate.resume import scan
+from drkit.offsets.resolve import Resolution
+from drkit.replicate import verify_checked
 from drkit.replicate.verify_ranges import TakenOver
-
-_PATIENCE_SECONDS = 60.0
-"""Longer than a transaction of bulk mode stays open that its task left behind."""
-_PAUSE_SECONDS = 0.05
-_OFFSET_OUT_OF_RANGE = 1
 
 
 class Unknown(Exception):
@@ -46,7 +42,7 @@ class TargetMap:
         self._name = offset_map_topic(source)
         self._state_name = state_topic(source)
         self._topics: dict[str, TopicMetadata] = {}
-        self._buckets: list[mapstore.MapBucket] = []
+        self._buckets: list[MapBucket] = []
         self._state: StateTopic | None = None
         self._missing = ""
         self._loop.run(self._read, topics)
@@ -61,48 +57,37 @@ class TargetMap:
             self._missing = f"the offset map topic {self._name} does not exist on {self._cluster.alias}"
             return
         for number in sorted(self._topics[self._name].leaders):
-            bucket = FixedEnd(number)
-            await bucket.read(self._cluster, self._name, self._topics[self._name])
+            bucket = MapBucket(number, self._name)
+            await read_on(self._cluster, self._topics[self._name], bucket)
             self._buckets.append(bucket)
 
     def settled(
         self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
     ) -> Resolution:
-        """Where a partition stands, given the target's first and last stable offset.
+        """Where a partition is, given the target's first and last stable offset.
 
         :raises Unknown: the map cannot say it exactly
         """
         state = PartitionMap()
         if not self._missing:
             bucket = self._buckets[bucket_of(*at, len(self._buckets))]
+            if (doubt := bucket.doubt(key)) is not None:
+                raise Unknown(doubt.reason)
             state = bucket.of(key.source_id, key.target_id, at.partition)
         if state.tail is None and not state.pending:
             if end > start:
                 raise Unknown(self._missing or _never_heard(key, start, end))
-            return Resolution(SegmentMap(), None, end, end, 0, -1)
+            return Resolution(SegmentMap(), None, None, end, end, 0, -1)
         ids = self._state.get(ProducerIdsRecord) if self._state else None
-        own = frozenset([*(ids.ids if ids is not None else ()), *(p.producer_id for p in state.pending)])
-        answer = resolve(state, end=end, next_sequence=None, own_ids=own)
-        if isinstance(answer, NeedLog):
-            if not own:
-                raise Unknown(f"{self._state_name} does not say which producer ids are this flow's")
-            answer = self._with_log(state, to, answer.start, end, own)
-        return answer
-
-    def _with_log(
-        self, state: PartitionMap, to: TopicPartition, start: int, end: int, own: frozenset[int]
-    ) -> Resolution:
-        topic = self._topics[to.topic]
-        try:
-            log = self._loop.run(
-                scan, self._cluster, topic.leaders[to.partition].node, to, topic.topic_id, start, end
-            )
-        except (RawError, KeyError) as error:
-            raise Unknown(f"the target's log cannot be read from offset {start} on: {error!r}") from error
-        answer = resolve(state, end=end, next_sequence=None, own_ids=own, log=log)
-        if isinstance(answer, NeedLog):
-            raise Unknown(f"the target's log from offset {start} on does not settle the map")
-        return answer
+        wanted = Wanted(to, state, frozenset(ids.ids if ids is not None else ()))
+        leader = self._topics[to.topic].leaders.get(to.partition)
+        look = Look(0, end, start, leader.epoch if leader is not None else -1)
+        found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
+        if isinstance(found.answer, Resolution):
+            return found.answer
+        if found.answer is None:
+            raise Unknown(f"the target's log cannot be read: Kafka error code {found.error}")
+        raise Unknown(found.answer.reason)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the target's log goes as far as this offset now."""
@@ -138,38 +123,3 @@ def _never_heard(key: MapKey, start: int, end: int) -> str:
         f"the target holds offsets {start} to {end}, but the offset map knows nothing of this partition"
         f" (source topic id {key.source_id}, target topic id {key.target_id})"
     )
-
-
-class FixedEnd(mapstore.MapBucket):
-    """Reads up to the end there was when reading began."""
-
-    async def read(self, cluster: RawCluster, name: str, topic: TopicMetadata) -> None:
-        """Read on; waits for the transactions that are open now, not for those that begin later.
-
-        :raises Failed: a transaction stays open, or the partition has no leader
-        """
-        deadline, end = monotonic() + _PATIENCE_SECONDS, None
-        while end is None or self.next_offset < end:
-            leader = topic.leaders[self.bucket].node
-            answer = await fetch_one(
-                cluster, leader, (name, topic.topic_id), self.bucket, self.next_offset, max_wait_ms=20
-            )
-            before = self.next_offset
-            if answer.error_code == 0:
-                end = answer.high_watermark if end is None else end
-                self._take(answer)
-            elif answer.error_code == _OFFSET_OUT_OF_RANGE and self.next_offset == 0:
-                where = TopicPartition(name, self.bucket)
-                listed = await list_offsets(cluster, leader, {where: EARLIEST}, committed=False)
-                self.next_offset = listed[where].offset
-            else:
-                topic = await mapstore.find_map(cluster, name)  # its leader may be another one by now
-            if self.next_offset == before and (end is None or self.next_offset < end):
-                if monotonic() > deadline:
-                    raise Failed(
-                        f"{name}-{self.bucket} cannot be read past offset {self.next_offset}",
-                        where=cluster.alias,
-                        evidence=f"Kafka error code {answer.error_code} (0: an open transaction)",
-                        hint="list and abort hanging transactions on the target, then verify again",
-                    )
-                await cluster.loop.sleep(_PAUSE_SECONDS)

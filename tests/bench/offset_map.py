@@ -17,15 +17,16 @@ from confluent_kafka import Producer
 
 from drkit.config import ClusterSettings
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.offset_map.reading import load
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import MapKey, MapRecord, Mark, SegmentMap
 from drkit.offsets.map_record import encode_map_record
 from drkit.offsets.translation import Exact, Place
-from drkit.replicate import mapstore
 from drkit.replicate.packing import parts
 from tests.bench.latency import percentile
 
 SEGMENTS: Final = 1_000_000
-TOPIC: Final = mapstore.topic_name("bench")
+TOPIC: Final = map_topic_name("bench")
 LOOKUPS: Final = 200_000
 _SAMPLE: Final = 1_000
 """Lookups per timing: a clock costs as much as a lookup."""
@@ -99,7 +100,7 @@ def _child(bootstrap: str, total: int, partitions: int, result: Connection) -> N
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew (proc(5))
     started = time.monotonic()
-    buckets = mapstore.load(loop, cluster, TOPIC, range(partitions))
+    buckets = load(loop, cluster, TOPIC, range(partitions))
     read_seconds = time.monotonic() - started
     gc.collect()
     resident, peak = _status("VmRSS") - before, _status("VmHWM") - before

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping
 import json
 from typing import Any
 import uuid
-import zlib
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.transactions import new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.reading import load, read_on
+from drkit.offset_map.settle import Wanted, settle
+from drkit.offset_map.topic import bucket_of, find_map
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import SegmentMap
-from drkit.replicate import copier, mapstore
+from drkit.replicate import copier
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.report import TaskReport
-from drkit.replicate.resume import Wanted, settle
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import read
 from tests.replicate.process import CopyProcess
@@ -38,7 +40,7 @@ class Flow(Clusters):
             **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )
         super().__init__(source_settings, target_settings, min(3, len(target.brokers)))
-        self.map_topic = mapstore.topic_name(self.source.alias)
+        self.map_topic = map_topic_name(self.source.alias)
         self.state_topic = f"drkit-state.{self.source.alias}.internal"
         self.epoch = 0
         self.processes: list[CopyProcess] = []
@@ -90,7 +92,7 @@ class Flow(Clusters):
             theirs, ours = self.topic(self.source, topic), self.topic(self.target, topic)
             ends = self.offsets(self.source, topic) if once else {}
             for p in sorted(theirs.leaders):
-                bucket = zlib.crc32(f"{topic}/{p}".encode()) % self.settings.buckets
+                bucket = bucket_of(topic, p, self.settings.buckets)
                 partitions.append(
                     PartitionLease(
                         topic,
@@ -162,23 +164,23 @@ class Flow(Clusters):
         """The map of a topic settled against the target's log: segments and the target's end."""
         theirs, ours = self.topic(self.source, topic), self.topic(self.target, topic)
         raw = self._raw[self.target.alias]
-        buckets = mapstore.load(self._loop, raw, self.map_topic, range(self.settings.buckets))
+        buckets = load(self._loop, raw, self.map_topic, range(self.settings.buckets))
         wanted = []
         for p in ours.leaders:
-            bucket = zlib.crc32(f"{topic}/{p}".encode()) % self.settings.buckets
+            bucket = bucket_of(topic, p, self.settings.buckets)
             state = buckets[bucket].of(theirs.topic_id, ours.topic_id, p)
             own = frozenset({self.producer.id})
-            wanted.append(Wanted(TopicPartition(topic, p), state, own, self.producer.id))
+            wanted.append(Wanted(TopicPartition(topic, p), state, own))
 
         async def read_map() -> None:
-            where = await mapstore.find_map(self._raw[self.target.alias], self.map_topic)
+            where = await find_map(self._raw[self.target.alias], self.map_topic)
             for bucket in buckets.values():
-                await bucket.read(self._raw[self.target.alias], self.map_topic, where)
+                await read_on(self._raw[self.target.alias], where, bucket)
 
         found = self.ask(self.target, settle, {topic: ours}, wanted, read_map)
         out = {}
         for tp, settled in found.items():
-            assert settled.resolution is not None, f"{tp}: error {settled.error}"
+            assert settled.resolution is not None, f"{tp}: error {settled.error}, {settled.answer}"
             out[tp.partition] = (settled.resolution.segments, settled.resolution.downstream)
         return out
 

@@ -8,7 +8,7 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.replicate.mapstore import MapBucket
+from drkit.offset_map.bucket import MapBucket
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow

@@ -11,7 +11,8 @@ import pytest
 from drkit.errors import Failed
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import context, copier, fetching, mapstore
+from drkit.offset_map.reading import load
+from drkit.replicate import context, copier, fetching
 from drkit.replicate.context import TaskContext
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.partition import PartitionCopy
@@ -26,7 +27,7 @@ from tests.stored import put as put_record
 def confirmed(flow: Flow, lease: TaskLease) -> dict[int, int]:
     """Up to which source offset marks go, by partition."""
     raw = flow._raw[flow.target.alias]
-    buckets = mapstore.load(flow._loop, raw, flow.map_topic, range(flow.settings.buckets))
+    buckets = load(flow._loop, raw, flow.map_topic, range(flow.settings.buckets))
     known = {p.partition: buckets[p.bucket].partitions.get(PartitionCopy(p).key) for p in lease.partitions}
     return {p: state.tail.upstream if state and state.tail else -1 for p, state in known.items()}
 

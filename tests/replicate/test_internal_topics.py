@@ -17,6 +17,7 @@ from drkit.errors import Failed, Refused
 from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
@@ -25,7 +26,6 @@ from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.planner import bucket_of
 from tests.replicate.checkpoint_world import World
 from tests.replicate.compare import check_copy, read
 from tests.replicate.conftest import FlowFactory

@@ -15,7 +15,7 @@ from drkit.flow_state.names import state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
@@ -80,7 +80,7 @@ def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(sh
     error = answer["error"]
     assert isinstance(error, dict)
     assert "the flow's state was deleted" in error["error"]
-    assert mapstore.topic_name(shop.source.alias) in error["evidence"]
+    assert map_topic_name(shop.source.alias) in error["evidence"]
     assert shop.copies() == RECORDS
 
 
@@ -88,7 +88,7 @@ def test_a_map_deleted_while_it_runs_ends_the_flow_with_3(shop: Shop) -> None:
     process = shop.start()
     try:
         eventually(lambda: shop.copies() == RECORDS, 90, "the copy")
-        shop.delete(mapstore.topic_name(shop.source.alias))
+        shop.delete(map_topic_name(shop.source.alias))
         code, answer = shop.ended(process)
     finally:
         process.kill()

@@ -17,7 +17,7 @@ from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.job import FlowJob
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.leases_source import Plan
@@ -193,7 +193,7 @@ def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     fill(world.clusters[0], topic, 100)
     job = world.start(world.job())
     world.arrives(topic, 100)
-    offset_map = mapstore.topic_name(world.source.alias)
+    offset_map = map_topic_name(world.source.alias)
     assert not delete_topics(world.target, [offset_map])
     world.topic("another")  # the plan changes, so new tasks look for the map
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.model import TopicPartition
+from drkit.offset_map.topic import bucket_of
 from drkit.replicate.lease import PartitionLease
-from drkit.replicate.planner import Placed, Rates, assign, bucket_of
+from drkit.replicate.planner import Placed, Rates, assign
 
 BUCKETS = 16
 ID = "00000000-0000-0000-0000-000000000001"

@@ -15,7 +15,7 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.topic_rules import Round
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.process import eventually
@@ -40,7 +40,7 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
     for _ in range(2):
         ensure_state_topic(world.target, world.flow())
         ensure_offset_map(world.target, world.flow(), world.state)
-    state, offset_map = state_topic(world.source.alias), mapstore.topic_name(world.source.alias)
+    state, offset_map = state_topic(world.source.alias), map_topic_name(world.source.alias)
     found = describe_topics(world.target, [state, offset_map])
     assert len(found[state].partitions) == 1
     assert len(found[offset_map].partitions) == 2
@@ -58,7 +58,7 @@ def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
 
 def test_a_deleted_offset_map_is_never_silently_begun_anew(world: World):
     ensure_offset_map(world.target, world.flow(), world.state)
-    name = mapstore.topic_name(world.source.alias)
+    name = map_topic_name(world.source.alias)
     world.delete(world.target, name)
 
     with pytest.raises(Refused, match="the offset map was deleted") as refused:

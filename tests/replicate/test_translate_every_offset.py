@@ -9,9 +9,9 @@ import pytest
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.scan import scan
 from drkit.offsets.resolve import LogBatch
 from drkit.offsets.translation import BEHIND_COPY, Exact, Place
-from drkit.replicate.resume import scan
 from tests.conftest import ClusterFactory
 from tests.replicate.compare import FOREIGN, Seen, read
 from tests.replicate.conftest import FlowFactory

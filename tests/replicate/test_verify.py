@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.kafka.admin import Cluster
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import Intent, MapKey, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.replicate import verify_snapshot
-from drkit.replicate.planner import bucket_of
 from drkit.replicate.verify_ranges import cut
 from drkit.replicate.verify_report import FlowReport, Verdict, join
 from drkit.replicate.verify_task import compare_range

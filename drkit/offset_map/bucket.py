@@ -1,0 +1,121 @@
+"""What one partition of the map topic says, record by record. No input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
+from drkit.offsets.map_record import Kind, Reign, about
+from drkit.wire import Record, encode
+
+
+class Unreadable(NamedTuple):
+    """A record in the map topic that is none of the map's."""
+
+    offset: int
+    """Where in the bucket's partition; −1: not known."""
+    why: str
+
+
+@dataclass(slots=True)
+class MapBucket:
+    """What one partition of the map topic says, read up to `next_offset`."""
+
+    bucket: int
+    name: str = ""
+    """Of the map topic."""
+    next_offset: int = 0
+    partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
+    keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
+    """Keys of the intents, turns and packs that still stand, per partition: what a new pack replaces."""
+    marked: set[MapKey] = field(default_factory=set)
+    """Partitions of which a mark was read."""
+    reign: Reign | None = None
+    """The newest reign."""
+    unclean: int = 0
+    """The newest reign before that one which did not end cleanly; 0: none."""
+    unreadable: list[Unreadable] = field(default_factory=list)
+    """What somebody else wrote there, or what is damaged; such a record hides no earlier one."""
+    doubtful: dict[MapKey, dict[bytes, Unreadable]] = field(default_factory=dict)
+    """Those of them that have the key of a record of the map, of which nothing else is left to read."""
+
+    def doubt(self, key: MapKey) -> Unavailable | None:
+        """Why the map of a partition cannot be relied on; None when it can."""
+        found = next(iter(self.doubtful.get(key, {}).values()), None)
+        if found is not None:
+            at = f"{self.name}-{self.bucket} at offset {found.offset}"
+            return Unavailable(f"a record of the offset map is damaged: {at}, {found.why}")
+        state = self.partitions.get(key)
+        if state is not None and state.broken:
+            return Unavailable(f"the offset map {self.name}-{self.bucket} is incomplete: {state.broken}")
+        return None
+
+    def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
+        """The state of one copied partition; empty when nothing was written about it."""
+        return self.partitions.setdefault(MapKey(source_id, target_id, partition), PartitionMap())
+
+    def forget(self) -> None:
+        """The topic is read from its start; whoever holds the state of a partition keeps it."""
+        self.next_offset, self.keys, self.marked = 0, {}, set()
+        self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
+        for state in self.partitions.values():
+            state.clear()
+
+    def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
+        """Take one record of the topic; what is not ours to read is kept as such, never guessed at."""
+        try:
+            found = decode_record(key, value)
+        except ValueError as error:
+            self._cannot_read(key or b"", Unreadable(offset, str(error)))
+            return
+        name, where = key or b"", found.where
+        if where in self.doubtful:
+            self.doubtful[where].pop(name, None)
+        if isinstance(found.record, Reign):
+            self._reign(found.record)
+            return
+        standing = self.keys.setdefault(where, {})
+        if found.record is None:
+            standing.pop(name, None)
+            return
+        if found.kind is Kind.MARK:
+            self.marked.add(where)
+        else:
+            standing[name] = None
+        self.partitions.setdefault(where, PartitionMap()).apply(found.record)
+
+    def _reign(self, reign: Reign) -> None:
+        before = self.reign
+        if before is not None and not before.ended and before.nonce != reign.nonce:
+            self.unclean = max(self.unclean, before.number)
+        self.unclean = max(self.unclean, reign.unclean)
+        self.reign = reign
+
+    def _cannot_read(self, key: bytes, found: Unreadable) -> None:
+        """Once compaction has removed what stood under the same key, what that said is unknown."""
+        self.unreadable.append(found)
+        try:
+            where, kind = about(key)
+        except ValueError:
+            return  # under a key of its own it hides nothing
+        known = where in self.marked if kind is Kind.MARK else key in self.keys.get(where, {})
+        if not known:
+            self.doubtful.setdefault(where, {})[key] = found
+
+
+Pair = tuple[bytes, bytes | None]
+"""Key and value of a record of the map topic; without a value it is a tombstone."""
+
+
+def pairs(records: Iterable[tuple[MapKey, MapRecord]]) -> list[Pair]:
+    """Map records as they are written."""
+    return [encode_map_record(key, record) for key, record in records]
+
+
+def batch_of(written: Iterable[Pair], now_ms: int) -> tuple[bytearray, int]:
+    """Records of the map topic as one record batch with no producer fields yet, and how many they are."""
+    found = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(written)]
+    return encode(found, 0), len(found)

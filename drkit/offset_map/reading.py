@@ -1,0 +1,105 @@
+"""Reads buckets of the map topic from where they were read to, up to the end at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from drkit.clock import monotonic
+from drkit.errors import Failed
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import EARLIEST, TopicMetadata, aborted_in, fetch_one, list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.topic import MISSING, find_map, made_anew
+from drkit.wire import records_in, visible
+
+_PATIENCE_SECONDS: Final = 60.0
+"""Longer than a transaction of bulk mode stays open that its task left behind."""
+_PAUSE_SECONDS: Final = 0.02
+_OFFSET_OUT_OF_RANGE: Final = 1
+
+
+async def read_on(
+    cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket, *, undecided: bool = True
+) -> None:
+    """Read a bucket up to the end there was when reading began.
+
+    Beside a running replicator in bulk mode there is always another open transaction: those that begin
+    later are not waited for.
+
+    :param undecided: wait for the transactions that are open now; False stops before the first of them
+    :raises Failed: the topic was made anew, a transaction stays open, or the bucket has no leader
+    """
+    deadline, end, name = monotonic() + _PATIENCE_SECONDS, None, bucket.name
+    while end is None or bucket.next_offset < end:
+        leader = topic.leaders[bucket.bucket].node
+        before = bucket.next_offset
+        answer = await fetch_one(
+            cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=20
+        )
+        if answer.error_code == 0:
+            end = answer.high_watermark if end is None else end
+            _take(bucket, answer)
+            if bucket.next_offset == before and not undecided:
+                return
+        elif answer.error_code == _OFFSET_OUT_OF_RANGE:
+            await _from_the_start(cluster, leader, bucket)
+        else:
+            topic = await _same_topic(cluster, name, topic, answer.error_code)
+        if bucket.next_offset == before and (end is None or bucket.next_offset < end):
+            if monotonic() > deadline:
+                raise Failed(
+                    "the offset map cannot be read to its end",
+                    where=f"{name}-{bucket.bucket} on {cluster.alias}",
+                    evidence=f"stuck at offset {before}, Kafka error code {answer.error_code}"
+                    " (0: an open transaction)",
+                    hint="list and abort hanging transactions on the target, then start again",
+                )
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+
+
+def _take(bucket: MapBucket, answer: Any) -> None:
+    out = visible(answer.records or b"", bucket.next_offset, aborted=aborted_in(answer))
+    for chunk in out.chunks:
+        for record in records_in(chunk):
+            bucket.apply(record.key, record.value, record.offset)
+    bucket.next_offset = max(bucket.next_offset, out.next_source)
+
+
+async def _from_the_start(cluster: RawCluster, leader: int, bucket: MapBucket) -> None:
+    """The log does not reach to where the bucket was read, or begins after it: all of it is read again."""
+    bucket.forget()
+    at = TopicPartition(bucket.name, bucket.bucket)
+    listed = (await list_offsets(cluster, leader, {at: EARLIEST}, committed=False))[at]
+    if not listed.error:
+        bucket.next_offset = listed.offset
+
+
+async def _same_topic(cluster: RawCluster, name: str, topic: TopicMetadata, code: int) -> TopicMetadata:
+    """The topic's leaders now.
+
+    :raises Failed: it is another topic of that name
+    """
+    found = await find_map(cluster, name)
+    if code in MISSING and found.topic_id != topic.topic_id:
+        raise made_anew(name, str(topic.topic_id), found.topic_id)
+    return found
+
+
+def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:
+    """Read whole buckets of the map, blocking.
+
+    :raises Failed: the map does not exist, or cannot be read
+    """
+
+    async def read() -> dict[int, MapBucket]:
+        await cluster.connected()
+        topic = await find_map(cluster, name)
+        out = {b: MapBucket(b, name) for b in sorted(set(buckets))}
+        for bucket in out.values():
+            await read_on(cluster, topic, bucket)
+        return out
+
+    result: dict[int, MapBucket] = loop.run(read)
+    return result

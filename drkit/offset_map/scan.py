@@ -1,0 +1,92 @@
+"""Headers of the target's log, where numbers do not settle the map."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import EARLIEST, aborted_in, fetch_one, list_offsets
+from drkit.model import TopicPartition
+from drkit.offsets.resolve import LogBatch
+from drkit.wire import BatchHeader, split
+from drkit.wire.aborted import AbortedTransactions
+
+_SCAN_BYTES: Final = 8 << 20
+_OFFSET_OUT_OF_RANGE: Final = 1
+
+
+async def scan(
+    cluster: RawCluster,
+    node: int,
+    partition: TopicPartition,
+    topic_id: UUID,
+    start: int,
+    end: int,
+    *,
+    first_visible: bool = False,
+) -> list[LogBatch]:
+    """Headers of the target's batches in [start, end), with what was aborted marked.
+
+    :param first_visible: stop after the first batch with records that a consumer sees
+    :raises RawError: the leader stopped answering
+    """
+    out: list[LogBatch] = []
+    position = start
+    while position < end:
+        topic, number = (partition.topic, topic_id), partition.partition
+        answer = await fetch_one(
+            cluster, node, topic, number, position, committed=False, max_bytes=_SCAN_BYTES
+        )
+        if answer.error_code == _OFFSET_OUT_OF_RANGE:
+            earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
+            if earliest[partition].offset > position:
+                position = earliest[partition].offset  # the target's own retention took what was there
+                continue
+        if answer.error_code:
+            raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
+        aborted = AbortedTransactions(await _aborted(cluster, node, partition, topic_id, position))
+        before = position
+        for header, batch in split(answer.records or b""):
+            aborted.advance(header.last_offset)
+            if header.is_control:
+                aborted.end(header, batch)
+            if header.next_offset <= position or header.base_offset >= end:
+                continue
+            gone = aborted.hides(header)
+            out.append(_log_batch(header, gone=gone))
+            position = header.next_offset
+            if first_visible and not header.is_control and not gone:
+                return out
+        if position == before:
+            # Half of the log would be taken for all of it.
+            raise RawError(f"{partition} gave no records at {position}, before its end {end}")
+    return out
+
+
+def _log_batch(header: BatchHeader, *, gone: bool) -> LogBatch:
+    return LogBatch(
+        base=header.base_offset,
+        records=header.last_offset_delta + 1,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        sequence=header.base_sequence,
+        transactional=header.is_transactional,
+        control=header.is_control,
+        aborted=gone,
+    )
+
+
+async def _aborted(
+    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int
+) -> list[tuple[int, int]]:
+    answer = await fetch_one(
+        cluster,
+        node,
+        (partition.topic, topic_id),
+        partition.partition,
+        start,
+        committed=True,
+        max_bytes=_SCAN_BYTES,
+    )
+    return aborted_in(answer)

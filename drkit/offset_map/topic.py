@@ -1,0 +1,57 @@
+"""The map topic: its name, its buckets, its id."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+from uuid import UUID
+import zlib
+
+from drkit.errors import Failed
+from drkit.flow_state.names import offset_map_topic
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata, metadata
+
+MISSING: Final = frozenset({3, 100})
+"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
+
+
+def new_nonce() -> int:
+    """A number that tells one run of a writer from every other."""
+    return secrets.randbits(63)
+
+
+def topic_name(source: str) -> str:
+    """Name of the offset-map topic on the target for a source alias."""
+    return offset_map_topic(source)
+
+
+def bucket_of(topic: str, partition: int, buckets: int) -> int:
+    """The bucket of a source partition: the same on every machine and in every run."""
+    return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
+
+
+async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
+    """The map topic's id and leaders.
+
+    :raises Failed: it does not exist
+    """
+    found = (await metadata(cluster, [name]))[name]
+    if found.error in MISSING:
+        raise Failed(
+            "the offset map topic does not exist",
+            where=f"{name} on {cluster.alias}",
+            evidence=f"Kafka error code {found.error}",
+            hint="was it deleted? drkit replicate makes it anew and copies from the start",
+        )
+    return found
+
+
+def made_anew(name: str, expected: str, found: UUID) -> Failed:
+    """The error for a map that is another topic of the same name."""
+    return Failed(
+        "the offset map was deleted and made again",
+        where=name,
+        evidence=f"it had the id {expected}, now {found}",
+        hint="start again: drkit tells what is left to do",
+    )
