@@ -271,7 +271,7 @@ class CheckpointsRecord(Record):
             tuple((g, at, verdict, why) for g, at, verdict, why in refused),
             fields.get("unread", counts, None),
             fields.get("not_synchronised", lambda raw: NotSynchronised.read(Fields(raw)), None),
-            fields.get("seconds", seconds, None),
+            fields.get("seconds", optional(seconds), None),
             fields.get("error", prose, ""),
         )  # fmt: skip
 
