@@ -100,7 +100,9 @@ class LogLook:
 Answer = Resolution | NeedLog | Unavailable
 
 
-def resolve(state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None) -> Answer:
+def resolve(  # noqa: PLR0911  one answer for each way to settle it
+    state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None
+) -> Answer:
     """Settle what the map claims against the target.
 
     :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to the end
@@ -153,7 +155,7 @@ def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None) -> int | Ne
 
 
 def _moved(tail: Tail, look: LogLook) -> bool:
-    """Another leader leads than the one that the tail was seen at: numbers alone prove nothing across that."""
+    """Another leader leads than when the tail was seen: numbers alone prove nothing across that."""
     return tail.target_epoch >= 0 and not look.same_leader
 
 
@@ -256,7 +258,7 @@ def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
 
 
 def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
-    assert look.next_sequence is not None
+    assert look.next_sequence is not None  # noqa: S101  the numbers are known
     tail, said = state.tail, _said(state)
     low, down = 0, tail.downstream if tail else min(c.downstream for c in state.claims())
     pieces = said.pieces(low, low + look.end - down, down)
