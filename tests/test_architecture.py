@@ -23,6 +23,8 @@ FLOORS = (
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),
+    ("flow_state",),
+    ("offset_map",),
     ("repoint", "detect", "client"),
     ("replicate",),
     ("failover",),

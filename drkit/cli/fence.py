@@ -12,7 +12,7 @@ from drkit.cli.session import session
 from drkit.errors import ConfigError
 from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
-from drkit.replicate.fence_debt import paid_with
+from drkit.flow_state.fence_debt import paid_with
 
 _flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 _dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")

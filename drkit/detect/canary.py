@@ -15,13 +15,14 @@ from kafka.errors import for_code
 
 from drkit.clock import wall_ms
 from drkit.detect.seen import Outcome
+from drkit.flow_state.names import CANARY_TOPIC
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, produce_request
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record, decode, encode, split
 
-TOPIC: Final = "drkit-canary.internal"
+TOPIC: Final = CANARY_TOPIC
 _CONFIG: Final = {
     "cleanup.policy": "delete",
     "retention.ms": "600000",

@@ -20,6 +20,7 @@ from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import newest_values
@@ -49,7 +50,7 @@ class Note(NamedTuple):
 
 def topic_name(flow: FlowSettings) -> str:
     """Name of a flow's topic, on whatever cluster it stands."""
-    return f"drkit-watch.{flow.source}.{flow.target}.internal"
+    return watch_topic(flow.source, flow.target)
 
 
 def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:

@@ -12,11 +12,11 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.failover.kept import Kept
 from drkit.failover.machine import StepName
+from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reach import Impatient, reach
-from drkit.replicate.known import Known, known_of
-from drkit.replicate.state_topic import StateTopic
 
 REACH_MS: Final = 3000
 """How long a connection to a source that answers is tried."""
@@ -144,7 +144,7 @@ class Context:
     @property
     def known(self) -> Known:
         """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
-        return known_of(self.state.values)
+        return known_of(self.state.records)
 
     def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
         """The old primary, connected; None when it does not answer.

@@ -29,10 +29,10 @@ from drkit.failover.step import Step
 from drkit.failover.steps import all_steps
 from drkit.failover.survey import Survey, survey
 from drkit.failover.terms import least_term
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
-from drkit.replicate import state_topic
-from drkit.replicate.state_topic import StateTopic
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
@@ -101,7 +101,7 @@ class Desk:
         self._context: Context | None = None
         try:
             loop.run(target.connect, _CONNECT_MS)
-            name = state_topic.topic_name(flow.source)
+            name = state_topic(flow.source)
             if loop.run(metadata, target, [name])[name].error:
                 raise Refused(
                     "nothing was ever copied to this cluster",

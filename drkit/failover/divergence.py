@@ -9,25 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-import json
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.errors import ConfigError
 from drkit.failover.context import Context
-from drkit.failover.debt import debt_of
 from drkit.failover.tail import Passed, Take, read_tail
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import FenceDebt, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import Ends, all_topics, ends_of
-from drkit.replicate.producer_ids import on_record
-from drkit.replicate.state_topic import topic_name
-from drkit.replicate.topic_rules import is_promoted, role_key
 
-_ROLE: Final = role_key("")
 _SHOWN: Final = 5
 
 
@@ -152,7 +150,7 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
     :raises DrkitError: a cluster refuses what has to be read
     """
     context.state.load()
-    roles = _promoted(context.state.values)
+    roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
     if not roles:
         raise ConfigError(
             "no failover of this flow has promoted a topic",
@@ -160,7 +158,7 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
             evidence="the flow copies: drkit verify compares what it has copied",
             hint="drkit divergence is for the time after drkit failover",
         )
-    debt = debt_of(context.state.values)
+    debt = context.state.get(FenceDebt)
     owed = debt.why if debt is not None else ""
     source = context.source()
     if source is None:
@@ -174,20 +172,15 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
     return Divergence(context.flow.name, tuple(tails), owed=owed)
 
 
-def _promoted(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Source topic → its role, of all that were ever promoted."""
-    return {k.removeprefix(_ROLE): v for k, v in values.items() if k.startswith(_ROLE) and is_promoted(v)}
-
-
 def _copied_back(context: Context) -> frozenset[int]:
     """Producers of the flow in the other direction: what it wrote there came from the new primary."""
-    name = topic_name(context.flow.target)
+    name = state_topic(context.flow.target)
     found = newest_values(Cluster.connect(context.source_settings), [name]).get(name, {})
-    return frozenset(on_record({k.decode(): json.loads(v) for k, v in found.items()}))
+    return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}")))
 
 
 async def _look(
-    context: Context, source: RawCluster, roles: Mapping[str, Any], skip: frozenset[int], take: Take
+    context: Context, source: RawCluster, roles: Mapping[str, RoleRecord], skip: frozenset[int], take: Take
 ) -> list[Tail]:
     topics = await all_topics(source)
     there = {name: topics[name] for name in sorted(roles) if name in topics}
@@ -211,11 +204,11 @@ async def _look(
 
 
 def _partitions(
-    roles: Mapping[str, Any], there: Mapping[str, TopicMetadata]
+    roles: Mapping[str, RoleRecord], there: Mapping[str, TopicMetadata]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
     """Every partition of the promoted topics, also those that came later, with its frontier."""
     for topic in sorted(roles):
-        known = {int(p): f for p, f in roles[topic].get("frontiers", {}).items()}
+        known = dict(roles[topic].frontiers or {})
         for number in sorted(known.keys() | (there[topic].leaders.keys() if topic in there else set())):
             yield TopicPartition(topic, number), known.get(number)
 

@@ -14,7 +14,8 @@ from drkit.failover.rest import wait_for_groups
 from drkit.failover.risk import held_text
 from drkit.failover.standing import standing
 from drkit.failover.step import Effect, StepResult
-from drkit.failover.survey import replicator_of, silent_risk
+from drkit.failover.survey import silent_risk
+from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.raw import RawError
 
 _PAUSE_SECONDS: Final = 0.2
@@ -95,7 +96,7 @@ class Drain:
 def _somebody_copies(context: Context) -> bool:
     """Waiting for nobody helps nobody."""
     context.state.load()
-    found = replicator_of(context.state.values, context.wall())
+    found = replicator_of(context.state.records, context.wall())
     return found is not None and found.alive
 
 

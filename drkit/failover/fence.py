@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.context import Context, Progress
-from drkit.failover.debt import Debt, owe, settle
 from drkit.failover.evidence import FenceEvidence
 from drkit.failover.fence_means import ACL, SIZE, Means, SizeFence, by_name, choose
 from drkit.failover.fence_proof import Proof, canary_name, prove
@@ -18,6 +17,8 @@ from drkit.failover.fence_stop import has_stop, still_there, stop_site
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.transactions import Resolved, Resolver
+from drkit.flow_state.fence_debt import owe, settle
+from drkit.flow_state.records import FenceDebt
 from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
@@ -224,7 +225,7 @@ class Fence:
 
     def _owed(self, context: Context, why: str, *, answered: bool = False) -> StepResult:
         with context.effect(self.name, _DEBT, why=why):
-            debt = Debt(
+            debt = FenceDebt(
                 context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
             )
             owe(context.state, debt)

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.context import Context, Scope
-from drkit.failover.debt import Debt, debt_of, settle
 from drkit.failover.desk import Desk
 from drkit.failover.fence import Fence
-from drkit.failover.fence_means import ACL, SIZE, by_name, canary_rights, recorded_acls
+from drkit.failover.fence_means import ACL, SIZE, by_name, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fence_proof import Proof, prove, worth_of
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.replicate.topic_rules import FENCE_SIZES, is_promoted, role_key
-from drkit.topology.acls import Acl, to_json
+from drkit.flow_state.fence_debt import settle
+from drkit.flow_state.records import FenceDebt, RoleRecord
+from drkit.topology.acls import to_json
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -47,13 +46,13 @@ class Fences(NamedTuple):
     flow: str
     cluster: str
     topics: tuple[Standing, ...]
-    debt: Debt | None
+    debt: FenceDebt | None
     unanswered: str
     """Why the cluster could not be asked; empty: it was."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        debt = None if self.debt is None else {**asdict(self.debt), "topics": list(self.debt.topics)}
+        debt = None if self.debt is None else self.debt.to_json()
         return {
             "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
             "topics": [t._asdict() for t in self.topics],
@@ -93,10 +92,10 @@ def shown(desk: Desk) -> Fences:
     :raises DrkitError: the target cannot be read
     """
     context = _context(desk)
-    values, debt = context.state.values, debt_of(context.state.values)
-    acls, sizes = _recorded(values)
+    debt = context.state.get(FenceDebt)
+    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     owed = set(debt.topics) if debt is not None else set()
-    promoted = {t for t in context.known.topics if is_promoted(values.get(role_key(t)))}
+    promoted = _promoted(context) & context.known.topics.keys()
     # One that was put up before it was owed again may be gone since: what is owed comes first.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
     kinds |= dict.fromkeys(owed, _OWED)
@@ -156,7 +155,7 @@ def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     """
     context = _context(desk)
     debt = _due(desk, context)
-    acls, sizes = _recorded(context.state.values)
+    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     known = {*sizes, *(a.name for a in acls), *(debt.topics if debt is not None else ())}
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
@@ -166,8 +165,8 @@ def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
             hint="drkit fence show names them",
         )
     wanted = sorted(topics or known)
-    values = context.state.values
-    both = [t for t in wanted if is_promoted(values.get(role_key(t)))]
+    promoted = _promoted(context)
+    both = [t for t in wanted if t in promoted]
     if both and not reason:
         raise Refused(
             "the new primary owns these topics: lifted, both clusters would take writes",
@@ -187,7 +186,7 @@ def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     """
     wanted = set(liftable(desk, topics, reason))
     context = _context(desk)
-    acls, sizes = _recorded(context.state.values)
+    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     details: dict[str, dict[str, Any]] = {
         ACL: {"acls": to_json(frozenset(a for a in acls if a.name in wanted))},
         SIZE: {"sizes": {t: before for t, before in sizes.items() if t in wanted}},
@@ -221,7 +220,7 @@ def _for(desk: Desk, context: Context, topics: Collection[str]) -> Context:
     return desk.beside(Scope(names, (), whole_flow=False), _Beside())
 
 
-def _due(desk: Desk, context: Context) -> Debt | None:
+def _due(desk: Desk, context: Context) -> FenceDebt | None:
     """What is owed; a run that may be aborted is asked to pay it itself."""
     run = desk.under_way
     if run is not None and run.abortable:
@@ -231,11 +230,11 @@ def _due(desk: Desk, context: Context) -> Debt | None:
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
             hint="drkit failover --resume fences the old primary if it answers; --abort lifts what stands",
         )
-    return debt_of(context.state.values)
+    return context.state.get(FenceDebt)
 
 
-def _recorded(values: Mapping[str, Any]) -> tuple[frozenset[Acl], dict[str, str | None]]:
-    return recorded_acls(values), dict(values.get(FENCE_SIZES, {}).get("topics", {}))
+def _promoted(context: Context) -> set[str]:
+    return {topic for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
 
 
 def _asked(context: Context, topics: list[str]) -> dict[str, str]:

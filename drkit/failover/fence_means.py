@@ -14,12 +14,11 @@ from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.fence_acls import bare_topics, fence_acls, refusing_own
 from drkit.failover.fence_proof import Rights, Worth, worth_of
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, Record
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.replicate.acl_sync import FENCE_ACLS
-from drkit.replicate.state_topic import StateTopic
-from drkit.replicate.topic_rules import FENCE_SIZES
 from drkit.topology.acls import Acl, from_json, to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 
@@ -30,9 +29,16 @@ _SHOWN: Final = 5
 Details = Mapping[str, Any]
 
 
-def recorded_acls(values: Mapping[str, Any]) -> frozenset[Acl]:
+def recorded_acls(state: StateTopic) -> frozenset[Acl]:
     """The ACLs of fences, from the flow's state."""
-    return from_json(values.get(FENCE_ACLS, {}).get("acls", ()))
+    found = state.get(FenceAclsRecord)
+    return found.acls if found is not None else frozenset()
+
+
+def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
+    """The topics fenced by size with what they had before, from the flow's state."""
+    found = state.get(FenceSizesRecord)
+    return dict(found.topics) if found is not None else {}
 
 
 class Means(Protocol):
@@ -123,11 +129,11 @@ class AclFence:
         self._record(self._recorded() - gone)
 
     def _recorded(self) -> frozenset[Acl]:
-        return recorded_acls(self._state.values)
+        return recorded_acls(self._state)
 
     def _record(self, acls: frozenset[Acl]) -> None:
         if acls != self._recorded():
-            self._state.put(FENCE_ACLS, {"acls": to_json(acls)} if acls else None)
+            _replace(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
 class SizeFence:
@@ -178,11 +184,18 @@ class SizeFence:
         _judge(self._settings, alter_topic_configs(cluster, changes), done)
 
     def _recorded(self) -> dict[str, str | None]:
-        return dict(self._state.values.get(FENCE_SIZES, {}).get("topics", {}))
+        return recorded_sizes(self._state)
 
     def _record(self, sizes: Mapping[str, str | None]) -> None:
         if sizes != self._recorded():
-            self._state.put(FENCE_SIZES, {"topics": dict(sizes)} if sizes else None)
+            _replace(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
+
+
+def _replace(state: StateTopic, record: Record, *, needed: bool) -> None:
+    if needed:
+        state.put(record)
+    else:
+        state.delete(type(record))
 
 
 def _is(found: Any, value: str | None) -> bool:
@@ -227,7 +240,7 @@ def choose(
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
     """What the authorizer of a cluster goes by; None: it has none, or does not show its ACLs."""
     try:
-        there = list_acls(settings).acls - recorded_acls(state.values)
+        there = list_acls(settings).acls - recorded_acls(state)
     except (NoAuthorizer, NotAuthorized):
         return None
     as_canary = settings.with_client(canary)

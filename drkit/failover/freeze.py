@@ -11,14 +11,19 @@ from drkit.failover.freeze_writers import Standing, Writer, Writers, fence
 from drkit.failover.machine import StepName
 from drkit.failover.standing import pairs_of
 from drkit.failover.step import Effect, StepResult
-from drkit.failover.survey import replicator_of
+from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.records import (
+    BulkProducerRecord,
+    ControlRecord,
+    ProducerIdsRecord,
+    Role,
+    RoleRecord,
+)
+from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
-from drkit.replicate.producer_ids import bulk_record, transactional_id
-from drkit.replicate.state_topic import CONTROL, PRODUCER_IDS
-from drkit.replicate.topic_rules import frozen_role, is_frozen, is_promoted, role_key
 
 _NOTICE_SECONDS: Final = 1.0
 """How long a running replicator has to let go of the topics by itself."""
@@ -76,8 +81,8 @@ class Freeze:
         told = context.result(self.name).get("details", {})
         live = [ProducerIdentity(*i) for i in told.get("live", ())]
         bulk = {int(b): ProducerIdentity(*i) for b, i in told.get("bulk", {}).items()}
-        values = context.state.values
-        free = [t for t in context.scope.topics if not _is_left(values.get(role_key(t)))]
+        roles = context.state.all(RoleRecord)
+        free = [t for t in context.scope.topics if t not in roles]
         if free:
             raise Failed(
                 "the flow would copy again", where=context.flow.name, evidence=", ".join(free[:_SHOWN])
@@ -95,8 +100,9 @@ class Freeze:
             renewed = self._renew(context, effects[_WRITERS]["intent"])
             notes.append(f"the flow writes with the new producer id {renewed}")
         for topic in context.scope.topics:
-            if is_frozen(context.state.values.get(role_key(topic))):
-                context.state.put(role_key(topic), None)
+            role = context.state.get(RoleRecord, topic)
+            if role is not None and role.is_frozen:
+                context.state.delete(RoleRecord, topic)
         return StepResult({}, tuple(notes))
 
     # -- the flow -----------------------------------------------------------------------------------
@@ -107,11 +113,11 @@ class Freeze:
         It makes none while the source does not answer, and has nothing to copy: then it is not waited for.
         """
         state = context.state
-        plan = state.values.get(CONTROL, {}).get("plan")
+        before = state.get(ControlRecord)
         deadline = context.clock() + (_NOTICE_SECONDS if context.source() is not None else 0.0)
         while context.clock() < deadline:
-            runner = replicator_of(state.values, context.wall())
-            if runner is None or not runner.alive or state.values.get(CONTROL, {}).get("plan") != plan:
+            runner = replicator_of(state.records, context.wall())
+            if runner is None or not runner.alive or _plan(state.get(ControlRecord)) != _plan(before):
                 return True
             context.run(context.loop.sleep, _PAUSE_SECONDS)
             state.load()
@@ -122,19 +128,20 @@ class Freeze:
         """Take every bucket that these topics are in: its open transaction is aborted, its writer fenced."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
+        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
 
         async def take() -> dict[int, ProducerIdentity]:
             begun = {
-                b: context.loop.spawn(Transactions(context.target, transactional_id(flow, b)).begin_epoch)
-                for b in sorted(buckets)
+                b: context.loop.spawn(Transactions(context.target, name).begin_epoch)
+                for b, name in names.items()
             }
             return {b: await future for b, future in begun.items()}
 
         found: dict[int, ProducerIdentity] = context.run(take)
         for bucket, identity in found.items():
-            key, value = bulk_record(identity.id, bucket)
-            if context.state.values.get(key) != value:
-                context.state.put(key, value)
+            record, name = BulkProducerRecord(bucket), str(identity.id)
+            if context.state.get(BulkProducerRecord, name) != record:
+                context.state.put(record, name)
         return found
 
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> Standing:
@@ -160,32 +167,33 @@ class Freeze:
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
         """A new live id for the flow: the fenced one stays fenced. Once, also when repeated."""
-        known = context.state.values[PRODUCER_IDS]
+        known = context.state.get(ProducerIdsRecord)
+        assert known is not None  # noqa: S101  the intent names ids that were on record
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
-        if known["current"][0] not in fenced:
-            return int(known["current"][0])
+        if known.current.id not in fenced:
+            return known.current.id
         fresh: ProducerIdentity = context.run(new_producer_id, context.target)
         # On record before it is used: a flow in the other direction leaves out what it writes.
-        context.state.put(PRODUCER_IDS, {"current": list(fresh), "all": [*known["all"], fresh.id]})
+        context.state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
         return fresh.id
 
 
 def _leave(context: Context) -> None:
-    role = frozen_role(context.term, context.run_id, context.wall())
+    role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
     for topic in context.scope.topics:
-        known = context.state.values.get(role_key(topic))
-        if not is_promoted(known) and (known or {}).get("run_id") != context.run_id:
-            context.state.put(role_key(topic), role)
+        known = context.state.get(RoleRecord, topic)
+        if known is None or (known.is_frozen and known.run_id != context.run_id):
+            context.state.put(role, topic)
 
 
-def _is_left(role: dict[str, Any] | None) -> bool:
-    return is_frozen(role) or is_promoted(role)
+def _plan(control: ControlRecord | None) -> int | None:
+    return None if control is None else control.plan
 
 
 def _live(context: Context) -> list[ProducerIdentity]:
     """Every live id, with the epoch that fences whatever epoch a task has turned to."""
-    known = context.state.values.get(PRODUCER_IDS)
-    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known["all"]] if known is not None else []
+    known = context.state.get(ProducerIdsRecord)
+    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
 
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:

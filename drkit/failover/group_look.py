@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.config import FlowSettings
+from drkit.flow_state.copied_topics import Known
 from drkit.kafka.groups import Groups, Offsets, failure
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark, Stored
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.replicate.known import Known
 from drkit.replicate.other_groups import is_consumer
 
 FROM_SOURCE: Final = "source"

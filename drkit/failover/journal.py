@@ -13,8 +13,10 @@ from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.journal_topic import Fenced, JournalTopic
 from drkit.failover.machine import StepName
+from drkit.flow_state.fields import Fields, Malformed
+from drkit.flow_state.records import Process
+from drkit.flow_state.run_lease import lives_here, this_process
 from drkit.kafka.raw import EventLoop
-from drkit.replicate.flow_lease import lives_here, this_process
 
 _TRIES: Final = 5
 """How often the lock is taken back from somebody who only asked for it."""
@@ -82,7 +84,7 @@ class Journal:
         :raises Taken: that process lives, or another one was faster
         """
         self.term = self.run.term
-        if lives_here(self.run.holder):
+        if lives_here(_process(self.run.holder)):
             raise taken(self.run, "the process that works at it lives")
         self._file.compare(self.run.entries)
         self._held_before = str(self.run.holder.get("token"))
@@ -90,7 +92,7 @@ class Journal:
         self.write(Kind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
 
     def _holder(self) -> dict[str, Any]:
-        return {**this_process(), "token": self.token}
+        return {**this_process().to_json(), "token": self.token}
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -199,6 +201,14 @@ def taken(run: RunLog, why: str) -> Taken:
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
         hint="let it finish; if its process is dead: drkit failover --resume, or drkit failover --abort",
     )
+
+
+def _process(holder: Mapping[str, Any]) -> Process:
+    """The process in a holder's entry; one of no machine where the entry does not say it."""
+    try:
+        return Process.read(Fields(dict(holder)))
+    except Malformed:
+        return Process("", 0, "", None)
 
 
 def open_run(topic: JournalTopic, verb: str) -> RunLog:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.entries import Assembly, Entry, History, parts_of
+from drkit.flow_state.names import failover_transactional_id, journal_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.raw import RawCluster, RawError
@@ -34,16 +35,6 @@ _FETCH_BYTES: Final = 8 << 20
 
 class Fenced(Failed):
     """Somebody appends to the journal in a newer epoch."""
-
-
-def topic_name(source: str) -> str:
-    """Name of the journal on the target for a source alias."""
-    return f"drkit-failover.{source}.internal"
-
-
-def transactional_id(source: str, target: str) -> str:
-    """The transactional id whose newest epoch may append."""
-    return f"drkit.{source}.{target}.failover"
 
 
 def ensure_topic(target: Cluster, name: str) -> None:
@@ -75,10 +66,10 @@ class JournalTopic:
         clock: Seconds = monotonic,
         wall: Millis = wall_ms,
     ) -> None:
-        self.name = topic_name(source)
+        self.name = journal_topic(source)
         self.history = History()
         self._cluster = cluster
-        self._transactions = Transactions(cluster, transactional_id(source, target))
+        self._transactions = Transactions(cluster, failover_transactional_id(source, target))
         self._identity: ProducerIdentity | None = None
         self._sequence = 0
         self._topic: TopicMetadata | None = None

@@ -7,8 +7,8 @@ from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.failover.checkpoint_log import CheckpointLog
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.lag_target import TargetSide
 from drkit.replicate.places import Places
 
@@ -36,7 +36,7 @@ class Kept:
 
         :param source: alias
         """
-        self._side = self._side or TargetSide(target, map_topic_name(source), _SCAN_UP_TO)
+        self._side = self._side or TargetSide(target, offset_map_topic(source), _SCAN_UP_TO)
         return self._side
 
     def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointLog:

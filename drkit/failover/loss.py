@@ -10,6 +10,7 @@ from drkit.failover.evidence import LossEvidence
 from drkit.failover.gap import Counted, count_gaps
 from drkit.failover.risk import Risk, held_text, held_total
 from drkit.failover.standing import Standing
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
@@ -17,7 +18,7 @@ from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
 from drkit.replicate.held_back import held_back, with_held
 from drkit.replicate.lag_source import Ends, Gap, HeldBack, ends_of
-from drkit.replicate.status_facts import SOURCE_SEEN, ends_from
+from drkit.replicate.status_facts import ends_from
 
 _SHOWN: Final = 3
 
@@ -65,7 +66,7 @@ def lost_partitions(context: Context, places: Standing, source: RawCluster | Non
     :raises RawError: the source stopped answering
     """
     if source is None:
-        seen = context.state.values.get(SOURCE_SEEN)
+        seen = context.state.get(SourceSeenRecord)
         noted = ends_from(seen) if seen else {}
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     skip = context.known.producers.left_out

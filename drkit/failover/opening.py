@@ -8,16 +8,15 @@ let producers do is given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
+from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, Role, RoleRecord
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, list_acls
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.replicate.acl_sync import ACLS
-from drkit.replicate.topic_rules import PROMOTION, configs_key, is_promoted, promoted_role, role_key
 from drkit.topology.acl_record import AclRecord, Promotion, promotion
 from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
@@ -94,8 +93,8 @@ class Open:
         :raises Failed: one is not as it should be
         """
         context.state.load()
-        values, topics = context.state.values, context.scope.topics
-        wrong = [f"{t} is not promoted" for t in topics if not is_promoted(values.get(role_key(t)))]
+        roles, topics = context.state.all(RoleRecord), context.scope.topics
+        wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
         wrong += _other_settings(context)
         given = _promotion(context)
         if given.grant:
@@ -119,30 +118,31 @@ class Open:
 
 def _promote(context: Context) -> None:
     """Write the roles; those that this run wrote before stay as they are."""
-    translated, values = context.result(StepName.TRANSLATE), context.state.values
+    translated, state = context.result(StepName.TRANSLATE), context.state
     for name, target in context.scope.topics.items():
-        known = values.get(role_key(name)) or {}
-        if not is_promoted(known) or known.get("run_id") != context.run_id:
+        known = state.get(RoleRecord, name)
+        if known is None or not known.is_promoted or known.run_id != context.run_id:
             frontiers = _of_topic(translated.get("frontiers", {}), name)
             ends = _of_topic(translated.get("ends", {}), target)
-            role = promoted_role(context.term, context.run_id, context.wall(), frontiers, ends)
-            context.state.put(role_key(name), role)
-    if context.scope.whole_flow and (values.get(PROMOTION) or {}).get("run_id") != context.run_id:
-        told = {"term": context.term, "run_id": context.run_id, "at_ms": context.wall()}
-        context.state.put(PROMOTION, told)
+            term, run_id = context.term, context.run_id
+            state.put(RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends), name)
+    promotion = state.get(PromotionRecord)
+    if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
+        state.put(PromotionRecord(context.term, context.run_id, context.wall()))
 
 
-def _of_topic(values: Mapping[str, Any], topic: str) -> dict[str, Any]:
+def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
     parts = ((at.rpartition("-"), value) for at, value in values.items())
-    return {number: value for (name, _, number), value in parts if name == topic}
+    return {int(number): value for (name, _, number), value in parts if name == topic}
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
     """What each topic of the target is to have: the source's own settings where copies needed others."""
     found: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
-        known = context.state.values.get(configs_key(name), {}).get("set", {})
-        found[target] = {setting: known.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
+        known = context.state.get(ConfigsRecord, name)
+        settings = known.settings if known is not None else {}
+        found[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
     return found
 
 
@@ -162,8 +162,9 @@ def _other_settings(context: Context) -> list[str]:
 def _promotion(context: Context) -> Promotion:
     if not context.flow.sync_topic_acls:
         return Promotion(frozenset(), frozenset())
-    record = AclRecord.from_json(context.state.values.get(ACLS))
-    return promotion(record, None if context.scope.whole_flow else set(context.scope.topics.values()))
+    record = context.state.get(AclsRecord)
+    plan = record.plan if record is not None else AclRecord()
+    return promotion(plan, None if context.scope.whole_flow else set(context.scope.topics.values()))
 
 
 def _shown(settings: Mapping[str, str | None]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drkit.failover.context import Context
+from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
 

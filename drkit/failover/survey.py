@@ -23,20 +23,23 @@ from drkit.failover.group_look import (
 )
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
+from drkit.flow_state.records import (
+    CheckpointsRecord,
+    ClustersRecord,
+    RoleRecord,
+    SourceSeenRecord,
+)
+from drkit.flow_state.run_lease import Replicator, replicator_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.replicate import state_topic
-from drkit.replicate.flow_lease import lives_here
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.held_back import held_back, with_held
 from drkit.replicate.lag_source import Ends, HeldBack, Waiting, ends_of, waiting
 from drkit.replicate.lag_target import Copied, Place
-from drkit.replicate.rounds import CHECKPOINTS
 from drkit.replicate.source_look import gaps_of
 from drkit.replicate.status import PartitionStatus, oldest_of
-from drkit.replicate.status_facts import SOURCE_SEEN, ends_from, status_of
-from drkit.replicate.topic_rules import is_promoted, role_key
+from drkit.replicate.status_facts import ends_from, status_of
 
 _PAUSE: Final = "pause"
 """Key of the note by which people hold failovers off (`drkit watch pause`)."""
@@ -51,15 +54,6 @@ class Identity(NamedTuple):
     """None: it does not answer."""
     expected: str | None
     """With which the flow was run; None: it never was."""
-
-
-class Replicator(NamedTuple):
-    """Who holds the flow's lease."""
-
-    host: str
-    process: int
-    age_seconds: float
-    alive: bool
 
 
 @dataclass(frozen=True)
@@ -131,7 +125,7 @@ def survey(context: Context) -> Survey:
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
-    values, now, scope = context.state.values, context.wall(), context.scope
+    state, now, scope = context.state, context.wall(), context.scope
     identities = _identities(context, source)
     copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
     partitions = _partitions(context, copied, source, now)
@@ -141,16 +135,16 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         for g, p in positions.items()
         if g in scope.groups
     }
-    rounds = values.get(CHECKPOINTS, {}).get("at_ms")
-    age = (now - rounds) / 1000 if rounds else None
+    rounds = state.get(CheckpointsRecord)
+    age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     return Survey(
         now, *identities,
         "" if source is not None else context.source_error or "it does not answer",
         tuple(partitions), mine, origin,
         age if source is None else 0.0,
-        targets, _risk(context, partitions, source), replicator_of(values, now),
-        tuple(sorted(t for t in scope.topics if is_promoted(values.get(role_key(t))))),
+        targets, _risk(context, partitions, source), replicator_of(state.records, now),
+        tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
         _paused(context),
     )  # fmt: skip
@@ -177,12 +171,12 @@ def positions_of(
 
 
 def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, Identity]:
-    flow, ids = context.flow, context.state.values.get(state_topic.FLOW, {})
+    flow, ids = context.flow, context.state.get(ClustersRecord)
     there = context.run(cluster_id, source) if source is not None else None
     here = context.run(cluster_id, context.target)
     return (
-        Identity(flow.source, there, ids.get("source")),
-        Identity(flow.target, here, ids.get("target")),
+        Identity(flow.source, there, ids.source if ids is not None else None),
+        Identity(flow.target, here, ids.target if ids is not None else None),
     )
 
 
@@ -199,17 +193,6 @@ async def cluster_id(cluster: RawCluster) -> str:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     answer = await cluster.send(request, timeout_ms=10_000)
     return str(answer.cluster_id)
-
-
-def replicator_of(values: Mapping[str, Any], now: int) -> Replicator | None:
-    """Who holds the flow's lease, from its state; None when nobody does."""
-    lease = values.get(state_topic.LEASE)
-    if lease is None:
-        return None
-    age = max(0, now - int(lease["renewed_ms"]))
-    # One of this machine is seen to be dead at once, not only when its lease is over.
-    alive = age <= int(lease.get("ttl_ms", 0)) and lives_here(lease) is not False
-    return Replicator(lease["host"], int(lease["pid"]), age / 1000, alive=alive)
 
 
 # -- the copy ----------------------------------------------------------------------------------------
@@ -245,7 +228,7 @@ def _waiting(
     """Ends of the source, as it says or as they were noted last, and what is not copied."""
     names = {c.topic for c in copied}
     if source is None:
-        seen = context.state.values.get(SOURCE_SEEN)
+        seen = context.state.get(SourceSeenRecord)
         noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
         return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
@@ -279,9 +262,9 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     :param records: known to be missing
     :param held: what open transactions held back besides
     """
-    values, now = context.state.values, context.wall()
-    runner = replicator_of(values, now)
-    seen = values.get(SOURCE_SEEN, {}).get("at_ms")
+    state, now = context.state, context.wall()
+    runner, source_seen = replicator_of(state.records, now), state.get(SourceSeenRecord)
+    seen = source_seen.at_ms if source_seen is not None else None
     last_seen = context.decision.get("source_last_seen_ms")
     alive = runner is not None and runner.alive
     found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records, held)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
+from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, metadata
@@ -21,15 +22,6 @@ from drkit.offsets.resolve import Resolution
 
 NO_ID: Final = UUID(int=0)
 """Of a topic that is not there."""
-
-
-class CopiedPartition(NamedTuple):
-    """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
-
-    source: TopicPartition
-    target: TopicPartition
-    source_id: UUID
-    target_id: UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from uuid import UUID
 import zlib
 
 from drkit.errors import Failed
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, metadata
 
@@ -22,7 +23,7 @@ def new_nonce() -> int:
 
 def topic_name(source: str) -> str:
     """Name of the offset-map topic on the target for a source alias."""
-    return f"drkit-offset-map.{source}.internal"
+    return offset_map_topic(source)
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:

@@ -141,7 +141,7 @@ class PartitionMap:
         self.segments.close(down)
 
     def _history_at(self, end: int) -> tuple[History, int]:
-        """In format 1 a bulk record does not say where the live history was: the last claim before it does."""
+        """In format 1 not the bulk record but the last claim before it says where the live history was."""
         before = [p for p in self.pending if p.downstream < end]
         if before:
             last = max(before, key=lambda p: p.downstream)

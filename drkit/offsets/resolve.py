@@ -16,7 +16,6 @@ from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, History
 from drkit.offsets.partition_map import PartitionMap, Tail
 from drkit.offsets.segments import SegmentMap, Unavailable
 
-
 _WIDER: Final = 8
 _FAR: Final = 100_000
 """How a log is searched backwards for the last record that is left: target offsets."""
@@ -113,7 +112,7 @@ class LogLook:
 Answer = Resolution | NeedLog | Unavailable
 
 
-def resolve(
+def resolve(  # noqa: PLR0911  one answer for each way to settle it
     state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None, log_from: int = 0
 ) -> Answer:
     """Settle what the map claims against the target.
@@ -193,7 +192,7 @@ def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
 
 
 def _moved(tail: Tail, look: LogLook) -> bool:
-    """Another leader leads than the one that the tail was seen at: numbers alone prove nothing across that."""
+    """Another leader leads than when the tail was seen: numbers alone prove nothing across that."""
     return tail.target_epoch >= 0 and not look.same_leader
 
 
@@ -247,7 +246,7 @@ def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
 
 
 def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
-    assert look.next_sequence is not None
+    assert look.next_sequence is not None  # noqa: S101  the numbers are known
     tail, said = state.tail, _said(state)
     low, down = 0, tail.downstream if tail else min(c.downstream for c in state.claims())
     pieces = said.pieces(low, low + look.end - down, down)

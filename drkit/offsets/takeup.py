@@ -71,7 +71,9 @@ class Frozen:
 Move = Go | TurnTo | Fence | Frozen
 
 
-def next_move(found: Resolution, lease: History, leader: Leader, *, contested: bool, deviation: str) -> Move:
+def next_move(  # noqa: PLR0911  one move for each case
+    found: Resolution, lease: History, leader: Leader, *, contested: bool, deviation: str
+) -> Move:
     """What a task may do with a settled partition.
 
     :param lease: the flow's live producer id, with its first epoch

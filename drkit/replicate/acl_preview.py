@@ -9,12 +9,14 @@ from typing import Any
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import AclsRecord
+from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import NoAuthorizer
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, topic_names
-from drkit.replicate.acl_sync import ACLS, AclSync
-from drkit.replicate.opposite import OppositeFlows
-from drkit.replicate.state_topic import StateTopic, topic_name
+from drkit.replicate.acl_sync import AclSync
 from drkit.topology.topic_plan import Row
 
 
@@ -38,7 +40,7 @@ def acl_plan_rows(
     :param writer: how copy tasks reach the target, should that be otherwise
     """
     with StateTopic(target.settings, flow.source) as state:
-        if describe_topics(target, [topic_name(flow.source)]):
+        if describe_topics(target, [state_topic(flow.source)]):
             state.load()
         opposite = OppositeFlows(source, target, flow, state, 0.0)
         try:
@@ -49,7 +51,7 @@ def acl_plan_rows(
                 flow,
                 state,
                 effects=False,
-                opposite=partial(opposite.values, ACLS),
+                opposite=partial(opposite.records, AclsRecord),
                 writer=writer,
             )
             rows = list(sync.plan(topic_names(source)).rows())

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-import json
 from typing import Final
 
 from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
-from drkit.replicate.state_topic import StateTopic, Value, topic_key
-from drkit.replicate.topic_events import TopicEvents
-from drkit.replicate.topic_rules import is_promoted, role_key
 from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, Step, TargetAcls, plan_acls
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import EVERYBODY, Acl, from_json
+from drkit.topology.acls import EVERYBODY, Acl
 
-ACLS: Final = "acls"
-"""Key in the flow's state of its :class:`drkit.topology.acl_record.AclRecord`."""
-FENCE_ACLS: Final = "fence-acls"
-"""Key in the flow's state of ``{"acls": …}``: with these a failover fenced the source. Never copied."""
 _LARGEST_RECORD: Final = 900_000
 _SHOWN: Final = 20
 _OWN_HINT: Final = 'set own_principal = "User:…" in [clusters.{alias}]'
@@ -38,7 +33,7 @@ class AclSync:
     """The ACLs of one flow.
 
     :param effects: False only looks and says what would be done
-    :param opposite: what the flows from our target to our source keep under :data:`ACLS`
+    :param opposite: the records of the flows from our target to our source
     :param writer: how copy tasks reach the target, should that be otherwise
     """
 
@@ -50,7 +45,7 @@ class AclSync:
         state: StateTopic,
         *,
         effects: bool = True,
-        opposite: Callable[[], Iterable[Value]] = tuple,
+        opposite: Callable[[], Iterable[AclsRecord]] = tuple,
         writer: ClusterSettings | None = None,
         clock: Seconds = monotonic,
     ) -> None:
@@ -113,32 +108,31 @@ class AclSync:
                 + ("not known" if self._is_open is None else "true"),
                 hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
             )
-        values = self._state.values
+        known = self._state.get(AclsRecord)
         return plan_acls(
             source.acls,
             TargetAcls(target.acls, own, self._is_open),
             self._scope(topics),
-            AclRecord.from_json(values.get(ACLS)),
+            known.plan if known is not None else AclRecord(),
             never_copy=self._never_copy(),
             promoted=self._promoted(),
             guard=self._flow.guard_passive_topics,
         )
 
     def _scope(self, topics: Iterable[str]) -> AclScope:
-        flow, prefix = self._flow, topic_key("")
-        once = {k.removeprefix(prefix) for k in self._state.values if k.startswith(prefix)}
+        flow, once = self._flow, self._state.all(GenerationRecord)
         known = frozenset(t for t in {*topics, *once} if flow.copies(t))
         return AclScope(flow.naming_policy, flow.copies, known, flow.group_filter, flow.topics)
 
     def _never_copy(self) -> frozenset[Acl]:
-        fences = from_json(self._state.values.get(FENCE_ACLS, {}).get("acls", ()))
+        known = self._state.get(FenceAclsRecord)
+        fences = known.acls if known is not None else frozenset()
         # An ACL that came from here goes when it goes here: copied back, it would never go.
-        return fences.union(*(AclRecord.from_json(v).made for v in self._opposite()))
+        return fences.union(*(record.plan.made for record in self._opposite()))
 
     def _promoted(self) -> list[str]:
-        prefix, naming = role_key(""), self._flow.naming_policy
-        roles = {k.removeprefix(prefix): v for k, v in self._state.values.items() if k.startswith(prefix)}
-        return [naming.downstream(t) for t, role in roles.items() if is_promoted(role)]
+        naming, roles = self._flow.naming_policy, self._state.all(RoleRecord)
+        return [naming.downstream(t) for t, role in roles.items() if role.is_promoted]
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not Step.CREATE]
@@ -158,11 +152,11 @@ class AclSync:
         self._record(replace(plan.record, made=frozenset(made)))
         self._tell_done(done)
 
-    def _record(self, record: AclRecord) -> None:
-        body = record.to_json()
-        if self._state.values.get(ACLS, AclRecord().to_json()) == body:
+    def _record(self, plan: AclRecord) -> None:
+        known, record = self._state.get(AclsRecord) or AclsRecord(AclRecord()), AclsRecord(plan)
+        if known == record:
             return
-        size = len(json.dumps(body))
+        size = len(record.encode())
         if size > _LARGEST_RECORD:
             raise Refused(
                 "there are more ACLs than one record of the flow's state can hold",
@@ -170,7 +164,7 @@ class AclSync:
                 evidence=f"{size} bytes, at the most {_LARGEST_RECORD}",
                 hint="grant by prefixes instead of single topics, or set sync_topic_acls = false",
             )
-        self._state.put(ACLS, body)
+        self._state.put(record)
 
     def _tell(self, plan: AclPlan) -> None:
         for acl in sorted(plan.record.left_out):

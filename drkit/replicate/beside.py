@@ -8,6 +8,7 @@ import threading
 from typing import Any, Final
 
 from drkit.config import FlowSettings
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.checkpoint_driver import CheckpointDriver, rounds
 from drkit.replicate.checkpoint_query import run_round
@@ -16,7 +17,6 @@ from drkit.replicate.once import wants_another_round
 from drkit.replicate.progress import Progress
 from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import Workshop
-from drkit.replicate.state_topic import StateTopic
 
 _LAST_ROUNDS: Final = 5
 _PAUSE_SECONDS: Final = 0.5

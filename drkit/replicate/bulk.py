@@ -7,13 +7,13 @@ with the data: a crash leaves an aborted range, a hole on the target, and nothin
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from kafka.future import Future
 
 from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
+from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
@@ -24,7 +24,6 @@ from drkit.replicate.bulk_progress import Sent, gaps_of, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.producer_ids import bulk_record
 from drkit.wire import Chunk, stamp
 
 _IDLE_SECONDS = 0.5
@@ -103,9 +102,9 @@ class BulkAppender:
         if allowed is None or identity.id in allowed:
             return True
         if identity.id not in self._recorded:
-            key, value = bulk_record(identity.id, self._bucket)
+            record = BulkProducerRecord(self._bucket)
             try:
-                await self._task.write_state(key, json.dumps(value))
+                await self._task.write_state(record, str(identity.id))
             except Failed:
                 return False
             self._recorded.add(identity.id)

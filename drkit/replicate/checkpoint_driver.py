@@ -16,6 +16,8 @@ from drkit import observe
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.records import CheckpointsRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.allocator import search_seldom
 from drkit.replicate.checkpoint_query import start_checkpoint_query
@@ -25,9 +27,8 @@ from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.checkpoint_work import CheckpointWork
 from drkit.replicate.other_groups import SHOWN, OtherGroup
 from drkit.replicate.query import cause_of
-from drkit.replicate.rounds import CHECKPOINTS, RoundTotals, summary, wants_checkpoints
+from drkit.replicate.rounds import RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
@@ -94,8 +95,8 @@ class CheckpointDriver:
 
         :param folder: throw-away; a new one within it for every life of the query
         """
-        if CHECKPOINTS not in self._state.values:  # others walk over these values: only replaced later
-            self._state.put(CHECKPOINTS, {"at_ms": 0})
+        if self._state.get(CheckpointsRecord) is None:
+            self._state.put(CheckpointsRecord(0))
         self._thread = threading.Thread(
             target=self._run, args=(spark, folder), name=f"checkpoints {self._flow.name}", daemon=True
         )
@@ -150,7 +151,7 @@ class CheckpointDriver:
         :param at_once: sync, however long ago the last sync was
         :raises DrkitError: a cluster does not answer
         """
-        shards = self._work.of_all(self._flow, dict(self._state.values), at_once=at_once)
+        shards = self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
         return [shard.to_json() for shard in shards]
 
     def _round(self, spark: SparkSession, folder: Path, own: CheckpointTask) -> None:
@@ -159,7 +160,7 @@ class CheckpointDriver:
         :param own: does here what is less work than a Spark job for it
         """
         began = monotonic()
-        shards = self._work.of_next(self._flow, dict(self._state.values))
+        shards = self._work.of_next(self._flow, self._state.records.copy())
         if self._work.unlisted:
             self._tell_trouble(self._work.unlisted)
         if shards is None or self._stop.is_set():
@@ -197,17 +198,18 @@ class CheckpointDriver:
         """
         self._totals.take(reports)
         self._work.take(reports)
-        before = self._state.values.get(CHECKPOINTS) or {}
-        told = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
+        before = self._state.get(CheckpointsRecord)
+        record = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
+        told = record.to_json()
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
-        self._tell_trouble(told["error"] or self._work.unlisted)
+        self._tell_trouble(record.error or self._work.unlisted)
         self._tell_others()
         observe.event("checkpoints", level="debug", flow=self._flow.name,
                       **{k: v for k, v in told.items() if k != "refused"})  # fmt: skip
         try:
-            self._state.put(CHECKPOINTS, told)
+            self._state.put(record)
         except DrkitError as error:
             self._tell_trouble(str(error))
         self._reported.set()

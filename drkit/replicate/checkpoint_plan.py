@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_members import listed_groups
 from drkit.kafka.topics import broker_config
 from drkit.replicate.checkpoint_shard import NO_ROUND, Shard, shards_of
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
-from drkit.replicate.known import Known, known_of
 from drkit.replicate.mm2_topic import tell_remade
 from drkit.replicate.other_groups import OtherGroup, is_consumer, other_groups
 from drkit.replicate.rounds import promoted_topics
@@ -95,13 +96,13 @@ class FrameLook:
         self._refresh_ms = 0
         self._topic_id: UUID | None = None
 
-    def look(self, flow: FlowSettings, values: Mapping[str, Any]) -> Frame | None:
+    def look(self, flow: FlowSettings, state: FlowState) -> Frame | None:
         """As it is now; None when nothing was copied yet.
 
-        :param values: the flow's state
+        :param state: the flow's state
         :raises DrkitError: a cluster does not answer
         """
-        known = known_of(values)
+        known = known_of(state)
         if not known.topics:
             return None
         target = Cluster.connect(self._clusters[1])
@@ -119,7 +120,7 @@ class FrameLook:
         gone: list[str] = []
         if flow.on_source_group_deleted == "mirror":
             gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
-        promoted = frozenset(promoted_topics(values))
+        promoted = frozenset(promoted_topics(state))
         topic_id = str(self._topic_id or "")
         terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
         return Frame(terms, groups, tuple(gone), other_groups(theirs, accepted))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 import zlib
 
-from drkit.replicate.known import Known, Producers
+from drkit.flow_state.copied_topics import Known, Producers
 
 NO_ROUND: Final = -1
 """In place of a round's number."""

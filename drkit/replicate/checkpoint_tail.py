@@ -12,10 +12,10 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
+from drkit.kafka.quiet import QUIET
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
 from drkit.replicate.group_ready import Known
-from drkit.replicate.state_topic import QUIET
 
 _AT_ONCE: Final = 10_000
 _POLL_SECONDS: Final = 0.2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawError
 from drkit.replicate.checkpoint_plan import GROUPS_PER_SHARD, Frame, FrameLook
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
@@ -52,27 +53,27 @@ class CheckpointWork:
         """There is something to make checkpoints of."""
         return self._frame is not None
 
-    def of_all(self, flow: FlowSettings, values: Mapping[str, Any], *, at_once: bool = False) -> list[Shard]:
+    def of_all(self, flow: FlowSettings, state: FlowState, *, at_once: bool = False) -> list[Shard]:
         """All groups of now, as shards; none when nothing was copied yet, or there is no group.
 
-        :param values: the flow's state
+        :param state: the flow's state
         :param at_once: sync, however long ago the last sync was
         :raises DrkitError: a cluster does not answer
         """
-        self._frame = self._look.look(flow, values)
+        self._frame = self._look.look(flow, state)
         if self._frame is None:
             return []
         self._gone = self._frame.gone
         return self._shards(flow, self._frame, None, at_once=at_once)
 
-    def of_next(self, flow: FlowSettings, values: Mapping[str, Any]) -> list[Shard] | None:
+    def of_next(self, flow: FlowSettings, state: FlowState) -> list[Shard] | None:
         """What the next round has to look at, as shards; None when nothing was copied yet.
 
         No shard: that was the round, no group has moved.
         """
         before = self._frame
         if self._clock() >= self._look_at:
-            self._renew(flow, values)
+            self._renew(flow, state)
         if self._frame is None:
             return None
         # The log first: who commits from now on is in the next round.
@@ -102,10 +103,10 @@ class CheckpointWork:
         for report in reports:
             self.ledger.take(report, self._clock())
 
-    def _renew(self, flow: FlowSettings, values: Mapping[str, Any]) -> None:
+    def _renew(self, flow: FlowSettings, state: FlowState) -> None:
         pause = flow.refresh_topics_interval_seconds
         try:
-            found = self._look.look(flow, values)
+            found = self._look.look(flow, state)
         except (DrkitError, RawError) as error:
             self.unlisted = str(error)
             pause *= _UNLISTED

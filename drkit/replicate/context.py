@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-import json
 import math
 import time
 from typing import Any
@@ -14,6 +13,8 @@ from kafka.future import Future
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
+from drkit.flow_state.record import Record as StateRecord
+from drkit.flow_state.records import EventRecord
 from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
@@ -239,21 +240,14 @@ class TaskContext:
 
     def emit(self, kind: str, p: PartitionCopy, **fields: object) -> None:
         """Write an event to the state topic, where the driver and `drkit status` read it."""
-        body = {
-            "kind": kind,
-            "flow": self.lease.flow,
-            "topic": p.source.topic,
-            "partition": p.source.partition,
-            "at_ms": wall_ms(),
-            **fields,
-        }
-        key = f"event/{kind}/{p.source.topic}/{p.source.partition}"
-        self.events.append(self.loop.spawn(self.write_state, key, json.dumps(body)))
+        fields = {"flow": self.lease.flow, **fields}
+        event = EventRecord(kind, p.source.topic, p.source.partition, wall_ms(), fields)
+        self.events.append(self.loop.spawn(self.write_state, event, event.name))
 
-    async def write_state(self, key: str, value: str) -> None:
+    async def write_state(self, record: StateRecord, name: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
-        record = Record(0, wall_ms(), key.encode(), value.encode(), ())
-        await self.append_internal(self.lease.state_topic, 0, encode([record], 0))
+        data = Record(0, wall_ms(), record.key(name).encode(), record.encode(), ())
+        await self.append_internal(self.lease.state_topic, 0, encode([data], 0))
 
     async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Make map records durable (acks=all) outside any transaction.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Final
 
+from drkit.flow_state.fields import Malformed
+from drkit.flow_state.records import ControlRecord
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.context import TaskContext
 from drkit.wire import records_in, visible
 
+_KEY: Final = ControlRecord.key().encode()
 _POLL_SECONDS = 0.4
 _LOOK_BACK = 1000
 """Offsets before the end of the state topic at which a task begins to read: minutes, where seconds count."""
@@ -48,7 +50,7 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
     last: bytes | None = None
     for chunk in out.chunks:
         for record in records_in(chunk):
-            if record.key == b"control" and record.value is not None:
+            if record.key == _KEY and record.value is not None:
                 last = record.value
     if last is not None:
         obey(task, last, past=first_look)
@@ -61,13 +63,13 @@ def obey(task: TaskContext, value: bytes, *, past: bool) -> None:
     :param past: the record may be older than this task, so another run's says nothing
     """
     try:
-        control: dict[str, Any] = json.loads(value)
-    except ValueError:
+        control = ControlRecord.decode(value)
+    except Malformed:
         return
-    if control.get("run_id") != task.lease.run_id:
+    if control.run_id != task.lease.run_id:
         if not past:
             task.finish("superseded")  # another run leads this flow now
-    elif control.get("action") == "stop":
+    elif control.action == "stop":
         task.finish("stop")
-    elif int(control.get("plan", 0)) > task.lease.plan:
+    elif control.plan > task.lease.plan:
         task.finish("plan")

@@ -15,6 +15,7 @@ from kafka.future import Future
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
+from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
 from drkit.kafka.raw import RawError
 from drkit.kafka.transactions import Transactions
 from drkit.offset_map.bucket import MapBucket
@@ -30,7 +31,6 @@ from drkit.replicate.live import LiveAppender
 from drkit.replicate.map_writer import MapTaken, MapWriter
 from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.producer_ids import map_transactional_id, transactional_id
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
 from drkit.replicate.source_leaders import LeaderWatch
@@ -71,13 +71,14 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
     links.open_gates()
     await links.connect()
     buckets = sorted({p.bucket for p in lease.partitions})
+    names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
     task = TaskContext(
         lease=lease,
         flow=flow,
         links=links,
         partitions=[PartitionCopy(p) for p in lease.partitions],
         buckets={b: MapBucket(b, lease.map_topic) for b in buckets},
-        transactions={b: Transactions(links.target, transactional_id(flow, b), _OPEN_MS) for b in buckets},
+        transactions={b: Transactions(links.target, name, _OPEN_MS) for b, name in names.items()},
     )
     task.maps = {b: _map_writer(task, b) for b in buckets}
     links.close_gates_at(task.deadline)
@@ -86,7 +87,7 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
 
 def _map_writer(task: TaskContext, bucket: int) -> MapWriter:
     return MapWriter(
-        Transactions(task.links.target, map_transactional_id(task.flow, bucket)),
+        Transactions(task.links.target, map_transactional_id(task.flow.source, task.flow.target, bucket)),
         task.buckets[bucket],
         task.nonce,
         lambda again: task.internal(task.lease.map_topic, refresh=again),

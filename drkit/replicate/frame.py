@@ -6,12 +6,13 @@ from typing import Final
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
+from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.producer_ids import ProducerIds
+from drkit.flow_state.records import OffsetMapRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.producer_ids import ProducerIds
-from drkit.replicate.state_topic import OFFSET_MAP, StateTopic
 
 GRACE_SECONDS: Final = 15.0
 _EXPIRATION: Final = "producer.id.expiration.ms"
@@ -29,6 +30,8 @@ def task_frame(
     expiration_ms = min(
         int(broker_config(target, broker.id)[_EXPIRATION].value or 0) for broker in target.brokers
     )
+    offset_map = state.get(OffsetMapRecord)
+    assert offset_map is not None  # noqa: S101  made or refused before any task
     return TaskLease(
         flow=flow.name,
         run_id=f"{run_id}.{monotonic():.3f}",
@@ -39,7 +42,7 @@ def task_frame(
         producer_epoch=ids.current.epoch,
         own_producer_ids=ids.live,
         skip_producer_ids=(),
-        map_topic=map_topic_name(flow.source),
+        map_topic=offset_map_topic(flow.source),
         state_topic=state.name,
         # The deadline of every writer stays far below the expiration.
         epoch_seconds=min(flow.epoch_seconds, expiration_ms / 1000 / _LEASE_SHARE),
@@ -47,5 +50,5 @@ def task_frame(
         live_max_age_ms=expiration_ms // _LEASE_SHARE,
         partitions=(),
         bulk_producer_ids=ids.bulk,
-        map_id=state.values[OFFSET_MAP]["topic_id"],
+        map_id=str(offset_map.topic_id),
     )

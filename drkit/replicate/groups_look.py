@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 import threading
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.group_asking import Answered
 from drkit.kafka.groups import Groups, Listed, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Stored
 from drkit.offsets.translation import Place
 from drkit.replicate.checkpoint_tail import CheckpointTail
 from drkit.replicate.checkpoints import in_copies, worked
 from drkit.replicate.group_ready import Facts, FlowFacts, judged
-from drkit.replicate.known import Known, known_of
 from drkit.replicate.other_groups import OtherGroup, from_state, is_consumer, other_groups
 from drkit.replicate.places import Places
-from drkit.replicate.rounds import CHECKPOINTS, promoted_topics, wants_checkpoints
-from drkit.replicate.status_facts import SOURCE_SEEN, said
+from drkit.replicate.rounds import promoted_topics, wants_checkpoints
+from drkit.replicate.status_facts import said
 from drkit.replicate.status_groups import (
     STALE_ROUNDS,
     STALE_SECONDS,
@@ -78,21 +79,21 @@ class GroupLook:
         self._tail = CheckpointTail(sides[1], flow.mm2_topics.checkpoints(flow.source))
         self._ended, self._fed, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._feed: tuple[Mapping[str, Any], bool] = ({}, True)
+        self._feed: tuple[FlowState, bool] = (FlowState(), True)
         self._last: tuple[float, float, GroupsSeen] | None = None
 
-    def newest(self, values: Mapping[str, Any], *, source_answers: bool) -> GroupsSeen | None:
+    def newest(self, state: FlowState, *, source_answers: bool) -> GroupsSeen | None:
         """Where the groups stand; None when the flow does not look after any.
 
         While :meth:`follow` runs, that of its newest look.
 
-        :param values: the flow's state on the target
+        :param state: the flow's state on the target
         """
         if not wants_checkpoints(self._flow):
             return None
         if self._thread is None:
-            return self.look(values, source_answers=source_answers)
-        self._feed = (dict(values), source_answers)
+            return self.look(state, source_answers=source_answers)
+        self._feed = (state.copy(), source_answers)
         self._fed.set()
         self._asked.wait(_WAIT_SECONDS)
         if self._last is None:
@@ -128,28 +129,28 @@ class GroupLook:
             if self._ended.is_set():
                 return
             began = self._steady()
-            values, alive = self._feed
-            seen = self.look(values, source_answers=alive)
+            state, alive = self._feed
+            seen = self.look(state, source_answers=alive)
             took = self._steady() - began
             self._last = (began, took, seen)
             self._asked.set()
             self._ended.wait(max(_PAUSE_SECONDS, _SHARE * took))
 
-    def look(self, values: Mapping[str, Any], *, source_answers: bool) -> GroupsSeen:
+    def look(self, state: FlowState, *, source_answers: bool) -> GroupsSeen:
         """Look now. A cluster that does not answer is part of the answer, never an error."""
         now = self._clock()
-        rounds = rounds_of(values, self._flow, now, source_answers=source_answers)
+        rounds = rounds_of(state, self._flow, now, source_answers=source_answers)
         try:
-            seen: GroupsSeen = self._loop.run(self._look, values, source_answers, now, rounds)
+            seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
         except (DrkitError, RawError) as error:
             self._let_go()
             return GroupsSeen(now, rounds, error=said(error))
         return seen
 
     async def _look(
-        self, values: Mapping[str, Any], source_answers: bool, now: int, rounds: Rounds  # noqa: FBT001  EventLoop.run
+        self, state: FlowState, source_answers: bool, now: int, rounds: Rounds  # noqa: FBT001  EventLoop.run
     ) -> GroupsSeen:  # fmt: skip
-        known = known_of(values)
+        known = known_of(state)
         if not known.topics:
             return GroupsSeen(now, rounds)
         target, source = await self._connected(source_answers=source_answers)
@@ -161,11 +162,11 @@ class GroupLook:
         asked = await self._ask(target, source, known)
         facts = FlowFacts(
             self._flow.source, self._flow.sync_group_offsets, source is not None,
-            frozenset(promoted_topics(values)), now, rounds.stale, not_stored_of(values),
+            frozenset(promoted_topics(state)), now, rounds.stale, not_stored_of(state),
         )  # fmt: skip
         groups = tuple(self._groups_of(facts, known, asked))
         seen = [g for g in groups if g.partitions]
-        others, count = from_state(values.get(CHECKPOINTS) or {})
+        others, count = from_state(state.get(CheckpointsRecord))
         if asked.others is not None:
             others, count = asked.others, len(asked.others)
         return GroupsSeen(
@@ -275,19 +276,19 @@ class GroupLook:
         self._groups.clear()
 
 
-def rounds_of(values: Mapping[str, Any], flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
+def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
     """How the rounds go; once the source is gone, up to when it was seen last: none can end well since."""
-    last = values.get(CHECKPOINTS) or {}
-    well, seen = int(last.get("ok_ms", 0)), values.get(SOURCE_SEEN)
-    gone = 0 if source_answers or seen is None else max(0, now_ms - int(seen["at_ms"]))
+    last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
+    well = last.ok_ms
+    gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
     return Rounds(
         max(0, now_ms - well) / 1000 if well else None,
         max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
-        str(last.get("error", "")), last.get("seconds"), dict(last.get("verdicts") or {}),
+        last.error, last.seconds, dict(last.verdicts or {}),
     )  # fmt: skip
 
 
-def not_stored_of(values: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
     """What the newest round wrote and did not find there afterwards, and why."""
-    refused = (values.get(CHECKPOINTS) or {}).get("refused") or ()
-    return {(group, at): why for group, at, verdict, why in refused if verdict == "NOT_STORED"}
+    last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
+    return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}

@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.heartbeats import TOPIC
-from drkit.replicate.state_topic import QUIET
 from drkit.replicate.status import Beat
 
 _LAST: Final = 100

@@ -20,9 +20,9 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.mm2_topic import ensure_mm2_topic, tell_remade
-from drkit.replicate.state_topic import QUIET
 
 TOPIC: Final = "heartbeats"
 _SILENCE_SECONDS: Final = 5.0

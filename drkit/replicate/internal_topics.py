@@ -13,28 +13,16 @@ from uuid import UUID
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.errors import Refused
+from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.records import ControlRecord, LeaseRecord, OffsetMapRecord
+from drkit.flow_state.topic import StateTopic, ensure_offset_map
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate.state_topic import (
-    BULK_PRODUCER_ID,
-    CONTROL,
-    FLOW,
-    LEASE,
-    OFFSET_MAP,
-    PRODUCER_IDS,
-    SKIPS,
-    TAKEOVER,
-    StateTopic,
-    ensure_offset_map,
-    topic_key,
-)
 
-_NEEDED: Final = (PRODUCER_IDS, BULK_PRODUCER_ID, OFFSET_MAP, FLOW, SKIPS, TAKEOVER, topic_key(""), "role/")
-"""Beginnings of keys of the state without which a flow would do something else than before."""
-_OF_OTHERS: Final = frozenset({LEASE, CONTROL})
-"""What an older value of would be wrong by now; whoever needs them writes them all the time."""
+_OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
+"""Keys of which an older value is wrong by now; whoever needs them writes them all the time."""
+_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
 class InternalTopics:
@@ -47,10 +35,10 @@ class InternalTopics:
 
     def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
         self._target, self._flow, self._state = target, flow, state
-        self._map = map_topic_name(flow.source)
+        self._map = offset_map_topic(flow.source)
         self._told: set[str] = set()
-        refuse_unreadable(state, target.alias)
-        if OFFSET_MAP not in state.values:
+        state.records.refuse_damaged()
+        if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
         ensure_offset_map(target, flow, state)
         self._state_id = self._described()[state.name].topic_id
@@ -63,26 +51,25 @@ class InternalTopics:
         """
         found = self._described()
         self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
-        ours = UUID(self._state.values[OFFSET_MAP]["topic_id"])
-        self._refuse_other(self._map, found.get(self._map), ours, "the offset map")
+        ours = self._state.get(OffsetMapRecord)
+        assert ours is not None  # noqa: S101  made or refused at the start
+        self._refuse_other(self._map, found.get(self._map), ours.topic_id, "the offset map")
 
     def restore(self) -> None:
         """Tell of records that are not drkit's; where one hides what drkit wrote, write that again.
 
         :raises DrkitError: it cannot be written
         """
-        for key, why in list(self._state.unreadable.items()):
+        for key, why in list(self._state.records.unreadable.items()):
             if f"{key} {why}" in self._told:
                 continue
             self._told.add(f"{key} {why}")
-            known = self._state.values.get(key) if key not in _OF_OTHERS else None
+            restored = key not in _OF_OTHERS and self._state.restore(key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
-                cluster=self._target.alias, key=key, reason=why, restored=known is not None,
+                cluster=self._target.alias, key=key, reason=why, restored=restored,
                 hint=_WHO_WRITES,
             )  # fmt: skip
-            if known is not None:
-                self._state.put(key, known)
 
     def _described(self) -> dict[str, Topic]:
         return describe_topics(self._target, [self._state.name, self._map])
@@ -112,26 +99,6 @@ class InternalTopics:
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
             hint=_anew(self._map, self._state.name),
         )
-
-
-def refuse_unreadable(state: StateTopic, alias: str) -> None:
-    """Nobody may go by a state of which a part cannot be read.
-
-    :param state: loaded
-    :raises Refused: a record hides one of drkit's that compaction has removed
-    """
-    lost = {k: why for k, why in state.unreadable.items() if k.startswith(_NEEDED) and k not in state.values}
-    if lost:
-        key, why = next(iter(lost.items()))
-        raise Refused(
-            "the flow's state holds a record that is not drkit's, in place of one that it needs",
-            where=f"{state.name} on {alias}",
-            evidence=f"key {key}, {why}" + (f"; and {len(lost) - 1} more" if len(lost) > 1 else ""),
-            hint=f"{_WHO_WRITES}; write what stood there again under this key, or {_anew('', state.name)}",
-        )
-
-
-_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
 def _anew(offset_map: str, state: str) -> str:

@@ -16,26 +16,26 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.frozen_topics import FrozenTopics
+from drkit.flow_state.producer_ids import own_ids, own_on_record
+from drkit.flow_state.records import AclsRecord, ControlRecord, EventRecord
+from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.flow_state.run_lease import FlowLease
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.model import TopicPartition
-from drkit.replicate import state_topic
-from drkit.replicate.acl_sync import ACLS, AclSync
+from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.beside import Beside
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.once import bounded, ends_now, nothing_to_copy
-from drkit.replicate.opposite import OppositeFlows
 from drkit.replicate.planner import Placed, Rates, placed_of
-from drkit.replicate.producer_ids import on_record, own_ids
 from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import is_transient, within
-from drkit.replicate.taken import Taken
 from drkit.replicate.takeover import Takeover
 from drkit.replicate.topic_rules import Round, refuse_promoted
 from drkit.replicate.topic_sync import TopicSync
@@ -85,7 +85,7 @@ class FlowJob:
         ours = (self.flow.source_admin, self.flow.target_admin)
         source, target = (Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, ours, strict=True))
         refuse_same_cluster(source, target)
-        state_topic.ensure_state_topic(target, self.flow)
+        ensure_state_topic(target, self.flow)
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
         try:
             with StateTopic(target.settings, self.flow.source) as state:
@@ -136,7 +136,7 @@ class Attempt:
         self._flow = job.flow
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
-        self._taken = Taken(job.flow.name, state.values, self._ids)
+        self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
@@ -181,13 +181,13 @@ class Attempt:
         """What follows the source's topics and ACLs as the flow's settings now say."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        opposite = partial(self._opposite.values, ACLS)
+        opposite = partial(self._opposite.records, AclsRecord)
         return TopicSync(*world), AclSync(*world, opposite=opposite, writer=writer)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
-        refuse_promoted(job.flow, self._state.values)
+        refuse_promoted(job.flow, self._state.records)
         if self._flow is not job.flow:  # the configuration changed
             self._flow = job.flow
             self._sync, self._acls = self._syncs()
@@ -237,7 +237,7 @@ class Attempt:
             if not query.isActive:
                 raise cause_of(query, self._job.flow)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
-            due |= self._taken.changed(self._state.values)
+            due |= self._frozen.changed(self._state.records)
             if due or flow is not self._job.flow:
                 flow = self._job.flow
                 self._survive(self._refresh)
@@ -268,11 +268,11 @@ class Attempt:
         """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
         self._follow_events()
         self._opposite.follow()
-        ids = on_record(self._state.values)
+        ids = own_on_record(self._state.records)
         if set(ids) != set(self._ids.all):
             self._opposite.find()
             if self._opposite.allow(ids):
-                self._ids = self._ids.with_bulk(self._state.values)
+                self._ids = self._ids.with_bulk(self._state.records)
         if self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk):
             observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
                           skipped_producers=len(self._opposite.ids))  # fmt: skip
@@ -282,10 +282,10 @@ class Attempt:
     def _follow_events(self) -> None:
         """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
         self._internal.restore()
-        for key, body in self._state.load():
-            if key.startswith("event/") and body is not None and body.get("partition", -1) >= 0:
-                told = {k: v for k, v in body.items() if k not in {"kind", "at_ms"}}
-                observe.event(body["kind"], level="warning", **{"flow": self._job.flow.name, **told})
+        for _, event in self._state.load():
+            if isinstance(event, EventRecord) and event.partition >= 0:
+                fields = {"flow": self._job.flow.name, "topic": event.topic, "partition": event.partition}
+                observe.event(event.kind, level="warning", **{**fields, **event.fields})
 
     def _end(self, query: StreamingQuery) -> None:
         """Let the tasks finish what is on its way, then end the query; seconds, whatever is broken."""
@@ -297,4 +297,4 @@ class Attempt:
         within(_GOODBYE_SECONDS, self._follow_events)
 
     def _control(self, action: str) -> None:
-        self._state.control(self._epochs.run_id, self._epochs.version, action)
+        self._state.put(ControlRecord(self._epochs.run_id, self._epochs.version, action))

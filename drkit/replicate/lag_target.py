@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition, Located, PartitionLocator
+from drkit.offset_map.locate import Located, PartitionLocator
 from drkit.offsets.resolve import Resolution
 
 

@@ -14,9 +14,9 @@ from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import QUIET
 
 _SILENT_SECONDS: Final = 30.0
 _BATCH: Final = 5000

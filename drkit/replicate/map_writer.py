@@ -2,7 +2,8 @@
 
 The producer id belongs to a transactional id of the bucket, with which no transaction is ever begun: taking
 it (InitProducerId) raises the epoch, and once the taker has written, the bucket's leader refuses what an
-earlier task still sends. Sequence numbers keep a repeated or late request from standing twice or out of order.
+earlier task still sends. Sequence numbers keep a repeated or late request from being appended twice or out of
+order.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class MapWriter:
         return taken
 
     async def _send(self, written: list[Pair]) -> None:
-        """Send one batch, after the one whose fate is unknown: with its numbers this one would be a repeat."""
+        """Send one batch, after the one whose fate is unknown: with its numbers this would be a repeat."""
         if self._unknown is not None:
             await self._until_answered(*self._unknown)
         identity = self._transactions.identity

@@ -14,10 +14,10 @@ from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.own_topics import appeared
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.replicate.log_reader import read_partitions
-from drkit.replicate.state_topic import QUIET
 
 _SECONDS: Final = 20.0
 _SEGMENT_BYTES: Final = str(64 << 20)

@@ -16,20 +16,19 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.mm2_records import OffsetSync
 from drkit.offsets.sync_plan import Held, Sync, plan
 from drkit.offsets.translation import Place
-from drkit.replicate.known import Known, known_of
 from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
 from drkit.replicate.places import Places
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.supervisor import within
 
 _BUSY: Final = 0.1
@@ -69,7 +68,7 @@ class OffsetSyncs:
 
         :raises DrkitError: a cluster does not answer, or the topic cannot be made, read or written
         """
-        known = known_of(dict(self._state.values))
+        known = known_of(self._state.records.copy())
         if not known.topics:
             return 0
         writer = self._open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from drkit.flow_state.records import CheckpointsRecord, NotSynchronised
 from drkit.kafka.groups import Listed
 
 CONSUMERS: Final = frozenset({"", "consumer"})
@@ -48,13 +49,14 @@ def other_groups(listed: Mapping[str, Listed], accepts: Callable[[str], bool]) -
     )
 
 
-def to_state(others: Sequence[OtherGroup]) -> dict[str, Any]:
+def to_state(others: Sequence[OtherGroup]) -> NotSynchronised:
     """As the summary of a checkpoint round keeps them: all counted, the first :data:`SHOWN` by name."""
-    return {"total": len(others), "shown": {o.group: o.kind for o in others[:SHOWN]}}
+    return NotSynchronised(len(others), {o.group: o.kind for o in others[:SHOWN]})
 
 
-def from_state(summary: Mapping[str, Any]) -> tuple[tuple[OtherGroup, ...], int]:
+def from_state(summary: CheckpointsRecord | None) -> tuple[tuple[OtherGroup, ...], int]:
     """The groups named by the summary of a checkpoint round, and how many there were in all."""
-    kept = summary.get("not_synchronised") or {}
-    shown = tuple(OtherGroup(group, kind) for group, kind in (kept.get("shown") or {}).items())
-    return shown, int(kept.get("total", len(shown)))
+    kept = summary.not_synchronised if summary is not None else None
+    if kept is None:
+        return (), 0
+    return tuple(OtherGroup(group, kind) for group, kind in kept.shown.items()), kept.total

@@ -90,7 +90,7 @@ class PartitionCopy:
     history: History = NO_HISTORY
     """Producer id and epoch with which this task appends in live mode."""
     inherited: bool = False
-    """Appends of earlier tasks in this history may still be on their way, or claims of it are not appended."""
+    """Appends of earlier tasks in this history may still be in flight, or claims of it are not appended."""
     lost: bool = False
     """An append of this task in this history was not answered: it may still arrive, however late."""
     deviation: str = ""

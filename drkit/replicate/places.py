@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from drkit.flow_state.copied_topics import CopiedPartition, Producers
 from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import Unreadable
-from drkit.offset_map.locate import NO_ID, CopiedPartition, Located, PartitionLocator
+from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.topic import topic_name
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Place
-from drkit.replicate.known import Producers
 from drkit.wire import visible
 
 _HOLE_BYTES: Final = 64 * 1024

@@ -106,7 +106,7 @@ class Resolver:
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
             return False
         if isinstance(settled.answer, Unavailable):
-            # A broker that leads no longer seems to have lost records, too: another look may meet its successor.
+            # A former leader may seem to have lost records: a later look may find its successor.
             p.reason = settled.answer.reason
             self._task.trouble(p, pause=_PAUSE_SECONDS)
             return False

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import FlowSettings
+from drkit.flow_state.names import (
+    bulk_transactional_id,
+    lease_transactional_id,
+    offset_map_topic,
+    state_topic,
+)
 from drkit.kafka.group_tail import OFFSETS_TOPIC
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource
-from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate import mm2_progress, state_topic
-from drkit.replicate.flow_lease import transactional_id
+from drkit.replicate import mm2_progress
 from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
-from drkit.replicate.producer_ids import transactional_id as bulk_id
 from drkit.topology.mm2_names import worker_group
 
 Wanted = Mapping[Operation, str]
@@ -97,15 +100,15 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     """What the copy itself needs, with the properties of the admin clients."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
-    internal = (state_topic.topic_name(flow.source), map_topic_name(flow.source))
+    internal = (state_topic(flow.source), offset_map_topic(flow.source))
     taking_over = _taking_over(flow) if flow.takeover_from_mm2 else ()
     return Sides(
-        (*_topics(names, SOURCE), *_topics([state_topic.topic_name(flow.target)], OPPOSITE)),
+        (*_topics(names, SOURCE), *_topics([state_topic(flow.target)], OPPOSITE)),
         (
             *_topics(copies, TARGET),
             *_topics(internal, INTERNAL),
             *_on(Resource.CLUSTER, CLUSTER_NAME, CLUSTER),
-            *_on(Resource.TRANSACTIONAL_ID, transactional_id(flow), TRANSACTIONS),
+            *_on(Resource.TRANSACTIONAL_ID, lease_transactional_id(flow.source, flow.target), TRANSACTIONS),
             *taking_over,
         ),
     )
@@ -120,14 +123,14 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     """What copy tasks do, with the properties of consumer and producer."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
-    internal = (state_topic.topic_name(flow.source), map_topic_name(flow.source))
+    internal = (state_topic(flow.source), offset_map_topic(flow.source))
     read, write = Operation.READ, Operation.WRITE
     return Sides(
         tuple(_topics(names, {read: SOURCE[read]})),
         (
             *_topics(copies, {o: TARGET[o] for o in (read, write)}),
             *_topics(internal, {o: INTERNAL[o] for o in (read, write)}),
-            *_on(Resource.TRANSACTIONAL_ID, bulk_id(flow, 0), TRANSACTIONS),
+            *_on(Resource.TRANSACTIONAL_ID, bulk_transactional_id(flow.source, flow.target, 0), TRANSACTIONS),
         ),
     )
 

@@ -8,17 +8,20 @@ from typing import Final
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, NotAuthorized, Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.names import offset_map_topic, source_of_state_topic
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.group_members import group_members
+from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import describe_topics, topic_names
-from drkit.replicate.state_topic import StateTopic, source_of, topic_key
-from drkit.replicate.topic_ask import one_by_one
-from drkit.replicate.topic_events import TopicEvents
 from drkit.topology import Route, shared
 from drkit.topology.mm2_names import worker_group, worker_topic
 from drkit.topology.refusals import refused_names
-from drkit.topology.rivals import Claim, flow_claim, flow_entries, mm2_claim, mm2_source
+from drkit.topology.rivals import Claim, FlowEntry, flow_claim, mm2_claim, mm2_source
 
 _LOOK_AGAIN_SECONDS: Final = 60.0
 """A topic that is copied already may get a second writer; a new one is always looked at first."""
@@ -77,14 +80,14 @@ class Rivals:
 
     def _of_flows(self, on_target: list[str], copies: Mapping[str, str]) -> dict[str, Claim]:
         wanted = set(copies.values())
-        others = {n: a for n in on_target if (a := source_of(n)) and a != self._flow.source}
+        others = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
         states, hidden = one_by_one(newest_values, self._target, others)
         for name, error in hidden.items():
             self._unknown("rival_unknown", name, "nobody can say what this flow writes", error)
         found = [
-            (entry, flow_claim(entry, others[name], name), others[name])
+            (entry, _claim(entry, others[name], name), others[name])
             for name, records in states.items()
-            for entry in flow_entries(records)
+            for entry in _entries(records)
             if entry.target in wanted
         ]
         ids = {
@@ -102,8 +105,8 @@ class Rivals:
         }
 
     def _is_ours(self, topic: str, target_id: str | None) -> bool:
-        entry = self._state.values.get(topic_key(topic))
-        return entry is not None and entry["target_id"] == target_id
+        entry = self._state.records.readable(GenerationRecord).get(topic)
+        return entry is not None and str(entry.target_id) == target_id
 
     def _of_mm2(self, on_target: list[str], wanted: set[str]) -> dict[str, Claim]:
         aliases = [w[1] for n in on_target if (w := worker_topic(n)) and w[0] == "mm2-configs"]
@@ -136,6 +139,16 @@ class Rivals:
         hosts = {f"{w.client} at {w.host}" for w in workers}
         written = copying.written(alias) if copying is not None else {}
         return {copy: mm2_claim(alias, topic, copy, hosts, group) for copy, topic in written.items()}
+
+
+def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
+    """The copies in the state of another flow; what cannot be read is not one."""
+    found = FlowState.of(records).readable(GenerationRecord)
+    return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
+
+
+def _claim(entry: FlowEntry, source: str, state: str) -> Claim:
+    return flow_claim(entry, source, (state, offset_map_topic(source)))
 
 
 def refuse_shared(clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings]) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from drkit.config import FlowSettings
+from drkit.flow_state.copied_topics import known_of
+from drkit.flow_state.records import CheckpointsRecord, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.observe import MOST_GROUPS
 from drkit.offsets.group_guard import Verdict
 from drkit.replicate.checkpoint_shard import SHOWN, ShardReport
 from drkit.replicate.group_ledger import GroupLedger
-from drkit.replicate.known import known_of
 from drkit.replicate.other_groups import OtherGroup, to_state
 from drkit.replicate.spread import Spread
-from drkit.replicate.topic_rules import is_frozen, is_promoted, role_key
-
-CHECKPOINTS: Final = "checkpoints"
-"""Key of the last round's summary in the flow's state."""
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:
@@ -26,10 +23,10 @@ def wants_checkpoints(flow: FlowSettings) -> bool:
     return flow.emit_checkpoints or flow.sync_group_offsets
 
 
-def promoted_topics(values: Mapping[str, Any]) -> list[str]:
+def promoted_topics(state: FlowState) -> list[str]:
     """Topics of the target that a failover opened, or is about to, from the flow's state."""
-    roles = {target: values.get(role_key(name)) for name, (target, *_) in known_of(values).topics.items()}
-    return [target for target, role in roles.items() if is_promoted(role) or is_frozen(role)]
+    roles = state.all(RoleRecord)
+    return [target for name, (target, *_) in known_of(state).topics.items() if name in roles]
 
 
 @dataclass(slots=True)
@@ -60,11 +57,11 @@ class RoundTotals:
 def summary(
     reports: Sequence[ShardReport],
     now_ms: int,
-    before: Mapping[str, Any],
+    before: CheckpointsRecord | None,
     ledger: GroupLedger,
     seconds: float = 0.0,
     others: Sequence[OtherGroup] = (),
-) -> dict[str, Any]:
+) -> CheckpointsRecord:
     """One round in short, for whoever asks how fresh positions are.
 
     A round without reports is one as well: the source's log has shown that no group had moved.
@@ -75,21 +72,22 @@ def summary(
     :param others: groups that are not consumer groups
     """
     error = next((r.error for r in reports if r.error), "")
-    return {
-        "at_ms": now_ms,
+    ended_well = before.ok_ms if before is not None else 0
+    return CheckpointsRecord(
+        now_ms,
         # A round that broke off for some groups renews none: whose positions are old is not told.
-        "ok_ms": before.get("ok_ms", 0) if error else now_ms,
-        "groups": ledger.groups,
-        "looked_at": ledger.looked_at,
-        "positions": ledger.positions,
-        "emitted": sum(r.emitted for r in reports),
-        "verdicts": dict(ledger.verdicts()),
-        "refused": ledger.refused()[:SHOWN],
-        "unread": ledger.unread(),
-        "not_synchronised": to_state(others),
-        "seconds": round(_span(reports) or seconds, 3),
-        "error": error,
-    }
+        ok_ms=ended_well if error else now_ms,
+        groups=ledger.groups,
+        looked_at=ledger.looked_at,
+        positions=ledger.positions,
+        emitted=sum(r.emitted for r in reports),
+        verdicts=dict(ledger.verdicts()),
+        refused=tuple(ledger.refused()[:SHOWN]),
+        unread=ledger.unread(),
+        not_synchronised=to_state(others),
+        seconds=round(_span(reports) or seconds, 3),
+        error=error,
+    )
 
 
 def _span(reports: Sequence[ShardReport]) -> float:

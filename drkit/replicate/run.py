@@ -15,10 +15,10 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.masking import scrubbed
-from drkit.replicate import state_topic
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
 from drkit.replicate.job import FlowJob
@@ -169,11 +169,11 @@ def _may_work(target: Cluster, flow: FlowSettings) -> None:
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
     :raises Refused: the target was promoted
     """
-    state_topic.ensure_state_topic(target, flow)
+    ensure_state_topic(target, flow)
     broker_config(target)
-    with state_topic.StateTopic(target.settings, flow.source) as state:
+    with StateTopic(target.settings, flow.source) as state:
         state.load()
-        refuse_promoted(flow, state.values)
+        refuse_promoted(flow, state.records)
 
 
 class _FlowRun:

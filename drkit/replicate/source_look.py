@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.replicate import state_topic
 from drkit.replicate.hanging import OpenTransaction, open_transaction
 from drkit.replicate.held_back import Held, held_back, with_held
 from drkit.replicate.lag_source import Ends, Gap, all_topics, ends_of
 from drkit.replicate.lag_target import Place
-from drkit.replicate.status_facts import SOURCE_SEEN, ends_from
+from drkit.replicate.status_facts import ends_from
 
 _MOST: Final = 100
 """Open transactions of one cluster that are named, the oldest ones."""
@@ -45,17 +46,18 @@ async def look_at_source(
     return SourceLook(topics, with_held(ends, held), "", now_ms, held)
 
 
-def noted_look(values: Mapping[str, Any], error: str) -> SourceLook:
+def noted_look(state: FlowState, error: str) -> SourceLook:
     """What was noted last of a source that does not answer."""
-    seen = values.get(SOURCE_SEEN)
+    seen = state.get(SourceSeenRecord)
     if seen is None:
         return SourceLook({}, {}, error)
-    return SourceLook({}, ends_from(seen), error, int(seen["at_ms"]))
+    return SourceLook({}, ends_from(seen), error, seen.at_ms)
 
 
-def left_out(values: Mapping[str, Any]) -> frozenset[int]:
+def left_out(state: FlowState) -> frozenset[int]:
     """Producers whose records the flow does not copy."""
-    return frozenset(values.get(state_topic.SKIPS, {}).get("ids", ()))
+    skips = state.get(SkipsRecord)
+    return frozenset(skips.ids if skips is not None else ())
 
 
 def gaps_of(places: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition, Ends]) -> list[Gap]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from drkit.replicate.fence_debt import Debt, paid_with
+from drkit.flow_state.fence_debt import paid_with
+from drkit.flow_state.records import FenceDebt
 from drkit.replicate.hanging import HANGING, OpenTransaction, fault_text, hanging
 from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
 from drkit.replicate.status_groups import GroupsSeen, group_faults
@@ -153,7 +154,7 @@ class FlowStatus:
     target_answers: bool = True
     term: int = 0
     """Generation of the role: one more at each failover of this flow or of a part of it."""
-    fence_debt: Debt | None = None
+    fence_debt: FenceDebt | None = None
     """The fence that a failover owes the source: until it is paid the source may take writes."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     """Those that hold records back, on either cluster."""
@@ -197,7 +198,7 @@ class Findings:
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """A failover promoted the whole flow."""
-    debt: Debt | None = None
+    debt: FenceDebt | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
@@ -256,7 +257,7 @@ def faults_of(
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 
 
-def _owed(found: Findings, debt: Debt) -> Fault:
+def _owed(found: Findings, debt: FenceDebt) -> Fault:
     when = "once it answers" if found.source_error else "it answers, so now"
     text = f"the source was never fenced, {debt.owed_by}; {when}: {paid_with(found.flow)}"
     return Fault("fence_owed", text)

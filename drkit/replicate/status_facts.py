@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple
-from typing import Any, Final
-from uuid import UUID
 
 from drkit.errors import DrkitError
+from drkit.flow_state.records import (
+    GenerationRecord,
+    NotedEnds,
+    NotedHeld,
+    PromotionRecord,
+    RoleRecord,
+    SourceSeenRecord,
+)
+from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import NOTHING_HELD, Ends, HeldBack, Waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.status import PartitionStatus
-from drkit.replicate.topic_rules import PROMOTION, role_key
-
-SOURCE_SEEN: Final = "source-seen"
-"""Key in the flow's state of the source's last known ends: what counts when the source is gone."""
 
 
-def copied_of(key: str, entry: Mapping[str, Any]) -> Copied:
-    """A topic of the flow's registry, by its key and record."""
-    topic = key.removeprefix("topic/")
-    return Copied(topic, UUID(entry["source_id"]), entry["target"], UUID(entry["target_id"]))
+def copied_of(topic: str, entry: GenerationRecord) -> Copied:
+    """A topic of the flow's registry."""
+    return Copied(topic, entry.source_id, entry.target, entry.target_id)
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
@@ -30,10 +32,11 @@ def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
     return now is None or now.topic_id == copied.source_id
 
 
-def term_of(values: Mapping[str, Any]) -> int:
+def term_of(state: FlowState) -> int:
     """The generation of a flow's role, from its state; 0 before the first failover."""
-    roles = (v for k, v in values.items() if k == PROMOTION or k.startswith(role_key("")))
-    return max((int(r.get("term", 0)) for r in roles), default=0)
+    promotion = state.get(PromotionRecord)
+    terms = [role.term for role in state.all(RoleRecord).values()]
+    return max([*terms, promotion.term if promotion is not None else 0])
 
 
 def said(error: BaseException) -> str:
@@ -74,25 +77,21 @@ def _age(now_ms: int, oldest_ms: int | None) -> float | None:
     return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
-def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> dict[str, Any]:
-    """The record of what was seen of the source: start, last stable offset, high watermark, what is held."""
-    topics: dict[str, dict[str, list[Any]]] = {}
-    for at, e in ends.items():
-        seen: list[Any] = [e.start, e.end]
-        if e.high_watermark is not None:
-            seen += [e.high_watermark] + ([list(astuple(e.held))] if e.held is not None else [])
-        topics.setdefault(at.topic, {})[str(at.partition)] = seen
-    return {"at_ms": now_ms, "topics": topics}
+def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> SourceSeenRecord:
+    """The record of what was seen of the source."""
+    return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()})
 
 
-def ends_from(seen: Mapping[str, Any]) -> dict[TopicPartition, Ends]:
-    """Read back what :func:`seen_record` made; notes of older versions have no high watermarks."""
-    return {
-        TopicPartition(topic, int(number)): _ends(*place)
-        for topic, partitions in seen["topics"].items()
-        for number, place in partitions.items()
-    }
+def _noted(ends: Ends) -> NotedEnds:
+    held = None if ends.held is None else NotedHeld(*astuple(ends.held))
+    return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
 
 
-def _ends(start: int, end: int, mark: int | None = None, held: Sequence[Any] | None = None) -> Ends:
-    return Ends(start, end, mark, None if held is None else HeldBack(*held))
+def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
+    """Read back what :func:`seen_record` made."""
+    return {at: _ends(noted) for at, noted in seen.ends.items()}
+
+
+def _ends(noted: NotedEnds) -> Ends:
+    held = None if noted.held is None else HeldBack(*noted.held)
+    return Ends(noted.start, noted.end, noted.high_watermark, held)

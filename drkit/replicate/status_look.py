@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import (
+    EventRecord,
+    FenceDebt,
+    GenerationRecord,
+    LeaseRecord,
+    ProducerIdsRecord,
+    PromotionRecord,
+    RoleRecord,
+)
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate import state_topic
-from drkit.replicate.fence_debt import debt_of
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.held_back import Held, held_by_others
@@ -37,7 +45,6 @@ from drkit.replicate.status import (
     role_of,
 )
 from drkit.replicate.status_facts import (
-    SOURCE_SEEN,
     copied_of,
     said,
     same_topic,
@@ -46,7 +53,6 @@ from drkit.replicate.status_facts import (
     term_of,
 )
 from drkit.replicate.status_sums import loss_of, topics_of
-from drkit.replicate.topic_rules import PROMOTION, is_promoted, role_key
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
@@ -83,7 +89,7 @@ class StatusCollector:
         self._clusters: dict[str, RawCluster] = {}
         self._scan_up_to = scan_up_to
         self._side: TargetSide | None = None
-        self._state: state_topic.StateTopic | None = None
+        self._state: StateTopic | None = None
         self._missing_since: dict[str, float] = {}
         self._sides = {c.alias: c for c in settings.sides(flow)}
         self.beats = HeartbeatTail(self._sides[flow.target], flow)
@@ -100,14 +106,14 @@ class StatusCollector:
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
-            values = self._load()
+            state = self._load()
             if measure:
                 self.beats.follow()
             found.heartbeat = self.beats.read()
-            self._from_state(found, values)
-            self._lag(found, values)
+            self._from_state(found, state)
+            self._lag(found, state)
             if self._with_groups:
-                found.groups = self.groups.newest(values, source_answers=not found.source_error)
+                found.groups = self.groups.newest(state, source_answers=not found.source_error)
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
@@ -123,7 +129,7 @@ class StatusCollector:
         """
         if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
             return
-        self._state.put(SOURCE_SEEN, seen_record(self.source_ends, self._clock()))
+        self._state.put(seen_record(self.source_ends, self._clock()))
         self._remembered = self.source_ends
 
     def close(self) -> None:
@@ -136,52 +142,49 @@ class StatusCollector:
 
     # -- the target ---------------------------------------------------------------------------------
 
-    def _load(self) -> Mapping[str, Any]:
+    def _load(self) -> FlowState:
         """The flow's state; empty for a flow that never ran."""
         if self._state is None:
             target = self._cluster(self._flow.target)
-            name = state_topic.topic_name(self._flow.source)
+            name = state_topic(self._flow.source)
             if self._loop.run(metadata, target, [name])[name].error:
-                return {}
-            self._state = state_topic.StateTopic(self._sides[self._flow.target], self._flow.source)
+                return FlowState()
+            self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()
-        return self._state.values
+        return self._state.records
 
-    def _from_state(self, found: Findings, values: Mapping[str, Any]) -> None:
-        if (lease := values.get(state_topic.LEASE)) is not None:
-            age = max(0, found.at_ms - int(lease["renewed_ms"]))
-            alive = age <= int(lease.get("ttl_ms", 0))
-            found.runner = Runner(lease["host"], int(lease["pid"]), lease["run_id"], age / 1000, alive=alive)
-        role = role_key("")
-        found.promoted = tuple(
-            sorted(k.removeprefix(role) for k, v in values.items() if k.startswith(role) and is_promoted(v))
-        )
-        found.term, found.debt = term_of(values), debt_of(values)
-        found.taken_over = values.get(PROMOTION) is not None
-        events = [v for k, v in values.items() if k.startswith("event/")]
-        newest = sorted(events, key=lambda e: -int(e.get("at_ms", 0)))[:SHOWN_EVENTS]
-        found.events = tuple(newest)
+    def _from_state(self, found: Findings, state: FlowState) -> None:
+        if (lease := state.get(LeaseRecord)) is not None:
+            age, alive = lease.age_ms(found.at_ms), lease.is_fresh(found.at_ms)
+            holder = lease.holder
+            found.runner = Runner(holder.host, holder.pid, lease.run_id, age / 1000, alive=alive)
+        roles = state.all(RoleRecord)
+        found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
+        found.term, found.debt = term_of(state), state.get(FenceDebt)
+        found.taken_over = state.get(PromotionRecord) is not None
+        newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
+        found.events = tuple(event.to_json() for event in newest)
 
-    def _lag(self, found: Findings, values: Mapping[str, Any]) -> None:
-        copied = [copied_of(k, v) for k, v in values.items() if k.startswith("topic/")]
+    def _lag(self, found: Findings, state: FlowState) -> None:
+        copied = [copied_of(topic, entry) for topic, entry in state.all(GenerationRecord).items()]
         places: dict[TopicPartition, Place] = {}
         if copied:
-            ids = values.get(state_topic.PRODUCER_IDS, {})
-            own = frozenset(ids.get("all", ()))
+            ids = state.get(ProducerIdsRecord)
+            own = frozenset(ids.ids if ids is not None else ())
             places = self._loop.run(self._places, copied, own)
             passive = [c.target_topic for c in copied if c.topic not in found.promoted]
             held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
             settings = self._sides[self._flow.target]
             found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
-        source = self._ask_source(found, values)
+        source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         self.source_ends = None if source.error else source.ends
-        found.partitions = self._partitions(found, copied, places, source, values)
+        found.partitions = self._partitions(found, copied, places, source, state)
 
     async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, Place]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
-            name = map_topic_name(self._flow.source)
+            name = offset_map_topic(self._flow.source)
             self._side = TargetSide(target, name, self._scan_up_to)
         return await self._side.places(copied, own)
 
@@ -193,12 +196,13 @@ class StatusCollector:
 
     # -- the source ---------------------------------------------------------------------------------
 
-    def _ask_source(self, found: Findings, values: Mapping[str, Any]) -> SourceLook:
+    def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
+        skip = left_out(state)  # a damaged record of them is no silence of the source
         try:
-            look: SourceLook = self._loop.run(self._look_at_source, left_out(values), found.at_ms)
+            look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
         except (DrkitError, RawError) as error:
             self._drop(self._flow.source)
-            return noted_look(values, said(error))
+            return noted_look(state, said(error))
         settings = self._sides[self._flow.source]
         found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
         return look
@@ -212,7 +216,7 @@ class StatusCollector:
         copied: list[Copied],
         places: dict[TopicPartition, Place],
         source: SourceLook,
-        values: Mapping[str, Any],
+        state: FlowState,
     ) -> list[PartitionStatus]:
         known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
         naming = self._flow.naming_policy
@@ -229,7 +233,7 @@ class StatusCollector:
         if source.error:
             records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
         elif gaps:
-            records = self._loop.run(self._waiting, source.topics, gaps, left_out(values))
+            records = self._loop.run(self._waiting, source.topics, gaps, left_out(state))
         return [
             status_of(
                 found.at_ms, at, naming.downstream(at.topic), place, source.ends.get(at), records.get(at)

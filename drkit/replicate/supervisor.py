@@ -12,7 +12,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.errors import ConfigError, DrkitError, NotAuthenticated, NotAuthorized, Refused
-from drkit.replicate.flow_lease import LeaseTaken
+from drkit.flow_state.run_lease import LeaseTaken
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0

@@ -8,7 +8,7 @@ that for the copy task a partition taken over looks like any other that has been
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from confluent_kafka import KafkaError, Producer
@@ -16,14 +16,18 @@ from confluent_kafka import KafkaError, Producer
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.errors import Failed, Refused
+from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.producer_ids import ProducerIds
+from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.one_shot import connections
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import bucket_of, new_nonce
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import (
     History,
     Intent,
@@ -39,8 +43,6 @@ from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
 from drkit.replicate import mm2_progress
 from drkit.replicate.mm2_progress import SETTING
-from drkit.replicate.producer_ids import ProducerIds
-from drkit.replicate.state_topic import QUIET, TAKEOVER, StateTopic
 from drkit.replicate.takeover_look import Compared, compare
 from drkit.replicate.topic_rules import CopiedTopic, Round
 
@@ -103,10 +105,10 @@ class Takeover:
 
         :raises Refused: the place of a partition cannot be proven
         """
-        new = {n: t for n, t in found.copied.items() if self._known(n) != _identity(t)}
+        new = {n: t for n, t in found.copied.items() if self._known(n) != _ids_of(t)}
         if not new:
             return
-        first = not any(key.startswith(TAKEOVER) for key in self._state.values)
+        first = not self._state.all(TakeoverRecord)
         seeds, refused = self._look(new)
         if refused and first:
             raise self._refusal([reason for reasons in refused.values() for reason in reasons])
@@ -135,13 +137,13 @@ class Takeover:
                 seeds.append(answer)
         return seeds, refused
 
-    def _known(self, name: str) -> Any:
-        known = self._state.values.get(f"{TAKEOVER}{name}", {})
-        return known.get("source_id"), known.get("target_id")
+    def _known(self, name: str) -> tuple[UUID, UUID] | None:
+        known = self._state.get(TakeoverRecord, name)
+        return None if known is None else (known.source_id, known.target_id)
 
     def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
         places = [p for t in topics.values() for p in _places(t)]
-        name, numbers = map_topic_name(self._flow.source), {self._bucket(p) for p in places}
+        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in places}
         with connections("takeover", self._target.settings) as (cluster,):
             buckets = load(cluster.loop, cluster, name, numbers)
         return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
@@ -175,7 +177,7 @@ class Takeover:
             {**confluent_config(self._target.settings), "enable.idempotence": True, "log_level": 0},
             logger=QUIET,
         )
-        topic = map_topic_name(self._flow.source)
+        topic = offset_map_topic(self._flow.source)
         for seed in seeds:
             key = MapKey(*_ids_of(seed.place.topic), seed.place.source.partition)
             for record in self._records(seed):
@@ -210,19 +212,13 @@ class Takeover:
         yield Intent(Mode.REPAIR, new_nonce(), History(*current), 0, seed.end, copied_end, -1, run)
 
     def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
-        source_id, target_id = _identity(topic)
         partitions = {
-            str(s.place.source.partition): {
-                "mm2_offset": s.stored,
-                "resumed_at": s.found.next_source,
-                "target_end": s.end,
-                "found_behind": s.found.behind,
-                "committed": s.committed,
-            }
+            s.place.source.partition: TakenOverPartition(
+                s.stored, s.found.next_source, s.end, s.found.behind, s.committed
+            )
             for s in seeds
         }
-        body = {"source_id": source_id, "target_id": target_id, "partitions": partitions}
-        self._state.put(f"{TAKEOVER}{name}", body)
+        self._state.put(TakeoverRecord(*_ids_of(topic), partitions), name)
         if seeds:
             observe.event("taken_over", flow=self._flow.name, topic=name, partitions=len(seeds),
                           found_behind=sum(s.found.behind for s in seeds))  # fmt: skip
@@ -246,10 +242,6 @@ def _places(topic: CopiedTopic) -> list[_Place]:
         _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
         for p in sorted(topic.source.partitions)
     ]
-
-
-def _identity(topic: CopiedTopic) -> tuple[str, str]:
-    return str(topic.source.topic_id), topic.target_id
 
 
 def _ids_of(topic: CopiedTopic) -> tuple[UUID, UUID]:

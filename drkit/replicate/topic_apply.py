@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from drkit.errors import DrkitError
+from drkit.flow_state.events import TopicEvents
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_partitions, create_topics, delete_topics
-from drkit.replicate.topic_events import TopicEvents
 from drkit.topology.topic_plan import (
     AddPartitions,
     Change,

@@ -8,17 +8,17 @@ from uuid import UUID
 
 from drkit.config import FlowSettings
 from drkit.errors import Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import ConfigsRecord, GenerationRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
-from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.topic_apply import TopicApply
-from drkit.replicate.topic_ask import one_by_one
-from drkit.replicate.topic_events import TopicEvents
 from drkit.replicate.topic_rules import (
     Configs,
     Pair,
     Round,
-    configs_key,
     drifted,
     in_short,
     replication_factor,
@@ -142,7 +142,8 @@ class TopicChanges:
     def _keep(self, pair: Pair, configs: Configs, changes: Sequence[Change]) -> None:
         """Remember what was compared, and name what somebody else had changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
-        recorded = self._state.values.get(configs_key(name), {}).get("set")
+        known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
+        recorded = known.settings if known is not None else None
         limit = max_message_bytes(configs)
         if not self._rules.leaves(MAX_MESSAGE_BYTES):
             limit = max(limit, max_message_bytes(pair.configs))
@@ -159,11 +160,11 @@ class TopicChanges:
             # The fence hides the source's own value: it returns when the topic is opened.
             now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
         if now != recorded:
-            self._state.put(configs_key(name), {"set": now})
+            self._state.put(ConfigsRecord(now), name)
 
     def _deleted(self, done: Round, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])
         if self._effects:
             done.left_out[name] = "source_deleted: the copy was deleted too"
-            self._state.put(configs_key(name), None)
-            self._state.put(topic_key(name), None)
+            self._state.delete(ConfigsRecord, name)
+            self._state.delete(GenerationRecord, name)

@@ -6,16 +6,17 @@ A source that does not answer, or no longer shows a topic to us, must never look
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from drkit.config import FlowSettings
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.connect import identity
+from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import describe_topics
-from drkit.replicate.state_topic import StateTopic, topic_key
-from drkit.replicate.topic_ask import one_by_one
-from drkit.replicate.topic_events import TopicEvents
-from drkit.replicate.topic_rules import Round, role_key
+from drkit.replicate.topic_rules import Round
 from drkit.topology.topic_plan import DeleteTopic
 
 GONE_ROUNDS: Final = 2
@@ -44,7 +45,7 @@ class SourceGone:
         missing = self._missing(done, listed)
         for name, entry in missing.items():
             done.left_out[name] = "source_deleted: no longer listed on the source"
-            old_id = entry["source_id"]
+            old_id = str(entry.source_id)
             self._events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
                               policy=self._flow.on_source_deleted,
                               reason="deleted, or no permission to see it")  # fmt: skip
@@ -54,17 +55,14 @@ class SourceGone:
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
         return self._ours({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
-    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        prefix = topic_key("")
-        found: dict[str, Mapping[str, Any]] = {}
-        for key, entry in list(self._state.values.items()):
-            name = key.removeprefix(prefix)
-            seen = name in listed or name in done.left_out
-            if key.startswith(prefix) and not seen and self._flow.copies(name):
-                found[name] = entry
-        return found
+    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
+        return {
+            name: entry
+            for name, entry in self._state.records.readable(GenerationRecord).items()
+            if name not in listed and name not in done.left_out and self._flow.copies(name)
+        }
 
-    def _surely_deleted(self, missing: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
         """Those of which the source itself says that there is no such topic.
 
         Asked by name, a broker answers UNKNOWN_TOPIC_OR_PARTITION only to who may see the topic; all others
@@ -78,15 +76,16 @@ class SourceGone:
         return [
             name
             for name, entry in missing.items()
-            if name not in found and name not in refused and entry.get("source_cluster") == cluster_id
+            if name not in found and name not in refused and entry.source_cluster == cluster_id
         ]
 
-    def _ours(self, deleted: Mapping[str, Mapping[str, Any]]) -> dict[str, DeleteTopic]:
+    def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
         """Those whose copy is the very topic that we wrote, and that nobody promoted."""
-        passive = {n: e for n, e in deleted.items() if role_key(n) not in self._state.values}
-        here, _ = one_by_one(describe_topics, self._target, (e["target"] for e in passive.values()))
+        roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
+        passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
+        here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
         return {
-            name: DeleteTopic(entry["target"], "deleted on the source", entry["target_id"])
+            name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
             for name, entry in passive.items()
-            if entry["target"] in here and str(here[entry["target"]].topic_id) == entry["target_id"]
+            if entry.target in here and here[entry.target].topic_id == entry.target_id
         }

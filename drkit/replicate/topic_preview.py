@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replicate.rivals import refuse_shared
-from drkit.replicate.state_topic import StateTopic, topic_name
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
 from drkit.topology.topic_plan import Row
@@ -70,6 +71,6 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
     for flow in flows:
         source, target = clusters[flow.source], clusters[flow.target]
         with StateTopic(target.settings, flow.source) as state:
-            if describe_topics(target, [topic_name(flow.source)]):
+            if describe_topics(target, [state_topic(flow.source)]):
                 state.load()
             yield flow, TopicSync(source, target, flow, state, effects=False).look()

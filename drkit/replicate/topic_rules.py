@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.errors import Refused
+from drkit.flow_state.records import GenerationRecord, PromotionRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
@@ -80,18 +81,18 @@ class Round:
 
 
 def decide(
-    flow: FlowSettings, source: Topic, target: Topic | None, known: Mapping[str, Any] | None
+    flow: FlowSettings, source: Topic, target: Topic | None, known: GenerationRecord | None
 ) -> Decision:
     """Compare what stands on both clusters with what the registry says of the last generation."""
     create = Action.COPY if target is not None else Action.CREATE
     if known is None:
         return Decision(create)
-    generation = int(known["generation"])
-    if UUID(known["source_id"]) != source.topic_id:
-        ids = known["source_id"], str(source.topic_id)
+    generation = known.generation
+    if known.source_id != source.topic_id:
+        ids = str(known.source_id), str(source.topic_id)
         return _by_policy(flow.on_source_recreated, create, "source_recreated", generation, *ids)
-    if target is None or UUID(known["target_id"]) != target.topic_id:
-        ids = known["target_id"], str(target.topic_id) if target is not None else ""
+    if target is None or known.target_id != target.topic_id:
+        ids = str(known.target_id), str(target.topic_id) if target is not None else ""
         return _by_policy(flow.on_target_deleted, create, "target_deleted", generation, *ids)
     return Decision(Action.COPY, generation=generation)
 
@@ -119,72 +120,19 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
     return wanted
 
 
-def role_key(topic: str) -> str:
-    """Key in the flow's state of what a failover made of a topic's copy; absent: it is passive."""
-    return f"role/{topic}"
-
-
-def is_promoted(role: Mapping[str, Any] | None) -> bool:
-    """Whether producers own the copy: then nothing here may change it any more."""
-    return role is not None and role.get("role") == "promoted"
-
-
-def is_frozen(role: Mapping[str, Any] | None) -> bool:
-    """Whether a failover is about to open the copy: the flow leaves it alone, and writes nothing there."""
-    return role is not None and role.get("role") == "frozen"
-
-
-def frozen_role(term: int, run_id: str, at_ms: int) -> dict[str, Any]:
-    """The role of a topic that a failover is about to open; an abort takes it back."""
-    return {"role": "frozen", "term": term, "run_id": run_id, "at_ms": at_ms}
-
-
-PROMOTION: Final = "promotion"
-"""Key in the flow's state of the failover that took all of it over: from then on this flow does not run."""
-
-
-def promoted_role(
-    term: int, run_id: str, at_ms: int, frontiers: Mapping[str, Any], ends: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The role of a topic whose copy producers own.
-
-    :param frontiers: partition → first source offset that was not copied: what stands there is on the old
-    side only
-    :param ends: partition → the copy's end: what producers wrote after the promotion begins there
-    """
-    return {
-        "role": "promoted", "term": term, "run_id": run_id, "at_ms": at_ms,
-        "frontiers": dict(frontiers), "ends": dict(ends),
-    }  # fmt: skip
-
-
-FENCE_SIZES: Final = "fence-sizes"
-"""Key in the flow's state of ``{"topics": {name: before}}``: of these source topics a failover set
-``max.message.bytes`` to 0; before it was this, or for None not set. Never copied."""
-
-
-def refuse_promoted(flow: FlowSettings, values: Mapping[str, Any]) -> None:
+def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
     """Never copy from a cluster whose role has gone to our target.
 
-    :param values: the flow's state
     :raises Refused: a failover took all of this flow over
     """
-    found = values.get(PROMOTION)
+    found = state.get(PromotionRecord)
     if found is not None:
         raise Refused(
             f"{flow.target} was promoted: {flow.name} would copy from the old primary over the new one",
             where=flow.name,
-            evidence=f"failover run {found['run_id']}, term {found['term']}",
+            evidence=f"failover run {found.run_id}, term {found.term}",
             hint=f"protect the new primary: drkit replicate --flow '{flow.target}->{flow.source}'",
         )
-
-
-def configs_key(topic: str) -> str:
-    """Key in the flow's state of the settings that the source had when they were last compared.
-
-    The source may be gone when its settings are to return to a promoted topic.
-    """
-    return f"configs/{topic}"
 
 
 def drifted(

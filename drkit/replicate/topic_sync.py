@@ -12,13 +12,15 @@ from uuid import UUID
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings
 from drkit.errors import Failed
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.state import Damaged
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
 from drkit.replicate.rivals import Rivals
-from drkit.replicate.state_topic import StateTopic, topic_key
-from drkit.replicate.topic_ask import one_by_one
 from drkit.replicate.topic_change import TopicChanges
-from drkit.replicate.topic_events import TopicEvents
 from drkit.replicate.topic_gone import GONE_ROUNDS, SourceGone
 from drkit.replicate.topic_rules import (
     Action,
@@ -28,9 +30,6 @@ from drkit.replicate.topic_rules import (
     Pair,
     Round,
     decide,
-    is_frozen,
-    is_promoted,
-    role_key,
 )
 from drkit.topology.topic_configs import is_compacted
 
@@ -126,13 +125,18 @@ class TopicSync:
     def _decided(self, done: Round, pairs: dict[str, Pair]) -> dict[str, Decision]:
         ready = {}
         for name, pair in pairs.items():
-            if is_promoted(self._state.values.get(role_key(name))):
+            try:
+                role, known = self._state.get(RoleRecord, name), self._state.get(GenerationRecord, name)
+            except Damaged as error:  # one that was never known to this run
+                done.left_out[name] = self._events.left_out(name, error)
+                continue
+            if role is not None and role.is_promoted:
                 done.left_out[name] = "promoted: producers own the copy"
                 continue
-            if is_frozen(self._state.values.get(role_key(name))):
+            if role is not None and role.is_frozen:
                 done.left_out[name] = "frozen: a failover is about to open the copy"
                 continue
-            decision = decide(self._flow, pair.source, pair.target, self._state.values.get(topic_key(name)))
+            decision = decide(self._flow, pair.source, pair.target, known)
             if decision.kind:
                 self._events.once(
                     decision.kind, name, decision.identity, level="warning", old_id=decision.old_id,
@@ -165,15 +169,12 @@ class TopicSync:
             missing = Failed("the target topic is not there yet", where=where)
             done.left_out[name] = self._events.left_out(name, missing)
             return
-        entry = {
-            "source_cluster": self._source.cluster_id,
-            "source_id": str(pair.source.topic_id),
-            "target": pair.target_name,
-            "target_id": str(target.topic_id),
-            "generation": decision.generation,
-        }
-        if self._state.values.get(topic_key(name)) != entry:
-            self._state.put(topic_key(name), entry)
+        entry = GenerationRecord(
+            pair.target_name, pair.source.topic_id, target.topic_id, decision.generation,
+            self._source.cluster_id,
+        )  # fmt: skip
+        if self._state.get(GenerationRecord, name) != entry:
+            self._state.put(entry, name)
         done.copied[name] = CopiedTopic(
             pair.source, pair.target_name, str(target.topic_id), is_compacted(pair.configs),
             self._changes.limits[target.topic_id],

@@ -12,21 +12,19 @@ from typing import Final, NamedTuple, TypeVar
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
+from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups import Groups, failure
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reach import reach
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place, Translation
-from drkit.replicate import state_topic
 from drkit.replicate.checkpoint_topic import read_checkpoints
-from drkit.replicate.internal_topics import refuse_unreadable
-from drkit.replicate.known import Known, known_of
 from drkit.replicate.places import Places
-from drkit.replicate.state_topic import StateTopic
 
 T = TypeVar("T")
 _CONNECT_MS: Final = 5000
@@ -124,12 +122,12 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
 def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
     with StateTopic(target, flow.source) as state:
         state.load()
-        refuse_unreadable(state, target.alias)
-        found = known_of(state.values)
+        state.records.refuse_damaged()
+        found = known_of(state.records)
     if not found.topics:
         raise Failed(
             "nothing is known of this flow on its target",
-            where=f"{state_topic.topic_name(flow.source)} on {target.alias}",
+            where=f"{state_topic(flow.source)} on {target.alias}",
             evidence="it names no copied topic",
             hint=f"copy first: drkit replicate --flow '{flow.name}'",
         )

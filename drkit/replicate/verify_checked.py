@@ -8,8 +8,9 @@ from uuid import UUID
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
+from drkit.flow_state.records import VerifiedRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import StateTopic
 
 
 class Checked(NamedTuple):
@@ -26,10 +27,10 @@ class Checked(NamedTuple):
 
 def read(state: StateTopic, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
     """Source and target offset up to which these two topics were found equal, if they ever were."""
-    found = state.values.get(_key(partition))
-    if found is None or (found.get("source_id"), found.get("target_id")) != (str(ids[0]), str(ids[1])):
+    found = state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
+    if found is None or (found.source_id, found.target_id) != ids:
         return None
-    return int(found["source_offset"]), int(found["target_offset"])
+    return found.source_offset, found.target_offset
 
 
 def remember(target: ClusterSettings, source: str, found: Iterable[Checked]) -> None:
@@ -40,17 +41,7 @@ def remember(target: ClusterSettings, source: str, found: Iterable[Checked]) -> 
     state = StateTopic(target, source)
     try:
         for each in found:
-            body = {
-                "source_id": str(each.ids[0]),
-                "target_id": str(each.ids[1]),
-                "source_offset": each.source_offset,
-                "target_offset": each.target_offset,
-                "at_ms": wall_ms(),
-            }
-            state.put(_key(each.partition), body)
+            record = VerifiedRecord(*each.ids, each.source_offset, each.target_offset, wall_ms())
+            state.put(record, VerifiedRecord.name_of(each.partition))
     finally:
         state.close()
-
-
-def _key(partition: TopicPartition) -> str:
-    return f"verified/{partition.topic}/{partition.partition}"

@@ -6,6 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, list_offsets, metadata
 from drkit.model import TopicPartition
@@ -13,10 +16,10 @@ from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.look import Look
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Wanted, settle_one
-from drkit.offset_map.topic import bucket_of, topic_name
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
 from drkit.offsets.resolve import Resolution
-from drkit.replicate import state_topic, verify_checked
+from drkit.replicate import verify_checked
 from drkit.replicate.verify_ranges import TakenOver
 
 
@@ -36,15 +39,15 @@ class TargetMap:
     def __init__(self, target: ClusterSettings, source: str, topics: list[str]) -> None:
         self._loop = EventLoop()
         self._cluster = RawCluster(self._loop, target, "verify")
-        self._name = topic_name(source)
-        self._state_name = state_topic.topic_name(source)
+        self._name = offset_map_topic(source)
+        self._state_name = state_topic(source)
         self._topics: dict[str, TopicMetadata] = {}
         self._buckets: list[MapBucket] = []
-        self._state: state_topic.StateTopic | None = None
+        self._state: StateTopic | None = None
         self._missing = ""
         self._loop.run(self._read, topics)
         if self._topics[self._state_name].leaders:
-            self._state = state_topic.StateTopic(target, source)
+            self._state = StateTopic(target, source)
             self._state.load()
 
     async def _read(self, topics: list[str]) -> None:
@@ -75,8 +78,8 @@ class TargetMap:
             if end > start:
                 raise Unknown(self._missing or _never_heard(key, start, end))
             return Resolution(SegmentMap(), None, None, end, end, 0, -1)
-        ids = (self._state.values.get(state_topic.PRODUCER_IDS) if self._state else None) or {}
-        wanted = Wanted(to, state, frozenset(ids.get("all", ())))
+        ids = self._state.get(ProducerIdsRecord) if self._state else None
+        wanted = Wanted(to, state, frozenset(ids.ids if ids is not None else ()))
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
@@ -101,14 +104,11 @@ class TargetMap:
 
     def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
         """Where drkit went on, if MirrorMaker 2 had copied before."""
-        found = self._state.values.get(f"{state_topic.TAKEOVER}{partition.topic}") if self._state else None
-        if found is None or (found.get("source_id"), found.get("target_id")) != (str(ids[0]), str(ids[1])):
+        found = self._state.get(TakeoverRecord, partition.topic) if self._state else None
+        if found is None or (found.source_id, found.target_id) != ids:
             return None
-        place = found.get("partitions", {}).get(str(partition.partition))
-        if place is None:
-            return None
-        committed = bool(place.get("committed", True))
-        return TakenOver(int(place["resumed_at"]), int(place["target_end"]), committed)
+        place = found.partitions.get(partition.partition)
+        return None if place is None else TakenOver(place.resumed_at, place.target_end, place.committed)
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from drkit.topology.acls import Acl, PatternKind, ResourceKind, from_json, to_json
+from drkit.topology.acls import Acl, PatternKind, ResourceKind
 
 
 class Promotion(NamedTuple):
@@ -30,18 +30,6 @@ class AclRecord:
     held: frozenset[Acl] = frozenset()
     left_out: frozenset[Acl] = frozenset()
     guard: frozenset[Acl] = frozenset()
-
-    def to_json(self) -> dict[str, Any]:
-        """For the state topic."""
-        return {name: to_json(getattr(self, name)) for name in _FIELDS}
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any] | None) -> AclRecord:
-        """What :meth:`to_json` made; nothing for None."""
-        return cls(**{name: from_json((body or {}).get(name, ())) for name in _FIELDS})
-
-
-_FIELDS: Final = ("made", "held", "left_out", "guard")
 
 
 def promotion(record: AclRecord, topics: Collection[str] | None = None) -> Promotion:

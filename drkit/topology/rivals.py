@@ -17,7 +17,6 @@ CONNECTOR: Final = "MirrorSourceConnector"
 _POLICY: Final = "replication.policy.class"
 _SEPARATOR: Final = "replication.policy.separator"
 _IDLE: Final = frozenset({"PAUSED", "STOPPED"})
-_TOPIC: Final = "topic/"
 
 
 class Claim(NamedTuple):
@@ -36,22 +35,18 @@ class FlowEntry(NamedTuple):
     target_id: str
 
 
-def flow_entries(records: Mapping[bytes, bytes]) -> Iterator[FlowEntry]:
-    """The copies in the state of a drkit flow; what cannot be read is not one."""
-    for key, value in records.items():
-        name, body = key.decode("utf-8", errors="replace"), _object(value)
-        if name.startswith(_TOPIC) and {"target", "target_id"} <= body.keys():
-            yield FlowEntry(name.removeprefix(_TOPIC), str(body["target"]), str(body["target_id"]))
+def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
+    """That another drkit flow copies into a topic.
 
-
-def flow_claim(entry: FlowEntry, source: str, state_topic: str) -> Claim:
-    """That another drkit flow copies into a topic."""
+    :param topics: its internal ones, state and offset map
+    """
+    state_topic, offset_map = topics
     return Claim(
         "another drkit flow copies into this topic already",
         f"{state_topic} says: topic {entry.source_topic} of {source} goes to {entry.target},"
         f" topic id {entry.target_id}",
         'exclude the topic in one of the two flows, or set naming = "prefix"; if the flow'
-        f" from {source} is gone for good, delete {state_topic} and drkit-offset-map.{source}.internal",
+        f" from {source} is gone for good, delete {state_topic} and {offset_map}",
     )
 
 

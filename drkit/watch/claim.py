@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.noticeboard import ensure_board, put_note, read_board, topic_name
 from drkit.errors import Failed
+from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.watch.marks import AUTOMATIC, Automatic
@@ -40,7 +41,7 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
     producer = Producer(
         {
             **confluent_config(target),
-            "transactional.id": f"drkit.{flow.source}.{flow.target}.automatic",
+            "transactional.id": automatic_transactional_id(flow.source, flow.target),
             "transaction.timeout.ms": int(_SECONDS * 1000),
             "message.timeout.ms": int(_SECONDS * 1000),
             "linger.ms": 0,

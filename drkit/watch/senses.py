@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Final, NamedTuple
 
@@ -15,14 +14,16 @@ from drkit.detect.readiness import Finding, readiness
 from drkit.detect.risk import Look, Risk, risk_of
 from drkit.detect.seen import Seen
 from drkit.errors import DrkitError
+from drkit.flow_state.fence_debt import paid_with
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import ClustersRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.replicate.board import FlowWatch
-from drkit.replicate.fence_debt import paid_with
 from drkit.replicate.growth import Growth
 from drkit.replicate.progress import Progress
 from drkit.replicate.readiness_look import ReadinessLook
-from drkit.replicate.state_topic import FLOW, topic_name
 from drkit.replicate.status import FlowStatus
 from drkit.watch.beats import Beats
 
@@ -163,15 +164,16 @@ class Senses:
 
     def _expect_cluster(self) -> None:
         """Who the source must be stands in the flow's state; until then the first to answer counts."""
-        name = topic_name(self._flow.source)
+        name = state_topic(self._flow.source)
         try:
-            found = newest_values(Cluster.connect(self._target), [name]).get(name, {}).get(FLOW.encode())
+            records = newest_values(Cluster.connect(self._target), [name]).get(name, {})
         except DrkitError as error:
             observe.event("flow_unknown", level="debug", flow=self._flow.name, reason=error.what)
             return
+        found = FlowState.of(records).readable(ClustersRecord).get("")
         if found is not None:
             self._introduced = True
-            self.probes.expect(str(json.loads(found)["source"]))
+            self.probes.expect(found.source)
 
 
 def _owed(status: FlowStatus | None) -> str:

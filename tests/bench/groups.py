@@ -13,8 +13,9 @@ from typing import Any, Final, Self
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.records import CheckpointsRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import StateTopic
 from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.latency import percentile
 from tests.bench.peers.replicator import Running
@@ -119,7 +120,7 @@ class Rounds:
             self._state.load()
         except DrkitError as error:
             raise TimeoutError(str(error)) from error
-        return self._state.values.get("checkpoints", {"at_ms": 0})
+        return (self._state.get(CheckpointsRecord) or CheckpointsRecord(0)).to_json()
 
     def __enter__(self) -> Self:
         return self

@@ -18,25 +18,25 @@ import uuid
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import known_of
+from drkit.flow_state.producer_ids import own_ids
+from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, SourceSeenRecord
+from drkit.flow_state.run_lease import FlowLease
+from drkit.flow_state.topic import StateTopic, ensure_offset_map, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_members import listed_groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.checkpoint_shard import Shard
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.copier import copy_task
-from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.frame import task_frame
 from drkit.replicate.heartbeats import HeartbeatEmitter
-from drkit.replicate.known import known_of
 from drkit.replicate.planner import placed_of
-from drkit.replicate.producer_ids import own_ids
-from drkit.replicate.rounds import CHECKPOINTS, promoted_topics
+from drkit.replicate.rounds import promoted_topics
 from drkit.replicate.source_look import look_at_source
-from drkit.replicate.state_topic import StateTopic
-from drkit.replicate.status_facts import SOURCE_SEEN, seen_record
+from drkit.replicate.status_facts import seen_record
 from drkit.replicate.topic_sync import TopicSync
 
 _PAUSE_SECONDS = 0.5
@@ -49,12 +49,12 @@ class Replicator:
     def __init__(self, settings: Settings, flow: FlowSettings) -> None:
         self.settings, self.flow = settings, flow
         self.source, self.target = (Cluster.connect(settings.cluster(a)) for a in (flow.source, flow.target))
-        state_topic.ensure_state_topic(self.target, flow)
+        ensure_state_topic(self.target, flow)
         self.state = StateTopic(self.target.settings, flow.source)
         self.state.load()
-        ids = {"source": self.source.cluster_id, "target": self.target.cluster_id}
-        if self.state.values.get(state_topic.FLOW) != ids:
-            self.state.put(state_topic.FLOW, ids)
+        ids = ClustersRecord(self.source.cluster_id, self.target.cluster_id)
+        if self.state.get(ClustersRecord) != ids:
+            self.state.put(ids)
         self.run_id = uuid.uuid4().hex[:12]
         self.lease = FlowLease(self.target.settings, flow, self.state, self.run_id)
 
@@ -62,7 +62,7 @@ class Replicator:
         """Copy until the tasks are told to stop."""
         self.lease.acquire()
         self.state.load()
-        state_topic.ensure_offset_map(self.target, self.flow, self.state)
+        ensure_offset_map(self.target, self.flow, self.state)
         beats = HeartbeatEmitter(self.source.settings, self.flow)
         beats.start()
         sync = TopicSync(self.source, self.target, self.flow, self.state)
@@ -77,7 +77,7 @@ class Replicator:
         )  # fmt: skip
         partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets))
         lease = replace(frame, plan=1, epoch_seconds=3600.0, partitions=partitions)
-        self.state.control(lease.run_id, 1, "run")
+        self.state.put(ControlRecord(lease.run_id, 1, "run"))
         for work in (self._checkpoints, self._ends):
             threading.Thread(target=_again_and_again, args=(work(),), daemon=True).start()
         copy_task(lease, self.source.settings, self.target.settings, self.flow)
@@ -91,17 +91,17 @@ class Replicator:
 
         def once() -> None:
             self.state.load()
-            values = dict(self.state.values)
+            state = self.state.records.copy()
             groups = tuple(
                 sorted(g for g in listed_groups(self.source.settings) if self.flow.group_filter.accepts(g))
             )
             shard = Shard(
-                0, self.flow.source, groups, known_of(values), topic, sync=True, refresh_ms=_REFRESH_MS,
-                promoted=frozenset(promoted_topics(values)),
+                0, self.flow.source, groups, known_of(state), topic, sync=True, refresh_ms=_REFRESH_MS,
+                promoted=frozenset(promoted_topics(state)),
             )  # fmt: skip
             report = task.run(shard)
             if not report.error:
-                self.state.put(CHECKPOINTS, {"at_ms": wall_ms(), "verdicts": report.verdicts})
+                self.state.put(CheckpointsRecord(wall_ms(), verdicts=report.verdicts))
 
         return once
 
@@ -109,12 +109,12 @@ class Replicator:
         loop = EventLoop()
         source = RawCluster(loop, self.source.settings, "ends")
 
-        async def ends() -> dict[str, object]:
+        async def ends() -> SourceSeenRecord:
             await source.connected()
             found = await look_at_source(source, self.flow, frozenset(), wall_ms())
             return seen_record(found.ends, wall_ms())
 
-        return lambda: self.state.put(SOURCE_SEEN, loop.run(ends))
+        return lambda: self.state.put(loop.run(ends))
 
 
 def _again_and_again(once: Callable[[], None]) -> None:

@@ -11,11 +11,11 @@ import pytest
 from drkit.errors import ConfigError
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import ORDER, ROW, State, StepName
+from drkit.flow_state.records import FenceSizesRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.topic_rules import FENCE_SIZES, role_key
 from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.truth import check_position, values
 from tests.failover.world import World
@@ -121,8 +121,8 @@ def test_it_is_taken_back(stage: Stage, step: StepName, kind: Kind, *, effect: b
     assert not found.is_set_on_topic
     assert stage.written() is None, "producers work again"
     state = world.state()
-    assert role_key(stage.topic) not in state
-    assert stage.topic not in state.get(FENCE_SIZES, {}).get("topics", {})
+    assert RoleRecord.key(stage.topic) not in state
+    assert stage.topic not in state.get(FenceSizesRecord.KEY, {}).get("topics", {})
     assert kept(world, stage.group) == before, "positions on the standby are as they were"
     again = stage.orchestrators.run(world.plain(), "abort")
     assert again.error is not None
@@ -170,7 +170,7 @@ def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     assert len(world.run_log().entries) == entries
     assert stage.orchestrators.run(world.plain(), "resume").error is None
     assert world.run_log().state is State.DONE
-    assert role_key(stage.topic) in world.state()
+    assert RoleRecord.key(stage.topic) in world.state()
 
 
 def test_what_was_taken_back_is_copied_again(stage: Stage):

@@ -15,22 +15,23 @@ import pytest
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover import fence_dues
 from drkit.failover.context import Request
-from drkit.failover.debt import Debt, debt_of, owe
 from drkit.failover.entries import Kind
 from drkit.failover.machine import StepName
+from drkit.flow_state.fence_debt import owe
+from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import StateTopic
-from drkit.replicate.topic_rules import FENCE_SIZES
 from tests.failover.command import drkit
 from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.test_refused import ROOT, written
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
+from tests.stored import flow_state
 
 
 class Owing:
@@ -62,8 +63,8 @@ class Owing:
         out.flush(20)
         return heard[0]
 
-    def debt(self) -> Debt | None:
-        return debt_of(self.world.state())
+    def debt(self) -> FenceDebt | None:
+        return flow_state(self.world.state()).get(FenceDebt)
 
     def size(self) -> str | None:
         found = topic_configs(Cluster.connect(self.world.source), [self.topic])[self.topic][
@@ -168,7 +169,7 @@ def test_it_is_lifted_without_residue(owing: Owing):
     assert done.code == 0, done.err
     assert done.data == {"lifted": [owing.topic]}
     assert owing.size() is None
-    assert FENCE_SIZES not in owing.world.state()
+    assert FenceSizesRecord.KEY not in owing.world.state()
     eventually(lambda: owing.write() is None, what="writing again")
 
 
@@ -189,7 +190,7 @@ def test_a_watch_pays_at_the_first_contact(owing: Owing):
     world = owing.world
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
-        owe(state, Debt("run", 1, 0, "for the test", (owing.topic,)))
+        owe(state, FenceDebt("run", 1, 0, "for the test", (owing.topic,)))
     owing.primary.freeze()
     watch = subprocess.Popen(
         [sys.executable, "-m", "drkit", "--config", owing.file, "watch", "--json", "--log-format", "json"],

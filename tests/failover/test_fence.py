@@ -12,21 +12,21 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.context import Request
-from drkit.failover.debt import debt_of
 from drkit.failover.fence_means import SizeFence
 from drkit.failover.fence_proof import prove
 from drkit.failover.transactions import Resolver
+from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.state_topic import StateTopic, ensure_state_topic
-from drkit.replicate.topic_rules import FENCE_SIZES
 from tests.conftest import ClusterFactory
 from tests.failover.conftest import WorldFactory
 from tests.failover.truth import Load
 from tests.failover.world import World
 from tests.replicate.process import eventually
+from tests.stored import flow_state, stored
 
 SIZE = "max.message.bytes"
 
@@ -64,7 +64,7 @@ def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World
         assert refused is not None
         assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
         fence.lift(details)
-        assert FENCE_SIZES not in state.values
+        assert FenceSizesRecord.KEY not in stored(state)
     assert set_on(world, topic) == before
     eventually(lambda: write(world, topic) is None, what="writing again")
 
@@ -238,7 +238,7 @@ def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
     with world.desk() as desk:
         report: dict[str, Any] = desk.begin((), Request())
     assert report["state"] == "done"
-    debt = debt_of(world.state())
+    debt = flow_state(world.state()).get(FenceDebt)
     if hook:
         assert debt is None
     else:

@@ -11,18 +11,18 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover import fence_dues
 from drkit.failover.context import Request
-from drkit.failover.debt import debt_of
 from drkit.failover.fence_means import ACL, SIZE, AclFence, Means, choose
 from drkit.failover.fence_proof import Proof, prove
+from drkit.flow_state.records import FenceAclsRecord, FenceDebt
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.acl_sync import FENCE_ACLS
 from drkit.topology.acls import EVERYBODY, Acl
 from tests.failover.application import CANARY, READER, as_app
 from tests.failover.orchestrator import Orchestrators
 from tests.failover.world import World as FailoverWorld
 from tests.replicate.acl_world import Shared, World
 from tests.replicate.process import eventually
+from tests.stored import flow_state, stored
 
 Worlds = Callable[..., World]
 
@@ -72,7 +72,7 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     fence.lift(details)
     fence.lift(details)
     assert world.has(0) == before
-    assert FENCE_ACLS not in world.state.values
+    assert FenceAclsRecord.KEY not in stored(world.state)
     eventually(lambda: app.write() == 0, what="the same producer goes on")
 
 
@@ -256,7 +256,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     moving.shared.source.kill()
     with world.desk() as desk:
         assert desk.begin([world.name("late")], Request())["state"] == "done"
-    debt = debt_of(world.state())
+    debt = flow_state(world.state()).get(FenceDebt)
     assert debt is not None
     assert debt.topics == (topic,)
 
@@ -271,7 +271,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
         assert done.evidence["details"]["canary"] == "app"
         assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert moving.denied() - before == {moving.rights.acl(topic, "WRITE", deny=True)}
-        assert debt_of(world.state()) is None
+        assert flow_state(world.state()).get(FenceDebt) is None
         assert (topic, ACL, "no", True) in fence_dues.shown(desk).topics
         assert fence_dues.pay(desk) is None
     world.failover_fields["fence"] = {"canary": READER}

@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
 from drkit.failover.context import Request
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.replicate.board import FlowWatch
 from drkit.replicate.metrics import FlowCollector, FlowFigures
 from drkit.replicate.progress import Progress
 from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_facts import SOURCE_SEEN
 from tests.failover.command import drkit
 from tests.failover.open_transaction import OPEN, WAITING, Story
 from tests.failover.test_refused import written
@@ -198,7 +198,7 @@ def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, 
     story.open(world.name("dies"))
 
     def noted() -> bool:
-        _, end, mark, *held = world.state()[SOURCE_SEEN]["topics"][topic]["0"]
+        _, end, mark, *held = world.state()[SourceSeenRecord.KEY]["topics"][topic]["0"]
         return bool((end, mark) == (first, first + OPEN + WAITING) and held)
 
     eventually(noted, 60, "the note of the source's ends")
@@ -208,11 +208,11 @@ def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, 
     assert dead.loss.records == OPEN + WAITING
 
     # Heartbeats went on passing meanwhile: their age alone would allow it.
-    held_ms = world.state()[SOURCE_SEEN]["topics"][topic]["0"][3][2]
+    held_ms = world.state()[SourceSeenRecord.KEY]["topics"][topic]["0"][3][2]
     with world.desk() as desk:
         risk = desk.rehearse([], Request()).survey.risk
     assert (risk.records, risk.held_back, risk.acknowledged) == (OPEN + WAITING, OPEN + WAITING, WAITING)
-    assert (risk.seconds or 0.0) >= (world.state()[SOURCE_SEEN]["at_ms"] - held_ms) / 1000
+    assert (risk.seconds or 0.0) >= (world.state()[SourceSeenRecord.KEY]["at_ms"] - held_ms) / 1000
     told = drkit(written(world, tmp_path), "failover", "--all", "--dry-run").out
     said = f"up to {OPEN + WAITING} records held back by open transactions ({WAITING} acknowledged)"
     assert said in told

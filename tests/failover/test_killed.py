@@ -16,9 +16,9 @@ import pytest
 
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import State, StepName
+from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.topic_rules import role_key
 from tests.failover.conftest import WorldFactory
 from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.world import World
@@ -87,7 +87,7 @@ class Stage:
         assert not violations(run)
         open_ = [(s, n) for s, found in run.effects.items() for n, e in found.items() if e["result"] is None]
         assert not open_, "effects without an end"
-        role = world.state()[role_key(topic)]
+        role = world.state()[RoleRecord.key(topic)]
         assert role["run_id"] == run.run_id
         assert f'"term": {run.term}' in endpoint.read_text(encoding="utf-8")
         theirs, ours = world.records(world.source, topic), world.records(world.target, topic)

@@ -8,9 +8,9 @@ import pytest
 
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import State, StepName
+from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.topic_rules import role_key
 from tests.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
 from tests.failover.world import World
 from tests.replicate.process import eventually
@@ -59,7 +59,7 @@ def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: Wo
     assert run.run_id == done[0].report["run"]
     assert run.state is State.DONE
     assert not violations(run)
-    assert world.state()[role_key(world.name(f"t{number}"))]["run_id"] == run.run_id
+    assert world.state()[RoleRecord.key(world.name(f"t{number}"))]["run_id"] == run.run_id
 
 
 def entry_of(world: World, step: StepName, kind: Kind) -> int:

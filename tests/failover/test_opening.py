@@ -16,16 +16,18 @@ from drkit.failover.context import Context, Request, Scope
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.opening import Open
+from drkit.flow_state.records import ConfigsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
-from drkit.replicate.topic_rules import PROMOTION, configs_key, is_promoted, role_key
 from tests.failover.test_refused import drkit, written
 from tests.failover.world import World
 from tests.replicate.acl_world import World as AclWorld
 from tests.replicate.produce import fill
+from tests.stored import put as put_record
+from tests.stored import stored
 
 
 class Notes(NoJournal):
@@ -65,8 +67,8 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
         assert settings["message.timestamp.before.max.ms"] == str((1 << 63) - 1), "Kafka's own default"
         assert settings["message.timestamp.after.max.ms"] == "3600000", "Kafka's own default"
     state = world.state()
-    assert state[PROMOTION]["run_id"] == report["run"]
-    assert state[role_key(topic)]["ends"] == {"0": world.offsets(world.target, topic)[0]}
+    assert state[PromotionRecord.KEY]["run_id"] == report["run"]
+    assert state[RoleRecord.key(topic)]["ends"] == {"0": world.offsets(world.target, topic)[0]}
     refused = drkit(written(world, tmp_path), "replicate", "--json")
     assert refused.returncode == 3
     error = json.loads(refused.stderr[refused.stderr.index("{") :])
@@ -98,7 +100,7 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     orders, other = locked.topic("orders"), locked.topic("other")
     locked.give(0, *(locked.acl(t, op) for t in (orders, other) for op in ("READ", "WRITE")))
     locked.sync().look([orders, other])
-    locked.state.put(configs_key(orders), {"set": {}})
+    put_record(locked.state, ConfigsRecord.key(orders), {"set": {}})
     assert not locked.may_write("app", orders)
     flow = locked.flow()
     settings = Settings(clusters={c.alias: c.settings for c in (locked.source, locked.target)}, flows=(flow,))
@@ -120,8 +122,8 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     finally:
         target.close()
         loop.close()
-    assert is_promoted(locked.state.values[role_key(orders)])
-    assert PROMOTION not in locked.state.values
+    assert stored(locked.state)[RoleRecord.key(orders)]["role"] == "promoted"
+    assert PromotionRecord.KEY not in stored(locked.state)
     assert locked.may_write("app", orders)
     assert not locked.may_write("app", other)
     locked.sync().look([orders, other])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 from confluent_kafka import Producer
 import pytest
 
 from drkit.failover.checkpoint_log import CheckpointLog
 from drkit.failover.group_look import Positions, committed_on_source, marked
+from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups import Committed, Groups
 from drkit.kafka.raw import RawCluster
@@ -18,17 +21,16 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.replicate.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
-from drkit.replicate.known import Known, known_of
-from drkit.replicate.state_topic import topic_key
 from tests.failover.world import World
 from tests.replicate.process import eventually
+from tests.stored import flow_state
 
-IDS = {"source_id": "0" * 32, "target_id": "1" * 32}
+IDS = {"source_id": str(UUID(int=0)), "target_id": str(UUID(int=1))}
 
 
 def known(world: World) -> Known:
     topic = world.name("orders")
-    return known_of({topic_key(topic): {"target": topic, **IDS}})
+    return known_of(flow_state({GenerationRecord.key(topic): {"target": topic, **IDS}}))
 
 
 def offsets_of(found: Positions) -> dict[str, dict[TopicPartition, int]]:

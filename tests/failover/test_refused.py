@@ -18,17 +18,20 @@ from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.context import Request
 from drkit.failover.desk import Desk
-from drkit.failover.journal_topic import topic_name
+from drkit.flow_state.names import journal_topic
+from drkit.flow_state.records import ClustersRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups import Groups
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import FLOW, StateTopic
 from drkit.watch import by_hand
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
+from tests.stored import put as put_record
+from tests.stored import stored
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +59,7 @@ def changed(world: World) -> dict[str, Any]:
     state = {k: v for k, v in world.state().items() if k.startswith(("role/", "promotion"))}
     committed = {g: world.committed(world.target, world.name(g)) for g in ("shop", "both")}
     offsets = {g: {at: c.offset for at, c in o.items()} for g, o in committed.items()}
-    is_there = not world.topic(world.target, topic_name(world.source.alias)).error
+    is_there = not world.topic(world.target, journal_topic(world.source.alias)).error
     return {"state": state, "offsets": offsets, "journal": is_there}
 
 
@@ -158,12 +161,12 @@ def test_another_cluster_behind_a_name(world: World) -> None:
     assert "lead to the same cluster" in error.what
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
-        right = state.values[FLOW]
-        state.put(FLOW, {**right, "source": "another"})
+        right = stored(state)[ClustersRecord.KEY]
+        put_record(state, ClustersRecord.KEY, {**right, "source": "another"})
         try:
             error = refused(world)
         finally:
-            state.put(FLOW, right)
+            put_record(state, ClustersRecord.KEY, right)
     assert "another cluster is behind the name" in error.what
     assert "the flow ran with another" in error.evidence
 

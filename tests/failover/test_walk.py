@@ -16,8 +16,8 @@ from drkit.failover.machine import ORDER, State
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
 from drkit.failover.translate import Translate
+from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
-from drkit.replicate.topic_rules import is_promoted, role_key
 from tests.failover.world import World
 from tests.replicate.produce import fill, fill_transactions
 
@@ -77,6 +77,6 @@ def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
     assert run.state is State.DONE
     assert not violations(run)
     assert [s for s in ORDER if s in run.results] == list(ORDER)
-    assert is_promoted(world.state()[role_key(topic)])
+    assert world.state()[RoleRecord.key(topic)]["role"] == "promoted"
     with world.desk() as desk, pytest.raises(Refused, match="earlier failover"):
         desk.begin([world.name("mid")], Request())

@@ -18,17 +18,18 @@ from drkit.config import ClusterSettings, Settings
 from drkit.failover.desk import Desk
 from drkit.failover.entries import RunLog
 from drkit.failover.journal_topic import JournalTopic
+from drkit.flow_state.records import SourceSeenRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.groups import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
-from drkit.replicate.state_topic import StateTopic
-from drkit.replicate.status_facts import SOURCE_SEEN
 from drkit.replicate.status_look import StatusCollector
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read
 from tests.replicate.process import eventually
+from tests.stored import stored
 
 _ROOT = Path(__file__).parents[2]
 
@@ -105,7 +106,7 @@ class World(Clusters):
         """The flow's state on the target."""
         with StateTopic(self.target, self.source.alias) as found:
             found.load()
-            return dict(found.values)
+            return stored(found)
 
     def copied(self, topics: Sequence[str], groups: Mapping[str, Any] | None = None) -> None:
         """Wait until everything is copied and noted, and every group's place stands on the target."""
@@ -120,7 +121,7 @@ class World(Clusters):
             left = {t.topic: t.records for t in status.topics}
             if any(left.get(topic) != 0 for topic in topics):
                 return False
-            noted = self.state().get(SOURCE_SEEN, {}).get("topics", {})
+            noted = self.state().get(SourceSeenRecord.KEY, {}).get("topics", {})
             ends = {t: {str(p): e for p, e in self.offsets(self.source, t).items()} for t in topics}
             seen = {t: {p: span[1] for p, span in noted.get(t, {}).items()} for t in topics}
             return ends == seen and all(self._synced(g) for g in groups or ())

@@ -6,10 +6,10 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
 from drkit.failover.context import REMEMBERED_SECONDS, Context, Request, Scope
 from drkit.failover.journal import NoJournal
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reach import reach
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.state_topic import StateTopic
 from tests.kafka.ports import closed, silent
 
 SECONDS = 0.3

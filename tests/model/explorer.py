@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 import random
 
 from drkit.model import SourceOffset
@@ -178,10 +179,10 @@ class Explorer:
         if self.world.target.overgrown:
             return
         appended = [i for b in self.world.target.log if b.state == "committed" for i in b.indexes]
-        if any(a >= b for a, b in zip(appended, appended[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(appended)):
             raise Violated(f"records are doubled or out of order: {appended}")
 
-    def _exact(self, found: Resolution) -> None:
+    def _exact(self, found: Resolution) -> None:  # noqa: C901  one rule after the other
         """Every source offset leads to the first copied record at or after it."""
         places: list[tuple[int, int]] = []
         end = 0
@@ -210,7 +211,7 @@ class Explorer:
             got = found.segments.translate(SourceOffset(upstream), found.copied_end)
             if got != wanted:
                 raise Violated(
-                    f"source offset {upstream} is at {wanted}, the answer is {got}; {found.segments.triples()}"
+                    f"source offset {upstream} is at {wanted}, not at {got}; {found.segments.triples()}"
                 )
         copied = {i for b in self.world.target.log if b.state == "committed" for i in b.indexes}
         missing = [
@@ -221,7 +222,7 @@ class Explorer:
         if missing and not self.rewound:
             raise Violated(f"copying goes on at {found.upstream}, before that are missing: {missing[:5]}")
 
-    def _rest(self) -> None:
+    def _rest(self) -> None:  # noqa: C901  one rule after the other
         """Everything late arrives, a last task copies the rest: each record of the source is there once."""
         while self.world.network:
             self._deliver()

@@ -1,4 +1,4 @@
-"""A copy task of the model: the product's cursor and decisions, step by step; between two steps anything happens."""
+"""A copy task of the model: the product's cursor and decisions; between two steps anything happens."""
 
 from __future__ import annotations
 
@@ -130,9 +130,8 @@ class Task:
                 yield from self._step()
             yield from self._mark()
             if not self.p.lost:
-                self._write(
-                    pairs([(BUCKET_KEY, Reign(self.nonce, self.reign.number, True, self.reign.unclean))])
-                )  # noqa: FBT003
+                ended = Reign(self.nonce, self.reign.number, True, self.reign.unclean)  # noqa: FBT003
+                self._write(pairs([(BUCKET_KEY, ended)]))
         except Killed:
             return
 
@@ -182,7 +181,7 @@ class Task:
 
     # -- resolving --------------------------------------------------------------------------------------
 
-    def _resolve(self) -> Iterator[None]:
+    def _resolve(self) -> Iterator[None]:  # noqa: C901, PLR0912  as the product's, with a pause after each step
         world, p = self.world, self.p
         if world.target.undecided:
             yield

@@ -64,7 +64,7 @@ def _before_the_fence(taken: TakeUp, author: Author) -> list[Any]:
     return _records(taken, author) or taken.records_behind_fence(author)
 
 
-def _deviation_forgotten(p: PartitionCopy) -> str:
+def _deviation_forgotten(_: PartitionCopy) -> str:
     return ""
 
 
@@ -106,7 +106,7 @@ WITHOUT: Final[dict[str, Patch]] = {
 @pytest.mark.parametrize("rule", WITHOUT)
 def test_without_a_rule_a_schedule_breaks_it(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     WITHOUT[rule](monkeypatch)
-    with pytest.raises(Exception, match="seed"):  # noqa: B017, PT011 - whatever breaks names its seed
+    with pytest.raises(Exception, match="seed"):  # whatever breaks names its seed
         walk(0, MOST)
 
 

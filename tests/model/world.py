@@ -1,4 +1,4 @@
-"""A source, a target and an offset map as Kafka keeps them, without a broker: what a schedule can do to them."""
+"""A source, a target and an offset map as Kafka keeps them, without a broker, and what can happen to them."""
 
 from __future__ import annotations
 

@@ -9,17 +9,17 @@ import uuid
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate import state_topic
 from drkit.replicate.acl_sync import AclSync
-from drkit.replicate.state_topic import StateTopic
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.replicate.process import eventually
+from tests.stored import stored
 
 OPEN = {"allow.everyone.if.no.acl.found": "true"}
 
@@ -62,7 +62,7 @@ class World:
         alias = f"p{self.tag}"
         self.source = connect(source, alias, ADMIN)
         self.target = connect(target, "standby", user, **more)
-        state_topic.ensure_state_topic(self.admins[1], self.flow())
+        ensure_state_topic(self.admins[1], self.flow())
         self.state = StateTopic(self.admins[1].settings, alias)
 
     def flow(self, **more: Any) -> FlowSettings:
@@ -96,7 +96,7 @@ class World:
         return self.name(rest)
 
     def event(self, kind: str, at: str = "") -> dict[str, Any] | None:
-        return self.state.values.get(f"event/{kind}/{at}/-1")
+        return stored(self.state).get(f"event/{kind}/{at}/-1")
 
     def as_user(self, user: str) -> dict[str, Any]:
         client = self._clusters[1].client_properties(user, "PLAIN")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drkit.replicate.state_topic import PRODUCER_IDS, StateTopic, topic_key
+from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
+from drkit.flow_state.topic import StateTopic
 from tests.replicate.flow import Flow
+from tests.stored import put as put_record
 
 
 def remember(flow: Flow, *topics: str) -> None:
     """Put into the flow's state on the target what `drkit replicate` puts there."""
     with StateTopic(flow.target, flow.source.alias) as state:
-        state.put(PRODUCER_IDS, {"current": list(flow.producer), "all": [flow.producer.id]})
+        put_record(state, ProducerIdsRecord.KEY, {"current": list(flow.producer), "all": [flow.producer.id]})
         for topic in topics:
             ids = [str(flow.topic(side, topic).topic_id) for side in (flow.source, flow.target)]
-            state.put(topic_key(topic), {"target": topic, "source_id": ids[0], "target_id": ids[1]})
+            put_record(
+                state,
+                GenerationRecord.key(topic),
+                {"target": topic, "source_id": ids[0], "target_id": ids[1]},
+            )
 
 
 def write_settings(flow: Flow, folder: Path) -> Path:

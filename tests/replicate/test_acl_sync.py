@@ -12,6 +12,8 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.records import AclsRecord, FenceAclsRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import delete_acls, is_open, own_principal
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
@@ -19,12 +21,12 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.replicate.acl_preview import acl_plan_rows
-from drkit.replicate.acl_sync import ACLS, FENCE_ACLS, AclSync
-from drkit.replicate.state_topic import StateTopic
+from drkit.replicate.acl_sync import AclSync
 from drkit.topology.acl_record import AclRecord, promotion
 from drkit.topology.acls import to_json
 from tests.replicate.acl_world import Shared, World, connect
 from tests.replicate.process import eventually
+from tests.stored import put as put_record
 
 MAIN = "from drkit.cli.main import main; main()"
 Worlds = Callable[..., World]
@@ -87,7 +89,9 @@ def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: 
     # With the source gone, a failover finds on the target what it has to give.
     with StateTopic(world.admins[1].settings, world.source.alias) as later:
         later.load()
-        held = promotion(AclRecord.from_json(later.values[ACLS])).grant
+        kept = later.get(AclsRecord)
+    assert kept is not None
+    held = promotion(kept.plan).grant
     assert held == {world.acl(orders, "WRITE"), world.acl(tx, "WRITE", kind="TRANSACTIONAL_ID")}
     world.give(1, *held)
     eventually(lambda: world.may_write("app", orders), what="the promoted topic's producer")
@@ -147,7 +151,7 @@ def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
     orders = world.topic("orders")
     fence = world.acl(orders, "WRITE", "User:app", deny=True)
     world.give(0, fence, world.acl(orders))
-    world.state.put(FENCE_ACLS, {"acls": to_json([fence])})
+    put_record(world.state, FenceAclsRecord.KEY, {"acls": to_json([fence])})
     world.sync().look([orders])
     assert world.has() == {world.acl(orders)}
 
@@ -157,7 +161,7 @@ def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
     orders = world.topic("orders")
     came, own = world.acl(orders, "DESCRIBE"), world.acl(orders)
     world.give(0, came, own)
-    there = AclRecord(made=frozenset({came})).to_json()
+    there = AclsRecord(AclRecord(made=frozenset({came})))
     AclSync(world.source, world.target, world.flow(), world.state, opposite=lambda: [there]).look([orders])
     assert world.has() == {own}
 
@@ -202,7 +206,9 @@ def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_everybody_re
     assert world.may_write("drkit", orders)
     assert world.read("app", orders) == b"canary"
     assert guarded.look([orders]).changes == ()
-    record = AclRecord.from_json(world.state.values[ACLS])
+    kept = world.state.get(AclsRecord)
+    assert kept is not None
+    record = kept.plan
     assert promotion(record, [orders]).lift == world.has()
     # Switched off, it leaves no trace.
     world.sync().look([orders])

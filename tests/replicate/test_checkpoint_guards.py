@@ -9,6 +9,8 @@ from typing import Any
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
+from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import create_acls, delete_acls
 from drkit.kafka.groups import EMPTY, Committed, Groups
 from drkit.local.cluster import LocalCluster
@@ -17,12 +19,12 @@ from drkit.replicate import checkpoints
 from drkit.replicate.checkpoint_driver import CheckpointDriver
 from drkit.replicate.checkpoint_shard import Shard
 from drkit.replicate.rounds import RoundTotals
-from drkit.replicate.state_topic import PRODUCER_IDS, StateTopic, topic_key
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.conftest import ClusterFactory
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.process import eventually
+from tests.stored import put as put_record
 
 METADATA_TOO_LARGE = 12
 UNKNOWN_MEMBER = 25
@@ -184,11 +186,13 @@ def shard_of(world: World, policy: str) -> Shard:
     """The shard that the driver makes of the groups of now."""
     ids = world.shard.known.topics[world.topic]
     with StateTopic(world.flow.target, world.flow.source.alias) as kept:
-        kept.put(
-            topic_key(world.topic), {"target": ids[0], "source_id": str(ids[1]), "target_id": str(ids[2])}
+        put_record(
+            kept,
+            GenerationRecord.key(world.topic),
+            {"target": ids[0], "source_id": str(ids[1]), "target_id": str(ids[2])},
         )
         producer = world.flow.producer.id
-        kept.put(PRODUCER_IDS, {"current": (producer, 0), "all": [producer]})
+        put_record(kept, ProducerIdsRecord.KEY, {"current": (producer, 0), "all": [producer]})
         settings = world.flow.settings.model_copy(update={"on_source_group_deleted": policy})
         clusters = world.flow.source, world.flow.target
         (text,) = CheckpointDriver(clusters, settings, kept, RoundTotals()).shards()

@@ -16,13 +16,14 @@ import pytest
 
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import state_topic
-from drkit.replicate.state_topic import StateTopic
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put
+from tests.stored import stored
 
 MAIN = "from drkit.cli.main import main; main()"
 RECORDS = 12
@@ -129,7 +130,7 @@ def test_five_on_the_source_and_the_rest_on_the_target(
             return False
         with StateTopic(standby, primary.alias) as state:
             state.load()
-            verdicts = state.values.get("checkpoints", {}).get("verdicts", {})
+            verdicts = stored(state).get("checkpoints", {}).get("verdicts", {})
             return bool(verdicts.get("UNCHANGED") == len(groups))
 
     eventually(synced, 120, "both groups on the target")
@@ -166,4 +167,4 @@ def refusals(drkit: Ask, topic: str) -> None:
 
 def state_exists(standby: ClusterSettings, source: str) -> bool:
     found = Cluster.connect(standby).admin.list_topics(timeout=30).topics
-    return state_topic.topic_name(source) in found
+    return state_topic(source) in found

@@ -7,15 +7,17 @@ import socket
 import pytest
 
 from drkit.config import ClusterSettings, Settings
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.replicate import copier
-from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.status_look import StatusCollector
 from drkit.replicate.topic_preview import check
 from drkit.replicate.translate import Question, translate
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
 from tests.replicate.produce import fill
+from tests.stored import put as put_record
 
 
 def elsewhere(settings: ClusterSettings) -> ClusterSettings:
@@ -65,8 +67,8 @@ def test_whoever_only_looks_connects_as_admin_says(flow: Flow, topic_name: str):
     ids = [str(flow.topic(c, topic_name).topic_id) for c in (flow.source, flow.target)]
     with StateTopic(flow.target, flow.source.alias) as state:
         entry = {"source_id": ids[0], "target_id": ids[1], "target": topic_name, "generation": 1}
-        state.put(topic_key(topic_name), entry)
-        state.put("producer-ids", {"current": list(flow.producer), "all": [flow.producer.id]})
+        put_record(state, GenerationRecord.key(topic_name), entry)
+        put_record(state, "producer-ids", {"current": list(flow.producer), "all": [flow.producer.id]})
     admins = {
         "source_admin": {"bootstrap.servers": flow.source.bootstrap_servers},
         "target_admin": {"bootstrap.servers": flow.target.bootstrap_servers},

@@ -9,18 +9,19 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import Failed
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.reading import load
 from drkit.replicate import context, copier, source_errors
 from drkit.replicate.context import TaskContext
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.partition import PartitionCopy
-from drkit.replicate.state_topic import StateTopic
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load, fill
+from tests.stored import put as put_record
 
 
 def confirmed(flow: Flow, lease: TaskLease) -> dict[int, int]:
@@ -64,7 +65,7 @@ def test_a_map_that_takes_no_marks_holds_nothing_up(
             ends = flow.offsets(flow.source, topic_name)
             eventually(lambda: copying.done() or confirmed(flow, lease) == ends, what="marks of everything")
         finally:
-            state.put("control", {"run_id": lease.run_id, "action": "stop"})
+            put_record(state, "control", {"run_id": lease.run_id, "action": "stop"})
         assert copying.result(60).ended == "stop"
     check_copy(flow, topic_name)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from drkit.flow_state.records import ControlRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.replicate import copier
 from drkit.replicate.context import SAY_AT
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.state_topic import StateTopic
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
@@ -50,7 +51,7 @@ def copying(flow: Flow, lease: TaskLease) -> Iterator[None]:
         try:
             yield
         finally:
-            state.put("control", {"run_id": lease.run_id, "action": "stop"})
+            state.put(ControlRecord(lease.run_id, 0, "stop"))
         assert task.result(60).ended == "stop"
 
 

@@ -13,12 +13,15 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
+from drkit.flow_state import run_lease
+from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.run_lease import FlowLease, LeaseTaken
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import flow_lease, state_topic
-from drkit.replicate.flow_lease import FlowLease, LeaseTaken
-from drkit.replicate.state_topic import LEASE, StateTopic
 from tests.replicate.process import eventually
+from tests.stored import put as put_record
+from tests.stored import stored
 
 TTL = 3.0
 
@@ -31,7 +34,7 @@ def settings(target: LocalCluster) -> ClusterSettings:
 @pytest.fixture
 def flow(settings: ClusterSettings) -> FlowSettings:
     found = FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
-    state_topic.ensure_state_topic(Cluster.connect(settings), found)
+    ensure_state_topic(Cluster.connect(settings), found)
     return found
 
 
@@ -52,25 +55,25 @@ def elsewhere(state: StateTopic, run_id: str = "theirs") -> dict[str, object]:
         "renewed_ms": time.time_ns() // 1_000_000,
         "ttl_ms": int(TTL * 1000),
     }
-    state.put(LEASE, record)
+    put_record(state, LeaseRecord.KEY, record)
     return record
 
 
 def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
     lease = FlowLease(settings, flow, state, "mine", TTL)
     lease.acquire()
-    first = eventually(lambda: state.load() and state.values.get(LEASE), what="the lease record")
+    first = eventually(lambda: state.load() and stored(state).get(LeaseRecord.KEY), what="the lease record")
     assert first["run_id"] == "mine"
     assert first["pid"] == os.getpid()
 
     def renewed() -> bool:
         state.load()
-        return bool(state.values[LEASE]["renewed_ms"] > first["renewed_ms"])
+        return bool(stored(state)[LeaseRecord.KEY]["renewed_ms"] > first["renewed_ms"])
 
     eventually(renewed, what="a renewal")
     lease.check()
     lease.release()
-    eventually(lambda: state.load() and LEASE not in state.values, what="the end of the lease")
+    eventually(lambda: state.load() and LeaseRecord.KEY not in stored(state), what="the end of the lease")
 
 
 def test_a_second_run_is_refused_and_told_who_holds_it(settings, flow, state):
@@ -89,7 +92,7 @@ def test_a_holder_on_another_host_that_still_renews_is_left_alone(settings, flow
     lease = FlowLease(settings, flow, state, "first", TTL)
     lease.acquire()
     # What this machine cannot look at, it must watch.
-    monkeypatch.setattr(flow_lease, "_pid_space", lambda: "another machine")
+    monkeypatch.setattr(run_lease, "_pid_space", lambda: "another machine")
     with StateTopic(settings, flow.source) as other, pytest.raises(Refused, match="another run"):
         FlowLease(settings, flow, other, "second", TTL).acquire()
     lease.release()
@@ -99,8 +102,8 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(settings, flow, state)
     code = (
         "import sys, os\n"
         "from drkit.config import ClusterSettings, FlowSettings\n"
-        "from drkit.replicate.flow_lease import FlowLease\n"
-        "from drkit.replicate.state_topic import StateTopic\n"
+        "from drkit.flow_state.run_lease import FlowLease\n"
+        "from drkit.flow_state.topic import StateTopic\n"
         "c = ClusterSettings(alias='b', bootstrap_servers=sys.argv[1])\n"
         "f = FlowSettings(source=sys.argv[2], target='b', buckets=1)\n"
         "FlowLease(c, f, StateTopic(c, f.source), 'dead', 600.0).acquire()\n"
@@ -111,7 +114,7 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(settings, flow, state)
     )
     assert done.returncode == -9
     state.load()
-    assert state.values[LEASE]["run_id"] == "dead"
+    assert stored(state)[LeaseRecord.KEY]["run_id"] == "dead"
 
     began = time.monotonic()
     lease = FlowLease(settings, flow, state, "heir", TTL)
@@ -131,7 +134,7 @@ def test_a_silent_holder_elsewhere_is_succeeded_after_its_time(settings, flow, s
 
 def test_waiting_for_a_silent_holder_can_be_cancelled(settings, flow, state):
     elsewhere(state)
-    with pytest.raises(flow_lease.LeaseLost, match="cancelled"):
+    with pytest.raises(run_lease.LeaseLost, match="cancelled"):
         FlowLease(settings, flow, state, "heir", TTL).acquire(lambda: True)
 
 
@@ -149,7 +152,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
         assert lost.value.exit_code == 3
         old.release()
         # A commit is answered before its marker shows the record to readers.
-        eventually(lambda: other.load() or other.values[LEASE]["run_id"] == "new")
+        eventually(lambda: other.load() or stored(other)[LeaseRecord.KEY]["run_id"] == "new")
         new.release()
 
 

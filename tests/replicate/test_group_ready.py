@@ -27,8 +27,9 @@ from drkit.replicate.status_groups import (
     group_faults,
     worst_first,
 )
+from tests.stored import flow_state
 
-NOW = 1_000_000
+NOW = 1_700_000_000_000
 AT = TopicPartition("orders", 0)
 SEGMENTS = SegmentMap.of([(0, 0, -1)])
 PLACE = Place(SEGMENTS, 100, 0, 100, 100, 0, 120)
@@ -119,7 +120,7 @@ def test_ready_means_that_nothing_is_skipped(
         assert not worked
 
 
-def flow_state(age_ms: int, **more: Any) -> dict[str, Any]:
+def round_before(age_ms: int, **more: Any) -> dict[str, Any]:
     return {"checkpoints": {"at_ms": NOW, "ok_ms": NOW - age_ms, "seconds": 0.2, **more}}
 
 
@@ -127,20 +128,20 @@ def test_rounds_are_stale_after_some_time_without_a_good_one():
     flow = FlowSettings(source="a", target="b")
 
     def rounds(values: dict[str, Any], *, alive: bool = True) -> Rounds:
-        return rounds_of(values, flow, NOW, source_answers=alive)
+        return rounds_of(flow_state(values), flow, NOW, source_answers=alive)
 
-    assert rounds(flow_state(29_000)).stale == ""
-    assert "31 s old, more than 30 s: no answer" in rounds(flow_state(31_000, error="no answer")).stale
+    assert rounds(round_before(29_000)).stale == ""
+    assert "31 s old, more than 30 s: no answer" in rounds(round_before(31_000, error="no answer")).stale
     assert "no round" in rounds({}).stale
     assert "no round" in rounds({"checkpoints": {"at_ms": NOW}}).stale  # what an older drkit wrote
     # Once the source is gone no round can end well: how old was the last when the source was seen last?
     seen = {"source-seen": {"at_ms": NOW - 3_600_000, "topics": {}}}
-    assert rounds({**flow_state(3_604_000), **seen}, alive=False).stale == ""
-    found = rounds({**flow_state(3_640_000), **seen}, alive=False)
+    assert rounds({**round_before(3_604_000), **seen}, alive=False).stale == ""
+    found = rounds({**round_before(3_640_000), **seen}, alive=False)
     assert found.stale == "the last checkpoints were 40 s old when the source was seen last, more than 30 s"
     assert (found.age_seconds, found.source_gone_seconds) == (3640.0, 3600.0)
     refused = [["g", "orders-0", "NOT_STORED", "code 12"], ["g", "orders-1", "LIVE", ""]]
-    assert not_stored_of(flow_state(0, refused=refused)) == {("g", "orders-0"): "code 12"}
+    assert not_stored_of(flow_state(round_before(0, refused=refused))) == {("g", "orders-0"): "code 12"}
 
 
 def part(state: Readiness = Readiness.READY, reason: str = "", partition: int = 0) -> GroupPartition:

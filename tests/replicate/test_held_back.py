@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
@@ -13,6 +13,7 @@ from drkit.cli.status_view import loss_text, view
 from drkit.failover.gates import GATES, Question
 from drkit.failover.loss import Lost, held_of, is_drained
 from drkit.failover.risk import Sighting, held_text, held_total, of_answering_source, of_silent_source
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.open_transactions import Ongoing, Open, Owner
 from drkit.kafka.requests import ProducerState
 from drkit.model import TopicPartition
@@ -100,15 +101,18 @@ def test_held_back_is_high_watermark_less_last_stable_offset_less_what_is_copied
 
 
 def test_a_note_without_high_watermarks_reads_as_before():
-    assert ends_from({"at_ms": 1, "topics": {"orders": {"0": [3, 9]}}}) == {AT: Ends(3, 9)}
+    seen = SourceSeenRecord.decode(b'{"at_ms": 1, "topics": {"orders": {"0": [3, 9]}}}')
+    assert ends_from(seen) == {AT: Ends(3, 9)}
     assert Ends(3, 9).held_from(9) == NOTHING_HELD
 
 
-@given(st.none() | st.integers(9, 99), st.booleans())
-def test_the_note_has_what_is_held_back(mark: int | None, looked: object):
-    held = HeldBack(5, 4, 77, None) if looked and mark is not None else None
+@given(st.none() | st.integers(9, 99), st.booleans(), st.none() | st.integers(-(2**63), 2**63 - 1))
+@example(9, True, -1)  # noqa: FBT003  a batch without timestamps
+def test_the_note_has_what_is_held_back(mark: int | None, looked: object, oldest_ms: int | None):
+    held = HeldBack(5, 4, oldest_ms, None) if looked and mark is not None else None
     noted = {AT: Ends(3, 9, mark, held)}
-    assert ends_from(seen_record(noted, 7)) == noted
+    written = seen_record(noted, 7).encode()
+    assert ends_from(SourceSeenRecord.decode(written)) == noted
 
 
 # -- the status --------------------------------------------------------------------------------------------

@@ -14,18 +14,18 @@ from structlog.testing import capture_logs
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, Refused
+from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
 from drkit.offsets.translation import Place
-from drkit.replicate import state_topic
 from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import TaskLease
-from drkit.replicate.state_topic import OFFSET_MAP, PRODUCER_IDS, StateTopic, topic_key
 from tests.replicate.checkpoint_world import World
 from tests.replicate.compare import check_copy, read
 from tests.replicate.conftest import FlowFactory
@@ -34,6 +34,8 @@ from tests.replicate.flow import Flow, partition_states
 from tests.replicate.known_flow import remember, write_settings
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill, producer, put
+from tests.stored import put as put_record
+from tests.stored import stored
 
 GARBAGE = b"\x01\x02garbage"
 
@@ -46,7 +48,9 @@ def copied(flow: Flow, topic_name: str) -> Flow:
     flow.copy(topic_name)
     remember(flow, topic_name)
     with StateTopic(flow.target, flow.source.alias) as state:
-        state.put(OFFSET_MAP, {"topic_id": str(flow.topic(flow.target, flow.map_topic).topic_id)})
+        put_record(
+            state, OffsetMapRecord.KEY, {"topic_id": str(flow.topic(flow.target, flow.map_topic).topic_id)}
+        )
     return flow
 
 
@@ -78,13 +82,13 @@ def test_a_state_deleted_between_runs_is_refused(copied: Flow) -> None:
         looked_after(copied, state).check()
     copied.delete(copied.target, copied.state_topic)
     for _ in range(2):  # the topic is there again, and still nobody knows anything
-        state_topic.ensure_state_topic(target, copied.settings)
+        ensure_state_topic(target, copied.settings)
         with state_of(copied) as state, pytest.raises(Refused, match="state was deleted") as refused:
             looked_after(copied, state)
         assert refused.value.exit_code == 3
         assert f"but {copied.map_topic} is there, written to " in refused.value.evidence
         assert "delete the copied topics" in refused.value.hint
-        assert OFFSET_MAP not in state.values, "nothing was written over what is lost"
+        assert OffsetMapRecord.KEY not in stored(state), "nothing was written over what is lost"
 
 
 def test_what_is_deleted_while_it_is_needed_is_named(flow_factory: FlowFactory, source, target) -> None:
@@ -107,30 +111,30 @@ def test_what_is_deleted_while_it_is_needed_is_named(flow_factory: FlowFactory, 
 
 def test_a_record_over_the_state_is_told_and_what_stood_there_restored(copied: Flow) -> None:
     with state_of(copied) as state:
-        known = dict(state.values)
-        write(copied, copied.state_topic, PRODUCER_IDS.encode(), GARBAGE)
+        known = dict(stored(state))
+        write(copied, copied.state_topic, ProducerIdsRecord.KEY.encode(), GARBAGE)
         write(copied, copied.state_topic, b"somebody's own", GARBAGE)
         state.load()
-        assert state.values == known
+        assert stored(state) == known
         topics = looked_after(copied, state)
         with capture_logs() as said:
             topics.restore()
             topics.restore()
         assert [(e["event"], e["key"], e["restored"]) for e in said] == [
-            ("internal_topic_unreadable", PRODUCER_IDS, True),
+            ("internal_topic_unreadable", ProducerIdsRecord.KEY, True),
             ("internal_topic_unreadable", "somebody's own", False),
         ]
         assert said[0]["reason"].endswith(f"{len(GARBAGE)} bytes, no JSON object: {GARBAGE[:8].hex()}…")
     with state_of(copied) as state:
-        assert state.values[PRODUCER_IDS] == known[PRODUCER_IDS]
-        assert PRODUCER_IDS not in state.unreadable
+        assert stored(state)[ProducerIdsRecord.KEY] == known[ProducerIdsRecord.KEY]
+        assert ProducerIdsRecord.KEY not in state.records.unreadable
 
 
 def test_a_state_of_which_a_part_is_lost_is_refused(
     copied: Flow, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As after compaction: the record that is not ours is all that is left under its key."""
-    write(copied, copied.state_topic, topic_key("lost").encode(), GARBAGE)
+    write(copied, copied.state_topic, GenerationRecord.key("lost").encode(), GARBAGE)
     with state_of(copied) as state, pytest.raises(Refused, match="not drkit's") as refused:
         looked_after(copied, state)
     assert "key topic/lost, offset " in refused.value.evidence
@@ -138,7 +142,7 @@ def test_a_state_of_which_a_part_is_lost_is_refused(
     question = ("--topic", topic_name, "--partition", "0", "--offset", "3")
     assert run(["translate", *question, "--config", str(settings)]) == 3
     assert "key topic/lost" in capsys.readouterr().err
-    write(copied, copied.state_topic, topic_key("lost").encode(), None)
+    write(copied, copied.state_topic, GenerationRecord.key("lost").encode(), None)
     assert run(["translate", *question, "--config", str(settings)]) == 0
 
 

@@ -11,11 +11,11 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.names import state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate import state_topic
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
@@ -74,7 +74,7 @@ def shop(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Shop:
 def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(shop: Shop) -> None:
     code, answer = shop.ended(shop.start("--once"))
     assert (code, answer["records"], answer["groups"]) == (0, RECORDS, {})
-    shop.delete(state_topic.topic_name(shop.source.alias))
+    shop.delete(state_topic(shop.source.alias))
     code, answer = shop.ended(shop.start("--once"))
     assert code == 3
     error = answer["error"]

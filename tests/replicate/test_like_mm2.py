@@ -7,6 +7,7 @@ from typing import Final
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings, load
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     TopicPlan,
@@ -18,7 +19,6 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.replicate.state_topic import StateTopic, ensure_state_topic
 from drkit.replicate.topic_sync import TopicSync
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.mirror_maker import mirror_maker

@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 from structlog.testing import capture_logs
 
+from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
 from drkit.kafka.acls import create_acls, delete_acls
 from drkit.kafka.group_tail import OFFSETS_TOPIC
 from drkit.kafka.groups import Committed, Groups
@@ -19,13 +20,13 @@ from drkit.offsets.group_guard import Mark
 from drkit.replicate import checkpoint_work
 from drkit.replicate.checkpoint_work import CheckpointWork
 from drkit.replicate.group_ledger import SOON_SECONDS
-from drkit.replicate.state_topic import PRODUCER_IDS, topic_key
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.conftest import ClusterFactory
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill, producer, wait_for_markers
+from tests.stored import flow_state
 
 PACE = 5.0
 
@@ -40,14 +41,18 @@ class Following(World):
         target, *ids = self.shard.known.topics[topic]
         own = flow.producer.id
         self.values = {
-            topic_key(topic): {"target": target, "source_id": str(ids[0]), "target_id": str(ids[1])},
-            PRODUCER_IDS: {"current": (own, 0), "all": [own]},
+            GenerationRecord.key(topic): {
+                "target": target,
+                "source_id": str(ids[0]),
+                "target_id": str(ids[1]),
+            },
+            ProducerIdsRecord.KEY: {"current": (own, 0), "all": [own]},
         }
 
     def next(self) -> set[str]:
         """One round; the groups it looked at."""
         self.now += PACE
-        shards = self.work.of_next(self.flow.settings, self.values)
+        shards = self.work.of_next(self.flow.settings, flow_state(self.values))
         assert shards is not None
         reports = [self.task.run(shard) for shard in shards]
         assert not any(r.error for r in reports), reports
@@ -117,7 +122,7 @@ def test_a_topic_more_asks_many_groups_one_after_the_other(
 
     flow.copy(more)
     ids = [str(flow.topic(side, more).topic_id) for side in (flow.source, flow.target)]
-    world.values[topic_key(more)] = {"target": more, "source_id": ids[0], "target_id": ids[1]}
+    world.values[GenerationRecord.key(more)] = {"target": more, "source_id": ids[0], "target_id": ids[1]}
     world.work.look_anew()
     assert world.next() == set()
     assert not world.work.whole

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync
 from drkit.offsets.translation import Exact, Place
 from drkit.replicate.offset_syncs import OffsetSyncs
-from drkit.replicate.state_topic import StateTopic
 from tests.replicate.compare import not_foreign, read
 from tests.replicate.exactness import first, places
 from tests.replicate.flow import DAY_MS, Flow

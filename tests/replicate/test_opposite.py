@@ -12,21 +12,24 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import BulkProducerRecord, ClustersRecord
+from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
+from drkit.flow_state.run_lease import FlowLease
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import state_topic
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.flow_lease import FlowLease
 from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.opposite import NotAcknowledged, OppositeFlows
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.producer_ids import bulk_record, on_record
-from drkit.replicate.state_topic import FLOW, StateTopic
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS, Flow
 from tests.replicate.process import eventually
 from tests.replicate.produce import aged, producer, put
+from tests.stored import put as put_record
 
 STRANGERS = 40
 
@@ -46,8 +49,8 @@ class Sides:
         self.backward = FlowSettings(source=theirs[1].alias, target=theirs[0].alias)
         self.ours = [Cluster.connect(c) for c in ours]
         self.theirs = [Cluster.connect(c) for c in theirs]
-        state_topic.ensure_state_topic(self.ours[1], self.forward)
-        state_topic.ensure_state_topic(self.theirs[0], self.backward)
+        ensure_state_topic(self.ours[1], self.forward)
+        ensure_state_topic(self.theirs[0], self.backward)
         self.state = StateTopic(ours[1], self.forward.source)
         self.their_state = StateTopic(theirs[0], self.backward.source)
         self.lease = FlowLease(theirs[0], self.backward, self.their_state, "theirs", ttl_seconds=3)
@@ -73,8 +76,8 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
     opposite.introduce()
     them.introduce()
     ids = (4001, 4002)
-    sides.state.put("producer-ids", {"current": [4001, 0], "all": [4001]})
-    sides.state.put(*bulk_record(4002, 0))
+    put_record(sides.state, "producer-ids", {"current": [4001, 0], "all": [4001]})
+    sides.state.put(BulkProducerRecord(0), "4002")
     opposite.read_all()
     assert opposite.allow(ids), "it does not run"
 
@@ -94,7 +97,7 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
     them.declare(them.ids)
     opposite.wait_until_allowed(ids, lambda _seconds: False, patience_seconds=5)
 
-    sides.state.put(*bulk_record(4003, 0))
+    sides.state.put(BulkProducerRecord(0), "4003")
     opposite.follow()
     assert not opposite.allow((*ids, 4003))
     sides.lease.release()
@@ -106,23 +109,28 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
 
 def test_strangers_cost_one_look_and_no_more(sides: Sides):
     strangers = [f"c{uuid.uuid4().hex[:8]}" for _ in range(STRANGERS)]
-    plans = [TopicPlan(state_topic.topic_name(a), 1, 1, {"cleanup.policy": "compact"}) for a in strangers]
+    plans = [TopicPlan(state_topic(a), 1, 1, {"cleanup.policy": "compact"}) for a in strangers]
     assert not create_topics(sides.ours[0], plans)
     eventually(lambda: {p.name for p in plans} <= set(topic_names(sides.ours[0])), what="their topics")
     out = producer(sides.ours[0].settings)
     for plan in plans[1:]:
-        put(out, plan.name, json.dumps({"source": "another", "target": "cluster"}).encode(), FLOW.encode())
+        put(
+            out,
+            plan.name,
+            json.dumps({"source": "another", "target": "cluster"}).encode(),
+            ClustersRecord.KEY.encode(),
+        )
     assert out.flush(30) == 0
     opposite, them = sides.asking(), sides.their_side()
     them.introduce()
-    sides.their_state.put(*bulk_record(77, 0))
+    sides.their_state.put(BulkProducerRecord(0), "77")
 
     opposite.read_all()
     assert list(opposite.ids) == [77]
 
     # What has not introduced itself yet may do so later; it is read again, and found.
     ours = {"source": sides.ours[1].cluster_id, "target": sides.ours[0].cluster_id}
-    put(out, plans[0].name, json.dumps(ours).encode(), FLOW.encode())
+    put(out, plans[0].name, json.dumps(ours).encode(), ClustersRecord.KEY.encode())
     put(out, plans[0].name, json.dumps({"bucket": 0}).encode(), b"producer-ids/bulk/78")
     assert out.flush(30) == 0
     opposite.find()
@@ -138,8 +146,8 @@ def test_two_flows_that_start_at_once_do_not_wait_for_each_other_for_ever(sides:
         each.introduce()
     lease.acquire()
     sides.lease.acquire()
-    sides.state.put("producer-ids", {"current": [1, 0], "all": [1]})
-    sides.their_state.put("producer-ids", {"current": [2, 0], "all": [2]})
+    put_record(sides.state, "producer-ids", {"current": [1, 0], "all": [1]})
+    put_record(sides.their_state, "producer-ids", {"current": [2, 0], "all": [2]})
     failed: list[BaseException] = []
 
     def wait(one: OppositeFlows, ids: tuple[int, ...]) -> None:
@@ -170,8 +178,8 @@ def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow
     lease = flow.lease(topic_name, once=False, seconds=2)
     flow.copy(lease=dataclasses.replace(lease, bulk_producer_ids=(1,)))
     assert read(flow.target, topic_name) == {0: []}
-    keys = {s.key.decode(): s.value for s in read(flow.target, flow.state_topic)[0] if s.key}
-    ids = on_record(keys)
+    records = {s.key: s.value for s in read(flow.target, flow.state_topic)[0] if s.key and s.value}
+    ids = on_record(FlowState.of(records))
     assert ids
 
     flow.copy(lease=dataclasses.replace(flow.lease(topic_name), bulk_producer_ids=ids))

@@ -13,6 +13,7 @@ from kafka.protocol.consumer import JoinGroupRequest
 import pytest
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_asking import Answered
 from drkit.kafka.group_members import listed_groups
@@ -24,10 +25,12 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.groups_look import GroupLook
 from drkit.replicate.other_groups import SHOWN, OtherGroup, from_state, other_groups, to_state
+from tests.flow_state.old_bytes import FIRST_CHECKPOINTS, RECORDS
 from tests.replicate.flow import Flow
 from tests.replicate.mm2_java import KafkaJava, kafka_java
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
+from tests.stored import flow_state
 
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 FLOW = """
@@ -69,9 +72,12 @@ def test_whatever_is_no_consumer_group_is_named() -> None:
 
 def test_a_round_keeps_some_by_name_and_counts_all() -> None:
     others = [OtherGroup(f"g{n:03}", "share") for n in range(SHOWN + 5)]
-    shown, total = from_state({"not_synchronised": json.loads(json.dumps(to_state(others)))})
+    written = CheckpointsRecord(1, verdicts={}, not_synchronised=to_state(others)).encode()
+    shown, total = from_state(CheckpointsRecord.decode(written))
     assert (list(shown), total) == (others[:SHOWN], SHOWN + 5)
-    assert from_state({"at_ms": 0}) == ((), 0), "a round of an earlier version"
+    for earlier in (RECORDS["checkpoints"], FIRST_CHECKPOINTS):
+        assert from_state(CheckpointsRecord.decode(earlier)) == ((), 0), "a round of an earlier version"
+    assert from_state(None) == ((), 0)
 
 
 @pytest.fixture(scope="module")
@@ -184,11 +190,11 @@ def test_without_the_source_they_are_known_from_the_last_round(flow: Flow, topic
     values = {
         f"topic/{topic_name}": {"target": topic_name, "source_id": str(ids[0]), "target_id": str(ids[1])},
         "producer-ids": {"current": [flow.producer.id, 0], "all": [flow.producer.id]},
-        "checkpoints": {"at_ms": 1, "ok_ms": 1, "not_synchronised": to_state(others)},
+        "checkpoints": {"at_ms": 1, "ok_ms": 1, "not_synchronised": to_state(others).to_json()},
     }
     look = GroupLook((flow.source, flow.target), flow.settings)
     try:
-        seen = look.look(values, source_answers=False)
+        seen = look.look(flow_state(values), source_answers=False)
     finally:
         look.close()
     assert (seen.error, seen.others, seen.others_total) == ("", others, 1)

@@ -12,14 +12,14 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_members import group_members
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.java import find_java
-from drkit.replicate import state_topic
-from drkit.replicate.state_topic import StateTopic, topic_key
 from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
 from tests.bench.peers.mm2 import MirrorMaker
@@ -28,6 +28,8 @@ from tests.bench.peers.replicator import running
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
+from tests.stored import put as put_record
+from tests.stored import stored
 
 ClusterFactory = Callable[..., LocalCluster]
 
@@ -61,7 +63,7 @@ class Fan:
         flow = FlowSettings.model_validate(
             {"source": alias, "target": self.target.alias, "topics": topics, **quiet, **more}
         )
-        state_topic.ensure_state_topic(self.target, flow)
+        ensure_state_topic(self.target, flow)
         state = self.states[name] = StateTopic(self.target.settings, alias)
         state.load()
         self.syncs[name] = TopicSync(self.sources[name], self.target, flow, state)
@@ -71,7 +73,7 @@ class Fan:
 
     def refusal(self, name: str, topic: str) -> dict[str, str]:
         """The event that tells of a topic that is left out."""
-        body = self.states[name].values[f"event/topic_left_out/{topic}/-1"]
+        body = stored(self.states[name])[f"event/topic_left_out/{topic}/-1"]
         assert body["hint"], "every refusal says what to change"
         return {k: str(body[k]) for k in ("reason", "evidence", "hint")}
 
@@ -105,7 +107,7 @@ def test_a_second_flow_into_the_same_topic_is_refused_by_name(fan: Fan):
     assert fan.sources["a"].alias in told["evidence"]
     assert str(target_id) in told["evidence"]
     assert "prefix" in told["hint"]
-    assert topic_key(orders) not in fan.states["b"].values
+    assert GenerationRecord.key(orders) not in stored(fan.states["b"])
     assert orders in fan.look("a").copied, "who was first goes on"
     assert users in fan.look("a").left_out
 
@@ -116,8 +118,8 @@ def test_of_two_flows_that_began_at_once_one_goes_on(fan: Fan):
         fan.begin(name)
     entry = None
     assert orders in fan.look("a").copied
-    entry = fan.states["a"].values[topic_key(orders)]
-    fan.states["b"].put(topic_key(orders), entry)
+    entry = stored(fan.states["a"])[GenerationRecord.key(orders)]
+    put_record(fan.states["b"], GenerationRecord.key(orders), entry)
     for name in ("a", "b"):  # a new look, as after a minute
         fan.begin(name)
 
@@ -128,8 +130,9 @@ def test_of_two_flows_that_began_at_once_one_goes_on(fan: Fan):
 def test_a_record_of_a_topic_that_was_deleted_since_is_no_claim(fan: Fan):
     orders = fan.create("TAG-orders", fan.sources["a"])
     fan.begin("a")
-    fan.states["a"].put(
-        topic_key(orders),
+    put_record(
+        fan.states["a"],
+        GenerationRecord.key(orders),
         {"source_id": str(uuid.uuid4()), "target": orders, "target_id": str(uuid.uuid4()), "generation": 1},
     )
     fan.begin("b")

@@ -17,6 +17,9 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, NotAuthorized
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import newest_values
@@ -24,11 +27,10 @@ from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.replicate.rivals import Rivals
-from drkit.replicate.state_topic import StateTopic, topic_name
-from drkit.replicate.topic_events import TopicEvents
 from tests.replicate.process import eventually
+from tests.stored import stored
 
-OTHER, MM2 = topic_name("other"), "mm2-configs.primary.internal"
+OTHER, MM2 = state_topic("other"), "mm2-configs.primary.internal"
 FLOW = FlowSettings(source="primary", target="standby")
 
 
@@ -38,11 +40,11 @@ class Locked:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._admin = AdminClient(confluent_config(self.settings(ADMIN)))
-        names = [topic_name("primary"), OTHER, MM2]
+        names = [state_topic("primary"), OTHER, MM2]
         for made in self._admin.create_topics([NewTopic(n, 1, 1) for n in names]).values():
             made.result(30)
         for operation in (AclOperation.READ, AclOperation.WRITE):
-            self.allow(ResourceType.TOPIC, topic_name("primary"), operation)
+            self.allow(ResourceType.TOPIC, state_topic("primary"), operation)
         self.target = Cluster.connect(self.settings("drkit"))
 
     def settings(self, user: str) -> ClusterSettings:
@@ -80,21 +82,21 @@ def locked() -> Iterator[Locked]:
 
 def test_rivals_that_may_not_be_read_are_said_and_stop_nothing(locked: Locked):
     """P7: the same topic twice is refused, as far as drkit may see; least permissions are enough."""
-    eventually(lambda: topic_names(locked.target) == [topic_name("primary")], what="its own topic only")
+    eventually(lambda: topic_names(locked.target) == [state_topic("primary")], what="its own topic only")
     with StateTopic(locked.target.settings, "primary") as state:
         state.load()
         assert not locked.look(state)
-        assert not [k for k in state.values if "unknown" in k], "what is invisible is no finding"
+        assert not [k for k in stored(state) if "unknown" in k], "what is invisible is no finding"
 
         for name in (OTHER, MM2):
             locked.allow(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
         eventually(lambda: {OTHER, MM2} <= set(topic_names(locked.target)), what="both are visible")
         assert not locked.look(state)
 
-        other = state.values[f"event/rival_unknown/{OTHER}/-1"]
+        other = stored(state)[f"event/rival_unknown/{OTHER}/-1"]
         assert "TOPIC_AUTHORIZATION_FAILED" in other["evidence"]
         assert "grant drkit's principal" in other["hint"]
-        mm2 = state.values[f"event/mm2_unknown/{MM2}/-1"]
+        mm2 = stored(state)[f"event/mm2_unknown/{MM2}/-1"]
         assert "primary-mm2" in mm2["evidence"]
         assert "DESCRIBE" in mm2["hint"]
 

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.clock import wall_ms
+from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.groups import EMPTY, Groups
 from drkit.replicate.checkpoint_shard import ShardReport
 from drkit.replicate.group_ledger import GroupLedger
@@ -21,6 +22,7 @@ from tests.replicate.compare import read
 from tests.replicate.flow import Flow
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
+from tests.stored import flow_state
 
 
 @dataclass
@@ -35,12 +37,12 @@ class Watched:
     def round(self, **more: Any) -> ShardReport:
         report = self.world.round(**more)
         self.ledger.take(report, 0.0)
-        before = self.values.get("checkpoints") or {}
-        self.values["checkpoints"] = summary([report], wall_ms(), before, self.ledger)
+        before = flow_state(self.values).get(CheckpointsRecord)
+        self.values["checkpoints"] = summary([report], wall_ms(), before, self.ledger).to_json()
         return report
 
     def seen(self, *, source_answers: bool = True) -> GroupsSeen:
-        found = self.look.look(self.values, source_answers=source_answers)
+        found = self.look.look(flow_state(self.values), source_answers=source_answers)
         assert not found.error, found.error
         return found
 
@@ -124,8 +126,8 @@ def test_what_is_in_doubt_is_never_ready(watched: Watched):
     assert (old.ready, old.groups[0].partitions[0].state) == (0, Readiness.UNKNOWN)
     # A round that broke off renews nothing.
     report.error = "a coordinator is gone"
-    broken = summary([report], wall_ms(), watched.values["checkpoints"], watched.ledger)
-    assert broken["ok_ms"] == told["ok_ms"] - 60_000
+    broken = summary([report], wall_ms(), flow_state(watched.values).get(CheckpointsRecord), watched.ledger)
+    assert broken.ok_ms == told["ok_ms"] - 60_000
     watched.values["checkpoints"] = told
     assert watched.seen().ready == 1
 
@@ -165,7 +167,7 @@ def test_an_unknown_cluster_is_an_answer(watched: Watched):
     )
     look = GroupLook(sides, watched.world.flow.settings)
     try:
-        found = look.look(watched.values, source_answers=True)
+        found = look.look(flow_state(watched.values), source_answers=True)
     finally:
         look.close()
     assert found.error

@@ -12,9 +12,9 @@ import pytest
 from drkit import observe
 from drkit.cli.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.records import FenceDebt
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
-from drkit.replicate.fence_debt import Debt
 from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.lag_source import Ends, Gap, counted
 from drkit.replicate.lag_target import Place
@@ -38,7 +38,7 @@ from tests.replicate.process import eventually
 
 RUNNER = Runner("h", 1, "r", 1.0, alive=True)
 NOW = 1_000_000
-DEBT = Debt("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
+DEBT = FenceDebt("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
 
 
 def part(topic: str = "orders", records: int | None = 0, partition: int = 0, **more: Any) -> PartitionStatus:

@@ -14,6 +14,7 @@ import pytest
 
 from drkit.config import Settings, load
 from drkit.errors import Refused
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
@@ -23,7 +24,6 @@ from drkit.model import TopicPartition
 from drkit.replicate import mm2_progress, takeover_look, verify_snapshot
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.verify_ranges import cut
 from drkit.replicate.verify_task import compare_range
 from tests.bench.peers.mm2 import MAIN_CLASS
@@ -31,6 +31,7 @@ from tests.replicate.compare import read, same_records
 from tests.replicate.mirror_maker import JVM
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load, fill, fill_transactions, producer, put
+from tests.stored import stored
 
 PROPERTIES = """\
 clusters = {a}, {b}
@@ -219,7 +220,7 @@ def _the_map_is_exact_from_the_takeover_on(mm2: MirrorMaker, topic: str) -> None
 def _places(mm2: MirrorMaker, topic: str) -> dict[str, dict[str, int]]:
     with StateTopic(mm2.clusters[1], mm2.flow.source) as state:
         state.load()
-        found: dict[str, dict[str, int]] = state.values[f"takeover/{topic}"]["partitions"]
+        found: dict[str, dict[str, int]] = stored(state)[f"takeover/{topic}"]["partitions"]
     return found
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from drkit.cli import main as cli
+from drkit.flow_state.records import ConfigsRecord, Role, RoleRecord
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.topic_rules import configs_key, role_key
 from drkit.replicate.topic_sync import TopicSync
 from drkit.topology.topic_plan import CreateTopic, DeleteConfig, SetConfig
 from tests.replicate.topic_world import World
+from tests.stored import stored
 
 ALWAYS = 1e-6
 """Seconds between two comparisons: every look is one."""
@@ -65,7 +66,7 @@ def test_changes_at_the_source_are_followed_also_back_to_the_default(world: Worl
     ]
     assert not world.configs(world.target, full)["retention.ms"].is_set_on_topic
     assert changes(sync) == []
-    assert f"event/config_drift/{full}/-1" not in world.state.values
+    assert f"event/config_drift/{full}/-1" not in stored(world.state)
 
 
 def test_drift_on_the_target_is_repaired_and_named_once(world: World):
@@ -138,7 +139,7 @@ def test_a_fence_on_the_source_stays_there(world: World):
     assert found.copied[full].max_message_bytes == 2_000_000
     assert world.settings(full)["max.message.bytes"] == "2000000"
     # The value under the fence is still known for the day on which the copy is opened.
-    assert world.state.values[configs_key(full)]["set"]["max.message.bytes"] == "2000000"
+    assert stored(world.state)[ConfigsRecord.key(full)]["set"]["max.message.bytes"] == "2000000"
 
     new = world.create(world.source, "new", max_message_bytes="0")
     assert sync.look().copied[new].max_message_bytes > 1_000_000
@@ -206,7 +207,7 @@ def test_a_promoted_topic_is_left_alone(world: World):
     full = world.create(world.source, "orders")
     sync = always(world)
     sync.look()
-    world.state.put(role_key(full), {"role": "promoted"})
+    world.state.put(RoleRecord(Role.PROMOTED, 1, "run", 0), full)
     world.set(world.target, full, message_timestamp_type="LogAppendTime")
 
     found = sync.look()

@@ -16,15 +16,16 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.records import GenerationRecord, Role, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
-from drkit.replicate.state_topic import topic_key
-from drkit.replicate.topic_rules import role_key
 from drkit.replicate.topic_sync import TopicSync
 from tests.replicate.process import eventually
 from tests.replicate.topic_world import World
+from tests.stored import put as put_record
+from tests.stored import stored
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_the_second_look_deletes_the_copy_and_a_later_topic_of_that_name_starts_
     assert found.left_out[full] == "source_deleted: the copy was deleted too"
     eventually(lambda: full not in topic_names(world.target))
     assert world.event("topic_deleted", full)["why"] == "deleted on the source"
-    assert topic_key(full) not in world.state.values
+    assert GenerationRecord.key(full) not in stored(world.state)
     assert not sync.look().left_out
 
     world.create(world.source, "orders")
@@ -100,7 +101,9 @@ def test_a_topic_that_reappears_between_two_looks_is_kept(world: World):
 )
 def test_only_the_copy_of_this_very_topic_is_deleted(world: World, change: dict[str, str | None]):
     sync, full = gone(world)
-    world.state.put(topic_key(full), world.state.values[topic_key(full)] | change)
+    put_record(
+        world.state, GenerationRecord.key(full), stored(world.state)[GenerationRecord.key(full)] | change
+    )
     for _ in range(3):
         assert sync.look().changes == []
     assert full in topic_names(world.target)
@@ -108,7 +111,7 @@ def test_only_the_copy_of_this_very_topic_is_deleted(world: World, change: dict[
 
 def test_never_after_a_promotion(world: World):
     sync, full = gone(world)
-    world.state.put(role_key(full), {"role": "promoted"})
+    world.state.put(RoleRecord(Role.PROMOTED, 1, "run", 0), full)
     for _ in range(3):
         assert sync.look().changes == []
     assert full in topic_names(world.target)

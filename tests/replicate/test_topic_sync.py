@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from drkit.errors import Failed, Refused
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import ensure_offset_map, ensure_state_topic
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,
@@ -14,11 +16,11 @@ from drkit.kafka.topics import (
 )
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate import state_topic
 from drkit.replicate.topic_rules import Round
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.process import eventually
 from tests.replicate.topic_world import World
+from tests.stored import stored
 
 
 @pytest.fixture
@@ -36,9 +38,9 @@ def copied(found: Round, full: str):
 
 def test_internal_topics_are_compacted_and_made_once(world: World):
     for _ in range(2):
-        state_topic.ensure_state_topic(world.target, world.flow())
-        state_topic.ensure_offset_map(world.target, world.flow(), world.state)
-    state, offset_map = state_topic.topic_name(world.source.alias), map_topic_name(world.source.alias)
+        ensure_state_topic(world.target, world.flow())
+        ensure_offset_map(world.target, world.flow(), world.state)
+    state, offset_map = state_topic(world.source.alias), map_topic_name(world.source.alias)
     found = describe_topics(world.target, [state, offset_map])
     assert len(found[state].partitions) == 1
     assert len(found[offset_map].partitions) == 2
@@ -48,21 +50,19 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
 
 
 def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
-    state_topic.ensure_offset_map(world.target, world.flow(), world.state)
+    ensure_offset_map(world.target, world.flow(), world.state)
     with pytest.raises(Failed, match="another number of buckets") as failed:
-        state_topic.ensure_offset_map(
-            world.target, world.flow().model_copy(update={"buckets": 5}), world.state
-        )
+        ensure_offset_map(world.target, world.flow().model_copy(update={"buckets": 5}), world.state)
     assert "2 partitions, buckets = 5" in failed.value.evidence
 
 
 def test_a_deleted_offset_map_is_never_silently_begun_anew(world: World):
-    state_topic.ensure_offset_map(world.target, world.flow(), world.state)
+    ensure_offset_map(world.target, world.flow(), world.state)
     name = map_topic_name(world.source.alias)
     world.delete(world.target, name)
 
     with pytest.raises(Refused, match="the offset map was deleted") as refused:
-        state_topic.ensure_offset_map(world.target, world.flow(), world.state)
+        ensure_offset_map(world.target, world.flow(), world.state)
 
     assert refused.value.exit_code == 3
     assert name not in topic_names(world.target)
@@ -151,7 +151,7 @@ def test_a_recreated_source_goes_on_in_the_same_target_as_a_new_generation(world
     )
 
     assert after.target_id == before.target_id
-    assert world.state.values[f"topic/{full}"]["generation"] == 2
+    assert stored(world.state)[f"topic/{full}"]["generation"] == 2
 
 
 def test_a_deleted_target_is_left_out_and_named(world: World):
@@ -174,7 +174,7 @@ def test_a_deleted_target_is_created_again_as_a_new_generation(world: World):
     after = copied(world.sync(on_target_deleted="new_generation").look(), full)
 
     assert after.target_id != before.target_id
-    assert world.state.values[f"topic/{full}"]["generation"] == 2
+    assert stored(world.state)[f"topic/{full}"]["generation"] == 2
 
 
 def test_a_source_that_is_gone_is_named(world: World):
@@ -214,4 +214,4 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World):
     )
     assert new not in topic_names(world.target)
     assert len(describe_topics(world.target, [grown])[grown].partitions) == 1
-    assert f"topic/{grown}" not in world.state.values
+    assert f"topic/{grown}" not in stored(world.state)

@@ -6,6 +6,7 @@ from typing import Any
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     ConfigValue,
@@ -18,10 +19,9 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import state_topic
-from drkit.replicate.state_topic import StateTopic
 from drkit.replicate.topic_sync import TopicSync
 from tests.replicate.process import eventually
+from tests.stored import stored
 
 
 class World:
@@ -37,7 +37,7 @@ class World:
         self.target = Cluster.connect(
             ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
         )
-        state_topic.ensure_state_topic(self.target, self.flow())
+        ensure_state_topic(self.target, self.flow())
         self.state = StateTopic(self.target.settings, self.source.alias)
 
     def flow(self, **more) -> FlowSettings:
@@ -85,4 +85,5 @@ class World:
         return {k: v.value for k, v in topic_configs(self.target, [full])[full].items()}
 
     def event(self, kind: str, topic: str) -> dict[str, Any]:
-        return self.state.values[f"event/{kind}/{topic}/-1"]
+        found: dict[str, Any] = stored(self.state)[f"event/{kind}/{topic}/-1"]
+        return found

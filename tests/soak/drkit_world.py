@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import CheckpointsRecord, GenerationRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.rounds import CHECKPOINTS
-from drkit.replicate.state_topic import StateTopic, topic_key, topic_name
 from drkit.replicate.translate import look
 from tests.replicate.clusters import Clusters
 from tests.replicate.process import Replicator
+from tests.stored import stored
 
 QUICK: Mapping[str, float] = {
     "checkpoint_interval_seconds": 1,
@@ -50,22 +52,22 @@ class DrkitWorld(Clusters):
 
     def rounds_since(self, at_ms: int) -> bool:
         """Whether a checkpoint round has ended since then."""
-        return bool(self._state().get(CHECKPOINTS, {}).get("at_ms", 0) > at_ms)
+        return bool(self._state().get(CheckpointsRecord.KEY, {}).get("at_ms", 0) > at_ms)
 
     def knows_its_copy(self) -> bool:
         """Whether the target's state names the copied topic."""
-        return topic_key(self._copied) in self._state()
+        return GenerationRecord.key(self._copied) in self._state()
 
     def told(self, partitions: set[TopicPartition]) -> Iterator[str]:
         """The last round as the state has it, where the copy stands in some partitions, what drkit said."""
-        yield f"the last round: {self._state().get(CHECKPOINTS)}"
+        yield f"the last round: {self._state().get(CheckpointsRecord.KEY)}"
         looked = look(self.settings, self.flow, partitions, reverse=False)
         yield from (f"{at}: {place}" for at, place in sorted(looked.places.items()))
         yield (self._folder / "said").read_text(errors="replace")[-3000:]
 
     def _state(self) -> dict[str, Any]:
-        if self.topic(self.target, topic_name("a")).error:
+        if self.topic(self.target, state_topic("a")).error:
             return {}
         with StateTopic(self.target, "a") as state:
             state.load()
-            return state.values
+            return stored(state)

@@ -10,11 +10,10 @@ import random
 from typing import Any
 
 from drkit.errors import DrkitError
+from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.kafka.groups import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate.state_topic import topic_name
 from drkit.replicate.translate import EXACT, Question, look, translate
 from tests.exactness.cleaning import clean_often
 from tests.exactness.history import BAD, History
@@ -48,8 +47,8 @@ class ExactWorld(DrkitWorld):
         self.drkit: Replicator | None = None
         self.command = Command(self._config)
         self.truths = {kind: self._topic(kind) for kind in KINDS}
-        self.create(self.target, map_topic_name("a"), 4, {"cleanup.policy": "compact"})
-        clean_often(self, self.target, map_topic_name("a"))
+        self.create(self.target, offset_map_topic("a"), 4, {"cleanup.policy": "compact"})
+        clean_often(self, self.target, offset_map_topic("a"))
 
     def _topic(self, kind: Kind) -> Truth:
         name = f"{self._prefix}-{kind.name}"
@@ -62,7 +61,7 @@ class ExactWorld(DrkitWorld):
         )
 
     def events(self) -> list[dict[str, Any]]:
-        seen = read(self.target, topic_name("a"))[0]
+        seen = read(self.target, state_topic("a"))[0]
         return [json.loads(s.value) for s in seen if s.key and s.key.startswith(b"event/") and s.value]
 
     # -- the load and drkit -----------------------------------------------------------------------------

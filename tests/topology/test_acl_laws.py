@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drkit.flow_state.records import AclsRecord
 from drkit.topology.acl_plan import AclPlan, Step, TargetAcls, plan_acls
-from drkit.topology.acl_record import AclRecord
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind, gives, overrides
 from tests.topology.acl_samples import NOTHING, OWN, US, scope
 
@@ -51,7 +51,7 @@ def test_a_second_plan_is_empty_and_following_the_source_leaves_what_others_made
         again = plan_acls(now, TargetAcls(here, own, is_open), scope(prefix=prefix), record, guard=guard)
         assert again.changes == ()
         assert again.record == record
-        assert AclRecord.from_json(record.to_json()) == record
+        assert AclsRecord.decode(AclsRecord(record).encode()) == AclsRecord(record)
         assert foreign <= here, "somebody else's ACL was deleted"
     assert guard or here == foreign, "what drkit made goes with the source's"
 

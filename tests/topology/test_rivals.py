@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.topology.rivals import FlowEntry, flow_claim, flow_entries, mm2_claim, mm2_source
+from drkit.topology.rivals import FlowEntry, flow_claim, mm2_claim, mm2_source
 
 
 def records(**values: Any) -> dict[bytes, bytes]:
@@ -26,16 +26,10 @@ def mm2(tasks: int = 2, properties: dict[str, str] | None = None) -> dict[bytes,
 
 
 def test_the_copies_of_another_flow():
-    entry = {"source_id": "s", "target": "a.orders", "target_id": "t", "generation": 1}
-    kept = {
-        b"topic/orders": json.dumps(entry).encode(),
-        b"lease": b"{}",
-        b"topic/bad": b"no json",
-        b"x": b"[]",
-    }
-    assert list(flow_entries(kept)) == [FlowEntry("orders", "a.orders", "t")]
-    claim = flow_claim(FlowEntry("orders", "a.orders", "t"), "a", "drkit-state.a.internal")
-    assert "topic orders of a goes to a.orders, topic id t" in claim.evidence
+    claim = flow_claim(
+        FlowEntry("orders", "a.orders", "t"), "a", ("drkit-state.a.internal", "drkit-offset-map.a.internal")
+    )
+    assert "drkit-state.a.internal says: topic orders of a goes to a.orders, topic id t" in claim.evidence
     assert "drkit-offset-map.a.internal" in claim.hint
 
 

@@ -20,14 +20,15 @@ import pytest
 from drkit.config import Settings
 from drkit.detect.lease import Hold
 from drkit.detect.verdict import Reason
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from drkit.replicate.state_topic import StateTopic
 from drkit.watch import by_hand
 from drkit.watch.agent import FenceAgent, lift
 from drkit.watch.agent_state import read_state
 from drkit.watch.automatic import Automat, by_desk
 from tests.replicate.process import eventually
+from tests.stored import stored
 from tests.watch.test_detection import ready
 from tests.watch.world import Lookout, World
 
@@ -195,7 +196,7 @@ def test_cut_apart_the_agent_fences_and_then_one_observer_acts(site: Site, obser
     eventually(lambda: "done" in {a.outcome for a in automats}, 60, "the end of the failover")
     with StateTopic(settings.sides(settings.flows[0])[1], site.world.source) as state:
         state.load()
-        assert state.values[f"role/{site.world.topic}"]["role"] == "promoted"
+        assert stored(state)[f"role/{site.world.topic}"]["role"] == "promoted"
     assert len(acted) == 1
 
 

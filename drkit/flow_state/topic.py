@@ -1,16 +1,13 @@
-"""A flow's state on the target: one small compacted topic, keys as text, values as JSON objects.
+"""The topic of a flow's state on the target: small, compacted, keys as text, values as JSON objects.
 
 Nothing of a flow lives elsewhere, so any machine can go on with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-import json
-import logging
 import threading
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -19,23 +16,15 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
+from drkit.flow_state.state import Change, FlowState, R
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import Topic, describe_topics
-from drkit.offset_map.topic import topic_name as map_topic_name
 
-CONTROL: Final = "control"
-LEASE: Final = "lease"
-PRODUCER_IDS: Final = "producer-ids"
-BULK_PRODUCER_ID: Final = "producer-ids/bulk/"
-OFFSET_MAP: Final = "offset-map"
-FLOW: Final = "flow"
-"""Ids of the clusters between which the flow runs: aliases may be called otherwise elsewhere."""
-TAKEOVER: Final = "takeover/"
-"""Before a topic's name: from where it was taken over from MirrorMaker 2."""
-SKIPS: Final = "skips"
-"""Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
@@ -44,33 +33,11 @@ _FINAL: Final = frozenset({
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,  # noqa: SLF001  the constant's only name
 })  # fmt: skip
-Value = dict[str, Any]
-
-# librdkafka writes its own lines to stderr unless a logger takes them; ours name the consequence.
-QUIET: Final = logging.getLogger("drkit.replicate.clients")
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
-
-
-def topic_name(source: str) -> str:
-    """Name of the state topic on the target for a source alias."""
-    return f"drkit-state.{source}.internal"
-
-
-def source_of(name: str) -> str | None:
-    """The source alias in the name of a state topic; None for any other topic."""
-    middle = name.removeprefix("drkit-state.").removesuffix(".internal")
-    return middle if middle and name == topic_name(middle) else None
-
-
-def topic_key(topic: str) -> str:
-    """Key of the generation record of a source topic."""
-    return f"topic/{topic}"
 
 
 def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
     """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
-    _ensure(target, topic_name(flow.source), 1)
+    _ensure(target, state_topic(flow.source), 1)
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
@@ -81,14 +48,14 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
         the records that are there
     :raises Failed: it has another number of buckets
     """
-    name = map_topic_name(flow.source)
-    known = state.values.get(OFFSET_MAP)
+    name = offset_map_topic(flow.source)
+    known = state.get(OffsetMapRecord)
     found = describe_topics(target, [name]).get(name)
-    if known is not None and (found is None or str(found.topic_id) != known["topic_id"]):
+    if known is not None and (found is None or found.topic_id != known.topic_id):
         raise Refused(
             "the offset map was deleted: nobody knows any more what was copied",
             where=f"{name} on {target.alias}",
-            evidence=f"it had the id {known['topic_id']}, now {found.topic_id if found else 'it is missing'}",
+            evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
         )
     found = found or _ensure(target, name, flow.buckets)
@@ -100,7 +67,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             hint=f"set buckets = {len(found.partitions)} in the flow {flow.name}",
         )
     if known is None:
-        state.put(OFFSET_MAP, {"topic_id": str(found.topic_id)})
+        state.put(OffsetMapRecord(found.topic_id))
 
 
 def _ensure(target: Cluster, name: str, partitions: int) -> Topic:
@@ -111,19 +78,14 @@ def _ensure(target: Cluster, name: str, partitions: int) -> Topic:
     return appeared(target, name)
 
 
-class Entry(NamedTuple):
-    """One record of the state topic; a value of None deletes the key."""
-
-    key: str
-    value: Value | None
-
-
 class StateTopic:
     """Reads and writes a flow's state. May be used from several threads."""
 
     def __init__(self, target: ClusterSettings, source: str) -> None:
-        self.name = topic_name(source)
+        self.name = state_topic(source)
         self._target = target
+        self.records = FlowState(f"{self.name} on {target.alias}")
+        """What was read so far."""
         config = {**confluent_config(target), "log_level": 0}
         self._consumer = Consumer(
             {
@@ -151,17 +113,14 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position = 0
-        self.values: dict[str, Value] = {}
-        self.unreadable: dict[str, str] = {}
-        """Keys whose newest record is not drkit's, and what it is; `values` has the one before it."""
 
-    def load(self) -> list[Entry]:
-        """Read on to the end; returns what is new and keeps the newest value of every key.
+    def load(self) -> list[Change]:
+        """Read on to the end; returns what is new.
 
         :raises DrkitError: the topic cannot be read
         """
         with self._lock:
-            fresh: list[Entry] = []
+            fresh: list[Change] = []
             deadline = monotonic() + _READ_SECONDS
             end = self._end()
             if end < self._position:
@@ -176,7 +135,9 @@ class StateTopic:
                 error = message.error()
                 if error is None:
                     self._position = (message.offset() or 0) + 1
-                    fresh += self._take(message.key(), message.value(), message.offset() or 0)
+                    key, value = message.key(), message.value()
+                    change = self.records.take(key, value, message.offset()) if key is not None else None
+                    fresh += [change] if change is not None else []
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Told once per end reached, also behind transaction markers, which are no messages.
                     self._position = message.offset() or 0
@@ -206,56 +167,64 @@ class StateTopic:
             raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
         return int(answer[1])
 
-    def _take(self, key: bytes | None, value: bytes | None, offset: int) -> list[Entry]:
-        if key is None:
-            return []
-        name = key.decode("utf-8", errors="replace")
-        self.unreadable.pop(name, None)
-        if value is None:
-            self.values.pop(name, None)
-            return [Entry(name, None)]
-        try:
-            body = json.loads(value)
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):
-            self.unreadable[name] = f"offset {offset}: {len(value)} bytes, no JSON object: {value[:8].hex()}…"
-            return []
-        self.values[name] = body
-        return [Entry(name, body)]
+    def get(self, kind: type[R], name: str = "") -> R | None:
+        """The record of a kind, None where there is none.
 
-    def put(self, key: str, value: Mapping[str, Any] | None) -> None:
+        :param name: the name in the key, for kinds with many records
+        :raises Damaged: a required record was replaced by one that is not drkit's
+        """
+        return self.records.get(kind, name)
+
+    def all(self, kind: type[R]) -> dict[str, R]:
+        """All records of a kind, by the names in their keys. Raises as :meth:`get` does."""
+        return self.records.all(kind)
+
+    def put(self, record: Record, name: str = "") -> None:
         """Write one record, durably (acks=all).
+
+        :param name: the name in the key, for kinds with many records
+        :raises Failed: it was not accepted
+        """
+        key, value = record.key(name), record.encode()
+        self._write(key, value)
+        self.records.keep(key, record, value)
+
+    def delete(self, kind: type[Record], name: str = "") -> None:
+        """Delete one record. Raises as :meth:`put` does."""
+        key = kind.key(name)
+        self._write(key, None)
+        self.records.take(key.encode(), None)
+
+    def restore(self, key: str) -> bool:
+        """Write the newest readable record under a key again; returns whether there is one.
 
         :raises Failed: it was not accepted
         """
-        heard: list[KafkaError | None] = []
-        body = None if value is None else json.dumps(value).encode()
+        value = self.records.value(key)
+        if value is None:
+            return False
+        self._write(key, value)
+        self.records.take(key.encode(), value)
+        return True
+
+    def _write(self, key: str, value: bytes | None) -> None:
+        reported: list[KafkaError | None] = []
         self._producer.produce(
-            self.name, body, key.encode(), partition=0, on_delivery=lambda error, _: heard.append(error)
+            self.name, value, key.encode(), partition=0, on_delivery=lambda error, _: reported.append(error)
         )
         self._producer.flush(_WRITE_SECONDS)
-        if not heard or heard[0] is not None:
+        if not reported or reported[0] is not None:
             raise Failed(
                 "the flow's state cannot be written",
                 where=f"{self.name} on {self._target.alias}",
-                evidence=str(heard[0]) if heard else f"no answer in {_WRITE_SECONDS:.0f} s",
+                evidence=str(reported[0]) if reported else f"no answer in {_WRITE_SECONDS:.0f} s",
                 hint="check in-sync replicas of the target and drkit's permission to write there",
             )
-        if value is None:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = dict(value)
 
-    def control(self, run_id: str, plan: int, action: str) -> None:
-        """Tell the tasks: ``run`` under a newer plan, or ``stop``."""
-        self.put(CONTROL, {"run_id": run_id, "plan": plan, "action": action})
-
-    def emit(self, kind: str, topic: str, partition: int = -1, **fields: object) -> Value:
+    def emit(self, kind: str, topic: str, partition: int = -1, **fields: object) -> None:
         """Write an event where `drkit status` finds it; partition −1 is the whole topic."""
-        body = {"kind": kind, "topic": topic, "partition": partition, "at_ms": wall_ms(), **fields}
-        self.put(f"event/{kind}/{topic}/{partition}", body)
-        return body
+        event = EventRecord(kind, topic, partition, wall_ms(), fields)
+        self.put(event, event.name)
 
     def close(self) -> None:
         """Let go of the connections."""

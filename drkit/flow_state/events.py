@@ -7,8 +7,9 @@ from typing import Any
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.records import EventRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.observe import Level
-from drkit.replicate.state_topic import StateTopic
 
 
 class TopicEvents:
@@ -32,8 +33,8 @@ class TopicEvents:
             return
         self._told.add((kind, topic, identity))
         observe.event(kind, level=level, flow=self._flow.name, topic=topic, **fields)
-        written = self._state.values.get(f"event/{kind}/{topic}/-1")
-        if self._effects and (written is None or written.get("identity") != identity):
+        written = self._state.get(EventRecord, EventRecord.name_of(kind, topic))
+        if self._effects and (written is None or written.fields.get("identity") != identity):
             self._state.emit(kind, topic, flow=self._flow.name, identity=identity, **fields)
 
     def done(self, kind: str, topic: str, **fields: Any) -> None:

@@ -15,22 +15,25 @@ tasks leave the id out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-import json
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from drkit import observe
 from drkit.clock import boottime, monotonic
 from drkit.config import FlowSettings
 from drkit.errors import Failed
+from drkit.flow_state.names import source_of_state_topic, state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import ClustersRecord, LeaseRecord, Record, SkipsRecord
+from drkit.flow_state.run_lease import lives_here
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
+from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
-from drkit.replicate.flow_lease import lives_here
-from drkit.replicate.producer_ids import on_record
-from drkit.replicate.state_topic import FLOW, LEASE, SKIPS, StateTopic, Value, source_of, topic_name
-from drkit.replicate.topic_ask import one_by_one
 
+R = TypeVar("R", bound=Record)
 _PAUSE_SECONDS: Final = 0.1
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _DECIDED_SECONDS: Final = 20.0
@@ -62,7 +65,7 @@ class OppositeFlows:
         self._flow = flow
         self._state = state
         self._writes_for = writes_for_seconds
-        self._ours = {"source": source.cluster_id, "target": target.cluster_id}
+        self._ours = ClustersRecord(source.cluster_id, target.cluster_id)
         self._others: dict[str, _Opposite] = {}
         self._strangers: set[str] = set()
         self._unanswered_since: float | None = None
@@ -73,14 +76,14 @@ class OppositeFlows:
         """Producer ids that opposite flows ever used on our source, as far as we know."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
-    def values(self, key: str) -> list[Value]:
-        """What each of them keeps under this key in its state, as far as it was read."""
-        return [found for other in self._others.values() if (found := other.state.values.get(key))]
+    def records(self, kind: type[R]) -> list[R]:
+        """The record of this kind in the state of each of them, as far as it was read."""
+        return [found for other in self._others.values() if (found := other.state.get(kind)) is not None]
 
     def introduce(self) -> None:
         """Say between which clusters our flow runs; to be called before its lease is taken."""
-        if self._state.values.get(FLOW) != self._ours:
-            self._state.put(FLOW, self._ours)
+        if self._state.get(ClustersRecord) != self._ours:
+            self._state.put(self._ours)
 
     def read_all(self) -> None:
         """Find the opposite flows and read what they have decided; our lease must be held.
@@ -99,11 +102,11 @@ class OppositeFlows:
 
     def find(self) -> None:
         """Look for flows that were not there before: all at once, and none again that is a stranger."""
-        self._consider(name for name in topic_names(self._source) if source_of(name) is not None)
+        self._consider(name for name in topic_names(self._source) if source_of_state_topic(name) is not None)
 
     def follow(self) -> None:
         """Read on what the known ones, and the one of our own two aliases, have written since."""
-        name = topic_name(self._flow.target)
+        name = state_topic(self._flow.target)
         if name not in {*self._others, *self._strangers} and describe_topics(self._source, [name]):
             self._consider([name])
         for other in self._others.values():
@@ -115,7 +118,7 @@ class OppositeFlows:
         # All by one consumer, which does nothing else: a state topic of its own for each takes seconds.
         states, hidden = one_by_one(newest_values, self._source, unknown)
         for name, error in hidden.items():
-            if name == topic_name(self._flow.target):
+            if name == state_topic(self._flow.target):
                 raise error
             # Most likely another team's flow from a third cluster; by its name it is not the opposite one.
             self._strangers.add(name)
@@ -123,7 +126,7 @@ class OppositeFlows:
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
         for name, records in states.items():
             said = _introduction(records)
-            if said == {"source": self._ours["target"], "target": self._ours["source"]}:
+            if said == ClustersRecord(self._ours.target, self._ours.source):
                 self._others[name] = other = _Opposite(self._source, name)
                 other.read()
             elif said is not None:  # one that has not introduced itself yet is asked again
@@ -131,9 +134,9 @@ class OppositeFlows:
 
     def declare(self, ids: tuple[int, ...]) -> None:
         """Write down that every task of ours, from now on, leaves out these producers."""
-        body = {"ids": sorted(ids), "writes_for_ms": int(self._writes_for * 1000)}
-        if self._state.values.get(SKIPS) != body:
-            self._state.put(SKIPS, body)
+        record = SkipsRecord(tuple(sorted(ids)), int(self._writes_for * 1000))
+        if self._state.get(SkipsRecord) != record:
+            self._state.put(record)
 
     def allow(self, ids: tuple[int, ...]) -> bool:
         """Whether we may write with these producers, which are on record: nobody will copy it back.
@@ -192,12 +195,9 @@ class OppositeFlows:
 _HINT: Final = 'see what that run does, stop it (SIGTERM), or set naming = "prefix" in one of the two flows'
 
 
-def _introduction(records: Mapping[bytes, bytes]) -> Any:
-    """Between which clusters a flow says that it runs; None when it has said nothing yet."""
-    try:
-        return json.loads(records.get(FLOW.encode(), b"null"))
-    except ValueError:
-        return None
+def _introduction(records: Mapping[bytes, bytes]) -> ClustersRecord | None:
+    """The clusters between which a flow runs by its state; None when it has not said so yet."""
+    return FlowState.of(records).readable(ClustersRecord).get("")
 
 
 class _Opposite:
@@ -205,15 +205,15 @@ class _Opposite:
 
     def __init__(self, source: Cluster, name: str) -> None:
         self._source = source
-        self.state = StateTopic(source.settings, source_of(name) or "")
-        self._seen: Any = None
+        self.state = StateTopic(source.settings, source_of_state_topic(name) or "")
+        self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
         self._whole = False
 
     @property
     def ids(self) -> tuple[int, ...]:
         """All producer ids it ever used."""
-        return on_record(self.state.values)
+        return on_record(self.state.records)
 
     def read(self) -> bool:
         """Read on; False when a transaction hides what was written before this call."""
@@ -221,22 +221,22 @@ class _Opposite:
         end = list_offsets(self._source, [at], "latest", committed=False)[at]
         self.state.load()
         self._whole = self.state.position >= end
-        lease = self.state.values.get(LEASE)
+        lease = self.state.get(LeaseRecord)
         if lease != self._seen:
             self._seen, self._seen_at = lease, boottime()
         return self._whole
 
     def allows(self, ids: tuple[int, ...]) -> bool:
         """It leaves out these producers, or it does not run."""
-        said = self.state.values.get(SKIPS, {})
-        if set(ids) <= set(said.get("ids", ())):
+        skips = self.state.get(SkipsRecord) or SkipsRecord((), 0)
+        if set(ids) <= set(skips.ids):
             return True
         if not self._whole:
             return False
-        if self._seen is None or lives_here(self._seen) is False:
+        if self._seen is None or lives_here(self._seen.holder) is False:
             return True
         # A holder that fell silent may still have tasks that write, until their own deadline.
-        silence_ms = max(int(self._seen.get("ttl_ms", 0)), int(said.get("writes_for_ms", 0)))
+        silence_ms = max(self._seen.ttl_ms, skips.writes_for_ms)
         return boottime() - self._seen_at > silence_ms / 1000
 
     def undecided(self) -> Failed:

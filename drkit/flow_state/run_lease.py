@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-import json
 import os
 from pathlib import Path
 import socket
 import threading
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
+from drkit.flow_state.names import lease_transactional_id
+from drkit.flow_state.records import LeaseRecord, Process
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.client_config import confluent_config
-from drkit.replicate.state_topic import LEASE, QUIET, StateTopic, Value
+from drkit.kafka.quiet import QUIET
 
 TTL_SECONDS: Final = 15.0
 _WATCH_SECONDS: Final = 0.25
@@ -42,11 +45,6 @@ class LeaseTaken(LeaseLost):
     """Another run took over (exit 3)."""
 
     exit_code: ClassVar[int] = 3
-
-
-def transactional_id(flow: FlowSettings) -> str:
-    """The transactional id whose newest owner may run the flow."""
-    return f"drkit.{flow.source}.{flow.target}.lease"
 
 
 class FlowLease:
@@ -83,8 +81,8 @@ class FlowLease:
         :raises LeaseLost: somebody else took it at the same moment
         """
         self._state.load()
-        holder = self._state.values.get(LEASE)
-        if holder is not None and holder["run_id"] != self._run_id:
+        holder = self._state.get(LeaseRecord)
+        if holder is not None and holder.run_id != self._run_id:
             self._outlive(holder, cancelled)
         self._transact(self._record())
         self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
@@ -106,41 +104,36 @@ class FlowLease:
                 self._transact(None)
         self._producer = None
 
-    def _outlive(self, holder: Value, cancelled: Callable[[], bool]) -> None:
+    def _outlive(self, holder: LeaseRecord, cancelled: Callable[[], bool]) -> None:
         """Return when the holder is gone; refuse when it lives."""
-        alive = lives_here(holder)
+        alive = lives_here(holder.holder)
         if alive is False:
             return
         if alive:
             raise self._refusal(holder)
         # Clocks of two machines differ: what counts is whether the record changes while we look.
-        deadline = boottime() + float(holder.get("ttl_ms", self._ttl * 1000)) / 1000
+        deadline = boottime() + holder.ttl_ms / 1000
         while boottime() < deadline:
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
             self._state.load()
-            now = self._state.values.get(LEASE)
+            now = self._state.get(LeaseRecord)
             if now is None:
                 return
             if now != holder:
                 raise self._refusal(now)
 
-    def _refusal(self, holder: Value) -> Refused:
-        age = (wall_ms() - int(holder["renewed_ms"])) / 1000
+    def _refusal(self, holder: LeaseRecord) -> Refused:
+        age = (wall_ms() - holder.renewed_ms) / 1000
         return Refused(
             f"another run replicates {self._flow.name}",
-            where=f"host {holder['host']}, process {holder['pid']}",
-            evidence=f"run {holder['run_id']}, renewed {age:.1f} s ago",
+            where=f"host {holder.holder.host}, process {holder.holder.pid}",
+            evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
             hint=f"stop that process (SIGTERM); its lease ends {self._ttl:.0f} s after its last sign of life",
         )
 
-    def _record(self) -> dict[str, Any]:
-        return {
-            "run_id": self._run_id,
-            **this_process(),
-            "renewed_ms": wall_ms(),
-            "ttl_ms": int(self._ttl * 1000),
-        }
+    def _record(self) -> LeaseRecord:
+        return LeaseRecord(self._run_id, this_process(), wall_ms(), int(self._ttl * 1000))
 
     def _renew(self) -> None:
         while not self._ended.wait(self._ttl / 3):
@@ -159,11 +152,11 @@ class FlowLease:
     def _still_ours(self) -> None:
         """A new producer would fence a newer run: look before taking the lease back."""
         self._state.load()
-        holder = self._state.values.get(LEASE)
-        if holder is not None and holder["run_id"] != self._run_id:
-            raise self._taken(f"held by run {holder['run_id']} on {holder['host']}")
+        holder = self._state.get(LeaseRecord)
+        if holder is not None and holder.run_id != self._run_id:
+            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}")
 
-    def _transact(self, record: dict[str, Any] | None) -> None:
+    def _transact(self, record: LeaseRecord | None) -> None:
         began = boottime()
         producer = self._producer
         try:
@@ -171,8 +164,8 @@ class FlowLease:
                 producer = self._producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
             producer.begin_transaction()
-            value = None if record is None else json.dumps(record).encode()
-            producer.produce(self._state.name, value, LEASE.encode(), partition=0)
+            value = None if record is None else record.encode()
+            producer.produce(self._state.name, value, LeaseRecord.key().encode(), partition=0)
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             raise self._trouble(error.args[0]) from error
@@ -182,7 +175,7 @@ class FlowLease:
         return Producer(
             {
                 **confluent_config(self._target),
-                "transactional.id": transactional_id(self._flow),
+                "transactional.id": lease_transactional_id(self._flow.source, self._flow.target),
                 # An open renewal of a frozen holder must not hide the state topic's end for long.
                 "transaction.timeout.ms": 10_000,
                 "message.timeout.ms": 10_000,
@@ -212,20 +205,39 @@ class FlowLease:
         )
 
 
-def this_process() -> dict[str, Any]:
+class Replicator(NamedTuple):
+    """Who holds the flow's lease."""
+
+    host: str
+    process: int
+    age_seconds: float
+    alive: bool
+
+
+def replicator_of(state: FlowState, now: int) -> Replicator | None:
+    """Who holds the flow's lease, from its state; None when nobody does."""
+    lease = state.get(LeaseRecord)
+    if lease is None:
+        return None
+    # One of this machine is seen to be dead at once, not only when its lease is over.
+    alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
+    return Replicator(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
+
+
+def this_process() -> Process:
     """Who holds something: this process, so that others on this machine can see whether it lives."""
     pid = os.getpid()
-    return {"host": socket.gethostname(), "pid": pid, "space": _pid_space(), "born": _birth(pid)}
+    return Process(socket.gethostname(), pid, _pid_space(), _birth(pid))
 
 
-def lives_here(holder: Value) -> bool | None:
+def lives_here(holder: Process) -> bool | None:
     """Whether the holder is a living process of this machine; None when it is not for us to see."""
-    if holder.get("host") != socket.gethostname() or holder.get("space") != _pid_space():
+    if holder.host != socket.gethostname() or holder.space != _pid_space():
         return None
-    born = _birth(int(holder["pid"]))
+    born = _birth(holder.pid)
     if born is None and not Path("/proc/self/stat").exists():
         return None
-    return born is not None and born == holder.get("born")
+    return born is not None and born == holder.born
 
 
 def _pid_space() -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
+from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord, SkipsRecord
+from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
-from drkit.offset_map.locate import CopiedPartition
-from drkit.replicate import state_topic
 
-_TOPIC: Final = state_topic.topic_key("")
+
+class CopiedPartition(NamedTuple):
+    """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_id: UUID
+    target_id: UUID
 
 
 class Producers(NamedTuple):
@@ -41,14 +47,17 @@ class Known(NamedTuple):
         return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
 
 
-def known_of(values: Mapping[str, Any]) -> Known:
-    """From the flow's state as it was loaded."""
-    topics = {
-        key.removeprefix(_TOPIC): (v["target"], UUID(v["source_id"]), UUID(v["target_id"]))
-        for key, v in values.items()
-        if key.startswith(_TOPIC) and "target" in v
-    }
-    ids = values.get(state_topic.PRODUCER_IDS) or {"current": (-1, -1), "all": ()}
-    left_out = frozenset((values.get(state_topic.SKIPS) or {}).get("ids", ()))
-    map_id = (values.get(state_topic.OFFSET_MAP) or {}).get("topic_id", "")
-    return Known(topics, Producers(ids["current"][0], frozenset(ids["all"]), left_out, map_id))
+def known_of(state: FlowState) -> Known:
+    """The copied topics and the producers in a flow's state.
+
+    :raises Damaged: a record of them was replaced
+    """
+    topics = {n: (g.target, g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
+    ids, skips, offset_map = state.get(ProducerIdsRecord), state.get(SkipsRecord), state.get(OffsetMapRecord)
+    producers = Producers(
+        ids.current.id if ids is not None else -1,
+        frozenset(ids.ids if ids is not None else ()),
+        frozenset(skips.ids if skips is not None else ()),
+        str(offset_map.topic_id) if offset_map is not None else "",
+    )
+    return Known(topics, producers)

@@ -1,0 +1,164 @@
+"""What failovers and the sync of ACLs keep in a flow's state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+from drkit.flow_state.fields import (
+    Fields,
+    Malformed,
+    mapping_of,
+    name,
+    optional,
+    prose,
+    row,
+    text,
+    topic_name,
+    tuple_of,
+    whole,
+)
+from drkit.flow_state.record import Record
+from drkit.topology.acl_record import AclRecord
+from drkit.topology.acls import Acl, from_json, to_json
+
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionRecord(Record):
+    """The failover that took all of the flow over: from then on the flow does not run."""
+
+    KEY: ClassVar[str] = "promotion"
+
+    term: int
+    run_id: str
+    at_ms: int
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Record`."""
+        return cls(fields.get("term", whole()), fields.get("run_id", name), fields.get("at_ms", whole()))
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Record`."""
+        return {"term": self.term, "run_id": self.run_id, "at_ms": self.at_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class FenceDebt(Record):
+    """A fence that is pending: the old primary has to be fenced at the first contact."""
+
+    KEY: ClassVar[str] = "fence-debt"
+
+    run_id: str
+    """Of the failover that could not fence."""
+    term: int
+    since_ms: int
+    why: str
+    topics: tuple[str, ...]
+    """Of the source."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Record`."""
+        return cls(
+            fields.get("run_id", name),
+            fields.get("term", whole()),
+            fields.get("since_ms", whole()),
+            fields.get("why", prose),
+            fields.get("topics", tuple_of(topic_name)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Record`."""
+        return {
+            "run_id": self.run_id, "term": self.term, "since_ms": self.since_ms, "why": self.why,
+            "topics": list(self.topics),
+        }  # fmt: skip
+
+    @property
+    def owed_by(self) -> str:
+        """Which failover owes the fence, and on which topics."""
+        some = ", ".join(self.topics[:_SHOWN]) + (" …" if len(self.topics) > _SHOWN else "")
+        return f"run {self.run_id} (term {self.term}) owes it for {len(self.topics)} topics: {some}"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceSizesRecord(Record):
+    """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
+
+    `topics` has the value of each topic before; None: the topic had none of its own.
+    """
+
+    KEY: ClassVar[str] = "fence-sizes"
+
+    topics: Mapping[str, str | None]
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Record`."""
+        return cls(fields.get("topics", mapping_of(topic_name, optional(text(32)))))
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Record`."""
+        return {"topics": dict(self.topics)}
+
+
+@dataclass(frozen=True, slots=True)
+class FenceAclsRecord(Record):
+    """The ACLs with which a failover fenced the source. Never copied."""
+
+    KEY: ClassVar[str] = "fence-acls"
+
+    acls: frozenset[Acl]
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Record`."""
+        return cls(fields.get("acls", acls))
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Record`."""
+        return {"acls": to_json(self.acls)}
+
+
+@dataclass(frozen=True, slots=True)
+class AclsRecord(Record):
+    """What the flow keeps of its newest ACL plan."""
+
+    KEY: ClassVar[str] = "acls"
+
+    plan: AclRecord
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Record`."""
+        return cls(AclRecord(**{part: fields.get(part, acls, frozenset()) for part in _PARTS}))
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Record`."""
+        return {part: to_json(getattr(self.plan, part)) for part in _PARTS}
+
+
+_acl_texts: Final = row(name, name, text(1024), name, name, name, name)
+"""Resource, pattern, empty, principal, host, operation, permission."""
+_PARTS: Final = ("made", "held", "left_out", "guard")
+
+
+def acls(value: Any) -> frozenset[Acl]:
+    """ACLs as :func:`drkit.topology.acls.to_json` writes them."""
+    entries = tuple_of(_acl_entry)(value)
+    try:
+        return from_json(entries)
+    except ValueError as error:
+        raise Malformed(f"an ACL of a kind that does not exist: {error}") from None
+
+
+def _acl_entry(value: Any) -> dict[str, Any]:
+    fields = Fields(value)
+    return {
+        "acl": fields.get("acl", _acl_texts),
+        "names": fields.get("names", tuple_of(name)),
+    }

@@ -1,0 +1,64 @@
+"""Names of drkit's internal topics and transactional ids. Pure.
+
+Both sides of a rule use one function: a copy task writes with the transactional id that a failover fences.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CANARY_TOPIC: Final = "drkit-canary.internal"
+"""On the source: records that a prober produces and fetches."""
+_STATE: Final = ("drkit-state.", ".internal")
+
+
+def state_topic(source: str) -> str:
+    """Topic on the target with the state of the flow from this source."""
+    return source.join(_STATE)
+
+
+def source_of_state_topic(name: str) -> str | None:
+    """The source alias in the name of a state topic; None for any other topic."""
+    head, tail = _STATE
+    source = name.removeprefix(head).removesuffix(tail)
+    return source if source and name == state_topic(source) else None
+
+
+def offset_map_topic(source: str) -> str:
+    """Topic on the target with the offset map of the flow from this source."""
+    return f"drkit-offset-map.{source}.internal"
+
+
+def journal_topic(source: str) -> str:
+    """Topic on the target with the journal of failovers from this source."""
+    return f"drkit-failover.{source}.internal"
+
+
+def watch_topic(source: str, target: str) -> str:
+    """Topic with the notes of the observers and fence agents of a flow."""
+    return f"drkit-watch.{source}.{target}.internal"
+
+
+def bulk_transactional_id(source: str, target: str, bucket: int) -> str:
+    """Transactional id that writes a bucket's copies in bulk mode, and that FREEZE fences."""
+    return f"drkit.{source}.{target}.{bucket}"
+
+
+def map_transactional_id(source: str, target: str, bucket: int) -> str:
+    """Transactional id that writes a bucket of the offset map."""
+    return f"{bulk_transactional_id(source, target, bucket)}.map"
+
+
+def lease_transactional_id(source: str, target: str) -> str:
+    """Transactional id whose newest owner may run the flow."""
+    return f"drkit.{source}.{target}.lease"
+
+
+def failover_transactional_id(source: str, target: str) -> str:
+    """Transactional id that writes the journal of failovers."""
+    return f"drkit.{source}.{target}.failover"
+
+
+def automatic_transactional_id(source: str, target: str) -> str:
+    """Transactional id whose newest owner may start a failover by itself."""
+    return f"drkit.{source}.{target}.automatic"

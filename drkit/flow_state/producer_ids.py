@@ -1,0 +1,90 @@
+"""Producer ids of a flow, of live and of bulk mode: all that ever were, on record before they are used.
+
+The records are what a flow in the other direction goes by to leave out what this one wrote (see
+:mod:`drkit.flow_state.reverse_flow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.records import BulkProducerRecord, ProducerIdsRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
+
+
+class ProducerIds(NamedTuple):
+    """The live id in use, all that ever were, and those of bulk mode."""
+
+    current: ProducerIdentity
+    live: tuple[int, ...]
+    bulk: tuple[int, ...]
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Every id this flow ever wrote with."""
+        return (*self.live, *self.bulk)
+
+    def with_bulk(self, state: FlowState) -> ProducerIds:
+        """Those of bulk mode as the flow's state has them now."""
+        return self._replace(bulk=_ids(state.readable(BulkProducerRecord)))
+
+
+def on_record(state: FlowState) -> tuple[int, ...]:
+    """Every producer id that a flow's state names; empty for a flow that never ran.
+
+    :raises Damaged: a record of them was replaced
+    """
+    live = state.get(ProducerIdsRecord)
+    return (*(live.ids if live is not None else ()), *_ids(state.all(BulkProducerRecord)))
+
+
+def own_on_record(state: FlowState) -> tuple[int, ...]:
+    """The same for our own flow while it runs: ids under which we have never written are passed over."""
+    live = state.readable(ProducerIdsRecord).get("")
+    return (*(live.ids if live is not None else ()), *_ids(state.readable(BulkProducerRecord)))
+
+
+def _ids(records: Iterable[str]) -> tuple[int, ...]:
+    return tuple(sorted(int(producer_id) for producer_id in records))
+
+
+def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> ProducerIds:
+    """The flow's producer ids; those that are missing are asked for and stored.
+
+    :param state: loaded
+    :raises DrkitError: the target gives none, or it cannot be stored
+    """
+    known = state.get(ProducerIdsRecord)
+    owners = {record.bucket for record in state.all(BulkProducerRecord).values()}
+    missing = [b for b in range(flow.buckets) if b not in owners]
+    if known is None or missing:
+        live, bulk = _ask(target, flow, missing, live=known is None)
+        for bucket, identity in bulk.items():
+            state.put(BulkProducerRecord(bucket), str(identity.id))
+        if live is not None:
+            known = ProducerIdsRecord(live, (live.id,))
+            state.put(known)
+    assert known is not None  # noqa: S101  a missing one was asked for
+    return ProducerIds(known.current, known.ids, _ids(state.all(BulkProducerRecord)))
+
+
+def _ask(
+    target: ClusterSettings, flow: FlowSettings, buckets: Iterable[int], *, live: bool
+) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
+    """A new live id, and the ids that some buckets' transactional ids have."""
+
+    async def ask(cluster: RawCluster) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
+        spawn = cluster.loop.spawn
+        first = await new_producer_id(cluster) if live else None
+        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
+        asked = {b: spawn(Transactions(cluster, name).begin_epoch) for b, name in names.items()}
+        return first, {bucket: await future for bucket, future in asked.items()}
+
+    return ask_once(target, "driver", ask, what="ask for producer ids")

@@ -1,0 +1,101 @@
+"""All records of a flow's state, by their keys. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.flow_state.failover_records import (
+    AclsRecord,
+    FenceAclsRecord,
+    FenceDebt,
+    FenceSizesRecord,
+    PromotionRecord,
+)
+from drkit.flow_state.fields import Malformed
+from drkit.flow_state.record import Record
+from drkit.flow_state.run_records import (
+    BulkProducerRecord,
+    CheckpointsRecord,
+    ClustersRecord,
+    ControlRecord,
+    LeaseRecord,
+    NotSynchronised,
+    OffsetMapRecord,
+    Process,
+    ProducerIdsRecord,
+    SkipsRecord,
+)
+from drkit.flow_state.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
+from drkit.flow_state.topic_records import (
+    ConfigsRecord,
+    EventRecord,
+    GenerationRecord,
+    Role,
+    RoleRecord,
+    TakenOverPartition,
+    TakeoverRecord,
+    VerifiedRecord,
+)
+
+__all__ = [
+    "KINDS",
+    "AclsRecord",
+    "BulkProducerRecord",
+    "CheckpointsRecord",
+    "ClustersRecord",
+    "ConfigsRecord",
+    "ControlRecord",
+    "EventRecord",
+    "FenceAclsRecord",
+    "FenceDebt",
+    "FenceSizesRecord",
+    "GenerationRecord",
+    "LeaseRecord",
+    "NotSynchronised",
+    "NotedEnds",
+    "NotedHeld",
+    "OffsetMapRecord",
+    "Process",
+    "ProducerIdsRecord",
+    "PromotionRecord",
+    "Record",
+    "Role",
+    "RoleRecord",
+    "SkipsRecord",
+    "SourceSeenRecord",
+    "TakenOverPartition",
+    "TakeoverRecord",
+    "VerifiedRecord",
+    "kind_of",
+]  # fmt: skip
+
+KINDS: Final[tuple[type[Record], ...]] = (
+    ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
+    SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
+    TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
+    FenceAclsRecord, AclsRecord,
+)  # fmt: skip
+_SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
+_NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))
+
+
+def kind_of(key: str) -> tuple[type[Record], str] | None:
+    """The kind of the record under a key, and the name in the key; None for a key that is not drkit's."""
+    if key in _SINGLE:
+        return _SINGLE[key], ""
+    for kind in _NAMED:
+        if key.startswith(kind.KEY):
+            return kind, key.removeprefix(kind.KEY)
+    return None
+
+
+def decoded(kind: type[Record], name: str, value: bytes) -> Record:
+    """The record of a kind in these bytes.
+
+    :raises Malformed: this drkit has not written it
+    """
+    try:
+        kind.check_name(name)
+    except Malformed as error:
+        raise Malformed(f"its key: {error}") from None
+    return kind.decode(value)

@@ -1,0 +1,161 @@
+"""A flow's state as it was read: the newest record of every key, by type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Self, TypeVar, cast
+
+from drkit.errors import Refused
+from drkit.flow_state.fields import Fields, Malformed
+from drkit.flow_state.records import Record, decoded, kind_of
+
+R = TypeVar("R", bound=Record)
+_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
+
+
+class Damaged(Refused):
+    """A record that drkit needs was replaced by one that drkit has not written."""
+
+
+class Change(NamedTuple):
+    """What a record of the topic changed."""
+
+    key: str
+    record: Record | None
+    """None: the key was deleted."""
+
+
+class FlowState:
+    """The newest readable record of every key.
+
+    Where the newest record is damaged, the one before it still counts. Without one before it a required
+    record is refused, and one that drkit writes all the time counts as missing.
+
+    :param where: the topic and its cluster, for errors
+    """
+
+    def __init__(self, where: str = "") -> None:
+        self._where = where
+        self._records: dict[type[Record], dict[str, Record]] = {}
+        self._values: dict[str, bytes] = {}
+        self.unreadable: dict[str, str] = {}
+        """Keys whose newest record is damaged, and how; they include keys that are not drkit's."""
+
+    @classmethod
+    def of(cls, records: Mapping[bytes, bytes], where: str = "") -> Self:
+        """The state in the newest records of a topic."""
+        found = cls(where)
+        for key, value in records.items():
+            found.take(key, value)
+        return found
+
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> Change | None:
+        """Read on by one record; returns what it changed, None where it is not drkit's.
+
+        :param value: None deletes the key
+        """
+        name = key.decode("utf-8", errors="replace")
+        self.unreadable.pop(name, None)
+        if value is None:
+            self._forget(name)
+            return Change(name, None)
+        try:
+            record = _read(name, value)
+        except Malformed as error:
+            self.unreadable[name] = str(error) if offset is None else f"offset {offset}: {error}"
+            return None
+        if record is None:
+            return None
+        self.keep(name, record, value)
+        return Change(name, record)
+
+    def keep(self, key: str, record: Record, value: bytes) -> None:
+        """Enter a record that was read, or written just now."""
+        self.unreadable.pop(key, None)
+        self._records.setdefault(type(record), {})[key.removeprefix(record.KEY)] = record
+        self._values[key] = value
+
+    def _forget(self, key: str) -> None:
+        self._values.pop(key, None)
+        if (found := kind_of(key)) is not None:
+            self._records.get(found[0], {}).pop(found[1], None)
+
+    def get(self, kind: type[R], name: str = "") -> R | None:
+        """The record of a kind, None where there is none.
+
+        :param name: the name in the key, for kinds with many records
+        :raises Damaged: a required record was replaced
+        """
+        found = self._records.get(kind, {}).get(name)
+        if found is None and kind.REQUIRED and (key := kind.key(name)) in self.unreadable:
+            raise self._damaged([key])
+        return cast("R | None", found)
+
+    def all(self, kind: type[R]) -> dict[str, R]:
+        """All records of a kind, by the names in their keys.
+
+        :raises Damaged: one of a required kind was replaced
+        """
+        found = self.readable(kind)
+        if kind.REQUIRED and self.unreadable:
+            lost = [k for k in self._lost() if k.startswith(kind.KEY)]
+            if lost:
+                raise self._damaged(lost)
+        return found
+
+    def readable(self, kind: type[R]) -> dict[str, R]:
+        """All records of a kind that can be read: of a flow that is not ours."""
+        return cast("dict[str, R]", dict(self._records.get(kind, {})))
+
+    def is_damaged(self, kind: type[Record], name: str = "") -> bool:
+        """Whether a record was replaced, and the one before it is gone."""
+        key = kind.key(name)
+        return key in self.unreadable and key not in self._values
+
+    def value(self, key: str) -> bytes | None:
+        """The bytes of the newest readable record under a key."""
+        return self._values.get(key)
+
+    def refuse_damaged(self) -> None:
+        """Refuse a state of which a required part is lost.
+
+        :raises Damaged: a required record was replaced, and the one before it is gone
+        """
+        if lost := self._lost():
+            raise self._damaged(lost)
+
+    def _lost(self) -> list[str]:
+        """Keys of required records that are damaged, with none before them."""
+        keys = ((key, kind_of(key)) for key in list(self.unreadable) if key not in self._values)
+        return [key for key, found in keys if found is not None and found[0].REQUIRED]
+
+    def _damaged(self, keys: list[str]) -> Damaged:
+        more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
+        return Damaged(
+            "the flow's state holds a record that is not drkit's, in place of one that it needs",
+            where=self._where,
+            evidence=f"key {keys[0]}, {self.unreadable.get(keys[0], 'it changed just now')}{more}",
+            hint=f"{_WHO_WRITES}; write the record that was there under this key again; or, to copy from the"
+            " start, delete the copied topics and the flow's state topic on the target",
+        )
+
+    def copy(self) -> FlowState:
+        """The state of this moment, which changes no more."""
+        found = FlowState(self._where)
+        found._records = {kind: dict(some) for kind, some in list(self._records.items())}
+        found._values, found.unreadable = dict(self._values), dict(self.unreadable)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FlowState) and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _read(key: str, value: bytes) -> Record | None:
+    """The record under a key; None under a key of a later drkit."""
+    found = kind_of(key)
+    if found is None:
+        Fields.parse(value)
+        return None
+    return decoded(*found, value)

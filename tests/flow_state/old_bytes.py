@@ -1,0 +1,91 @@
+"""Records as bytes that drkit wrote before its state had types: they are read, and written the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RECORDS: Final[dict[str, bytes]] = {
+    "control": (b'{"run_id": "7d1f0a2b.1234.567", "plan": 3, "action": "run"}'),
+    "lease": (
+        b'{"run_id": "7d1f0a2b", "host": "a-host", "pid": 4711, "space": "8c1b/pid:[4026531836]", "born":'
+        b' 123456, "renewed_ms": 1763826448123, "ttl_ms": 15000}'
+    ),
+    "producer-ids": (b'{"current": [4001, 0], "all": [4001]}'),
+    "producer-ids/bulk/4002": (b'{"bucket": 0}'),
+    "offset-map": (b'{"topic_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}'),
+    "flow": (b'{"source": "kVt6uFmYSI2ZJqO4Rk0FSg", "target": "MkU3OEVBNTcwNTJENDM2Qg"}'),
+    "skips": (b'{"ids": [11, 12], "writes_for_ms": 315000}'),
+    "takeover/orders": (
+        b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
+        b'5c6d7e8f9", "partitions": {"0": {"mm2_offset": null, "resumed_at": 120, "target_end": 100, "fou'
+        b'nd_behind": 3, "committed": true}, "1": {"mm2_offset": 99, "resumed_at": 120, "target_end": 100'
+        b', "found_behind": 3, "committed": true}}}'
+    ),
+    "topic/orders": (
+        b'{"source_cluster": "kVt6uFmYSI2ZJqO4Rk0FSg", "source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a'
+        b'", "target": "primary.orders", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "generation'
+        b'": 1}'
+    ),
+    "role/frozen": (b'{"role": "frozen", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123}'),
+    "role/orders": (
+        b'{"role": "promoted", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "frontiers": {"0"'
+        b': 1000, "1": null}, "ends": {"0": 1003, "1": 0}}'
+    ),
+    "promotion": (b'{"term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123}'),
+    "configs/orders": (b'{"set": {"retention.ms": "604800000", "cleanup.policy": "delete"}}'),
+    "fence-sizes": (b'{"topics": {"orders": null, "payments": "1048588"}}'),
+    "fence-acls": (
+        b'{"acls": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["orders"]}]}'
+    ),
+    "acls": (
+        b'{"made": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["orders"]'
+        b'}, {"acl": ["TOPIC", "LITERAL", "", "User:app", "*", "READ", "ALLOW"], "names": ["orders"]}], "'
+        b'held": [{"acl": ["TOPIC", "LITERAL", "", "User:app", "*", "WRITE", "ALLOW"], "names": ["orders"'
+        b']}], "left_out": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["'
+        b'other"]}], "guard": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names":'
+        b' ["orders"]}]}'
+    ),
+    "checkpoints": (
+        b'{"at_ms": 1763826448123, "ok_ms": 1763826448123, "groups": 3, "looked_at": 2, "positions": 4, "'
+        b'emitted": 0, "verdicts": {"WRITE": 3, "NOT_STORED": 1}, "refused": [["billing", "orders-0", "NO'
+        b'T_STORED", "code 12"]], "unread": {}, "seconds": 0.25, "error": ""}'
+    ),
+    "source-seen": (b'{"at_ms": 1763826448123, "topics": {"orders": {"0": [0, 1000], "1": [5, 5]}}}'),
+    "fence-debt": (
+        b'{"run_id": "7d1f0a2b", "term": 2, "since_ms": 1763826448123, "why": "it does not answer", "topi'
+        b'cs": ["orders", "payments"]}'
+    ),
+    "verified/orders/0": (
+        b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
+        b'5c6d7e8f9", "source_offset": 1000, "target_offset": 1003, "at_ms": 1763826448123}'
+    ),
+    "event/source_recreated/orders/-1": (
+        b'{"kind": "source_recreated", "topic": "orders", "partition": -1, "at_ms": 1763826448123, "flow"'
+        b': "primary->standby", "identity": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a>0a1b2c3d-4e5f-6071-8293'
+        b'-a4b5c6d7e8f9", "old_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "new_id": "0a1b2c3d-4e5f-6071'
+        b'-8293-a4b5c6d7e8f9", "stopped": true, "hint": "\\u2026"}'
+    ),
+    "event/resync/orders/0": (
+        b'{"kind": "resync", "flow": "primary->standby", "topic": "orders", "partition": 0, "at_ms": 1763'
+        b'826448123, "reason": "no answer", "attempts": 1}'
+    ),
+}
+SEEN_WITH_HELD: Final = (
+    b'{"at_ms": 1763826448123, "topics": {"orders": {"0": [0, 1000, 1030, [30, 10, 1763826440000, 4096]], '
+    b'"1": [5, 5, 5], "2": [5, 5, 9, [4, 4, null, null]], "3": [0, 10, 20, [10, 10, -1, 900]]}}}'
+)
+"""Under the key ``source-seen`` since high watermarks and what transactions hold back are noted too."""
+CHECKPOINTS_WITH_OTHERS: Final = (
+    b'{"at_ms": 1763826448123, "ok_ms": 1763826448123, "groups": 3, "looked_at": 2, "positions": 4, '
+    b'"emitted": 0, "verdicts": {"WRITE": 3}, "refused": [], "unread": {}, "not_synchronised": '
+    b'{"total": 2, "shown": {"a-share": "share", "a-streams": "streams"}}, "seconds": 0.25, "error": ""}'
+)
+"""Under the key ``checkpoints`` since groups that are not consumer groups are named."""
+FIRST_CHECKPOINTS: Final = b'{"at_ms": 0}'
+"""Under the key ``checkpoints`` before the first round has ended."""
+MORE: Final = (
+    ("source-seen", SEEN_WITH_HELD),
+    ("checkpoints", CHECKPOINTS_WITH_OTHERS),
+    ("checkpoints", FIRST_CHECKPOINTS),
+)
+"""Other shapes of records in :data:`RECORDS`."""
