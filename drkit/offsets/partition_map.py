@@ -199,7 +199,8 @@ class PartitionMap:
     def _turn(self, turn: Turn) -> None:
         if turn.history in self.ended:
             return
-        self._confirm(turn.ended, turn.ended_sequence, turn.copied_end)
+        if turn.ended_sequence != NO_ANCHOR:
+            self._confirm(turn.ended, turn.ended_sequence, turn.copied_end)
         self.ended.add(turn.ended)
         self.segments.cut(turn.copied_end)
         self.segments.close(turn.copied_end)

@@ -147,7 +147,9 @@ def _untouched(look: LogLook) -> Resolution:
 # -- a target that lost its tail ------------------------------------------------------------------------
 
 
-def _lost(tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int) -> int | NeedLog | None:
+def _lost(  # noqa: PLR0911  as above
+    tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
+) -> int | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:

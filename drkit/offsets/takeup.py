@@ -148,7 +148,7 @@ def turn_records(
         nonce=author.nonce,
         reign=author.reign,
         ended=ended,
-        ended_sequence=found.sequence,
+        ended_sequence=found.sequence if found.anchored else NO_ANCHOR,
         history=to.history,
         upstream=upstream,
         downstream=found.downstream,
