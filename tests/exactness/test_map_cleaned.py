@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from tests.exactness.cleaning import CLEANING, MapCleaning, clean_often, cleaned_to, segment_is_full
 from tests.exactness.conftest import Pair
 from tests.exactness.positions import Command
@@ -79,7 +79,7 @@ def test_translated_by_command_before_and_after_the_cleaner(
     sides = [
         ClusterSettings(alias=n, bootstrap_servers=c.bootstrap()) for n, c in zip("ab", pair, strict=True)
     ]
-    world, map_topic = Clusters(sides[0], sides[1], 1), mapstore.topic_name("a")
+    world, map_topic = Clusters(sides[0], sides[1], 1), map_topic_name("a")
     config = tmp_path / "drkit.toml"
     config.write_text(
         "".join(f'[clusters.{c.alias}]\nbootstrap_servers = "{c.bootstrap_servers}"\n' for c in sides)

@@ -14,7 +14,7 @@ import pytest
 
 from drkit.kafka.admin import Cluster
 from drkit.offset_map.topic import bucket_of
-from drkit.offsets import Intent, MapKey, encode_intent
+from drkit.offsets import History, Intent, MapKey, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.replicate import verify_snapshot
 from drkit.replicate.verify_ranges import cut
@@ -99,7 +99,7 @@ def copied_by_hand(flow: Flow, topic: str, damage: dict[int, Callable[[list[Seen
         key = MapKey(
             flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id, partition
         )
-        claim = Intent(Mode.BULK, 1, 7, 0, 0, 0, 0, 0, (), ((0, len(records)),))
+        claim = Intent(Mode.BULK, 1, History(*flow.producer), 0, 0, 0, 0, ((0, len(records)),))
         map_key, value = encode_intent(key, claim)
         out.produce(flow.map_topic, value, map_key, bucket_of(topic, partition, flow.settings.buckets))
     assert out.flush(30) == 0

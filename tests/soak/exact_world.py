@@ -13,7 +13,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.groups import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate import mapstore
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.state_topic import topic_name
 from drkit.replicate.translate import EXACT, Question, look, translate
 from tests.exactness.cleaning import clean_often
@@ -48,8 +48,8 @@ class ExactWorld(DrkitWorld):
         self.drkit: Replicator | None = None
         self.command = Command(self._config)
         self.truths = {kind: self._topic(kind) for kind in KINDS}
-        self.create(self.target, mapstore.topic_name("a"), 4, {"cleanup.policy": "compact"})
-        clean_often(self, self.target, mapstore.topic_name("a"))
+        self.create(self.target, map_topic_name("a"), 4, {"cleanup.policy": "compact"})
+        clean_often(self, self.target, map_topic_name("a"))
 
     def _topic(self, kind: Kind) -> Truth:
         name = f"{self._prefix}-{kind.name}"
