@@ -120,18 +120,17 @@ def refused_or_read(key: bytes | None, value: bytes | None) -> None:
 damages = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4)
 
 
-@given(records, damages, damages, st.integers(0, 200), st.integers(0, 200), st.booleans())
+@given(records, damages, damages, st.integers(0, 200), st.integers(0, 200), st.sampled_from([1, 2]))
 def test_damaged_records_are_refused_as_such(
     record: MapRecord,
     in_key: list[tuple[int, int]],
     in_value: list[tuple[int, int]],
     key_size: int,
     value_size: int,
-    legacy: bool,
+    version: int,
 ) -> None:
     name, value = (bytearray(b) for b in encode_map_record(MapKey(UUID(int=1), UUID(int=2), 0), record))
-    if legacy:
-        value[0] = 1
+    value[0] = version
     for data, damage in ((name, in_key), (value, in_value)):
         for at, byte in damage:
             data[at % len(data)] = byte

@@ -131,8 +131,8 @@ def test_what_is_not_acknowledged_yet_is_passed_by_no_mark(partition: PartitionC
     assert (mark.upstream, mark.sequence, mark.leader_epoch) == (22, 10, 4)
 
 
-@pytest.mark.parametrize("marked", [False, True])
-def test_a_bulk_record_confirms_what_was_appended_before_it(partition: PartitionCopy, marked: bool) -> None:
+@pytest.mark.parametrize("marks", [0, 1])
+def test_a_bulk_record_confirms_what_was_appended_before_it(partition: PartitionCopy, marks: int) -> None:
     """Its sequence number is an anchor, so no mark has to come between a claim and a transaction."""
     said = PartitionMap()
     confirm(partition, said)
@@ -144,7 +144,7 @@ def test_a_bulk_record_confirms_what_was_appended_before_it(partition: Partition
     said.apply(intent)
     confirm(partition, said)  # one of those every 15 s, while the append is on its way
     partition.acknowledge(partition.ready.popleft())
-    if marked:
+    for _ in range(marks):
         confirm(partition, said)
     partition.state = State.BULK
     commit(partition, said, chunk(27, 4, 3))
