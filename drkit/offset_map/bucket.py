@@ -85,7 +85,12 @@ class MapBucket:
             self.marked.add(where)
         else:
             standing[name] = None
-        self.partitions.setdefault(where, PartitionMap()).apply(found.record)
+        try:
+            self.partitions.setdefault(where, PartitionMap()).apply(found.record)
+        except OverflowError as error:
+            # Well formed, with numbers that no log has: what it was meant to say is unknown.
+            self.unreadable.append(Unreadable(offset, f"numbers out of range: {error}"))
+            self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
 
     def _reign(self, reign: Reign) -> None:
         before = self.reign

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 import math
 import time
@@ -243,6 +243,16 @@ class TaskContext:
         fields = {"flow": self.lease.flow, **fields}
         event = EventRecord(kind, p.source.topic, p.source.partition, wall_ms(), fields)
         self.events.append(self.loop.spawn(self.write_state, event, event.name))
+
+    async def patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask again while a broker goes away or a connection breaks, as long as this task may write."""
+        while True:
+            try:
+                return await ask()
+            except RawError:
+                if self.expired:
+                    raise
+                await self.loop.sleep(_PAUSE_SECONDS)
 
     async def write_state(self, record: StateRecord, name: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""

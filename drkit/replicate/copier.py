@@ -155,7 +155,7 @@ class CopyTask:
             await read_on(task.links.target, topic, task.buckets[bucket])
 
         try:
-            await task.maps[bucket].begin(read)
+            await task.patiently(lambda: task.maps[bucket].begin(read))
         except MapTaken:
             task.finish("fenced")
 

@@ -19,7 +19,7 @@ from drkit.config import ClusterSettings
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.offsets import MapKey, MapRecord, Mark, SegmentMap
+from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap
 from drkit.offsets.map_record import encode_map_record
 from drkit.offsets.translation import Exact, Place
 from drkit.replicate.packing import parts
@@ -70,7 +70,7 @@ def write_map(bootstrap: str, total: int, partitions: int) -> None:
     for p in range(partitions):
         segments, up, down = segments_of(total // partitions, p)
         key = MapKey(*_IDS, p)
-        records: list[MapRecord] = [*parts(segments, down), Mark(1, up, down, down, 0, 0)]
+        records: list[MapRecord] = [*parts(segments, down), Mark(1, History(7, 0), up, down, down, 0, 0)]
         for record in records:
             name, value = encode_map_record(key, record)
             out.produce(TOPIC, value, name, partition=p)

@@ -219,7 +219,7 @@ class Explorer:
         if missing and not self.rewound:
             raise Violated(f"copying goes on at {found.upstream}, before that are missing: {missing[:5]}")
 
-    def _rest(self) -> None:  # noqa: C901  one rule after the other
+    def _rest(self) -> None:
         """Everything late arrives, a last task copies the rest: each record of the source is there once."""
         while self.world.network:
             self._deliver()

@@ -195,7 +195,7 @@ class Task:
             if shorter or confirmed <= look.end:
                 break
             yield
-            if world.target.undecided:
+            if self.world.target.undecided:
                 return
             look = world.look(former=world.rng.random() < 0.3)
             shorter = look.end < confirmed

@@ -1,189 +1,107 @@
-"""Several copy tasks at work on one partition at once, each stopped and resumed anywhere.
+"""Claims of several writers for one partition: all of one history are true, and the log says where.
 
-The broker is a model: it takes a batch only if its first sequence number is the next one. Everything else is
-the product's own: intents, marks, repairs, and settling them against the log.
+That tasks at work at once leave an exact map is walked by `tests/model`, with their kills, late appends and
+the broker's own rules.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-import random
-from typing import NamedTuple
-import zlib
+from itertools import permutations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from drkit.model import SourceOffset
-from drkit.offsets import Intent, Mark, PartitionMap
-from drkit.offsets.map_record import SEQUENCE_MODULUS, MapRecord, Mode
-from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
-from tests.offsets.test_resolve import OURS, record_batch, runs_of
-
-SOURCE_OFFSETS = 120
-SEQUENCE_START = SEQUENCE_MODULUS - 20
-
-
-class Sent(NamedTuple):
-    """A batch on its way: its predicted place, and what it holds."""
-
-    sequence: int
-    down: int
-    taken: list[int]
-    crc: int
-
-
-@dataclass
-class Partition:
-    """The source's committed records, the target's log, and the map topic."""
-
-    source: list[int]
-    log: list[LogBatch] = field(default_factory=list)
-    truth: list[tuple[int, int]] = field(default_factory=list)
-    topic: list[MapRecord] = field(default_factory=list)
-    end: int = 0
-    sequence: int | None = None
-
-    def append(self, batch: Sent) -> int | None:
-        """The base offset, or None when the broker refuses the sequence number."""
-        if self.sequence is not None and batch.sequence != self.sequence:
-            return None
-        base = self.end
-        self.log.append(record_batch(base, len(batch.taken), OURS, batch.sequence, batch.crc))
-        self.truth += [(u, base + i) for i, u in enumerate(batch.taken)]
-        self.end += len(batch.taken)
-        self.sequence = (batch.sequence + len(batch.taken)) % SEQUENCE_MODULUS
-        return base
-
-    def resolved(self) -> Resolution:
-        """What a task that looks now believes: the log first, the map second."""
-        own = frozenset({OURS})
-        state = PartitionMap()
-        for record in self.topic:
-            state.apply(record)
-        answer = resolve(state, end=self.end, next_sequence=self.sequence, own_ids=own)
-        if isinstance(answer, NeedLog):
-            log = [b for b in self.log if b.base + b.records > answer.start]
-            answer = resolve(state, end=self.end, next_sequence=self.sequence, own_ids=own, log=log)
-        assert isinstance(answer, Resolution)
-        return answer
-
-    def check(self) -> None:
-        """Every source offset has its exact place, and no record stands twice."""
-        copied = [u for u, _ in self.truth]
-        assert copied == self.source[: len(copied)], "a record is missing, stands twice or out of order"
-        if not copied:
-            return
-        found = self.resolved()
-        end = self.truth[-1][1] + 1
-        for upstream in range(SOURCE_OFFSETS + 1):
-            expected = next((d for u, d in self.truth if u >= upstream), end)
-            answer = found.segments.translate(SourceOffset(upstream), self.end)
-            assert answer == expected, (upstream, found.segments.triples())
-
-
-@dataclass
-class Task:
-    """A copy task: each method is one step, and between two steps anybody else may take some."""
-
-    partition: Partition
-    rng: random.Random
-    found: bool = False
-    nonce: int = 0
-    position: int = 0
-    down: int = 0
-    previous: int = 0
-    sequence: int = 0
-    delta: int | None = None
-    acked: tuple[int, int, int] | None = None
-    pipeline: deque[Sent] = field(default_factory=deque)
-
-    def step(self) -> None:
-        """Whatever comes next, at random."""
-        if not self.found:
-            self.resolve()
-        else:
-            self.rng.choice([self.stage, self.send, self.send, self.mark])()
-
-    def resolve(self) -> None:
-        """Ask the log and the map where the partition stands; write down what only the log confirmed."""
-        answer = self.partition.resolved()
-        self.nonce, self.found, self.acked = self.rng.getrandbits(60), True, None
-        self.pipeline.clear()
-        total = sum(p.records for p in answer.repairs)
-        sequence, previous = (answer.sequence - total) % SEQUENCE_MODULUS, answer.repair_from
-        for up, down, count in answer.repairs:
-            repair = Intent(Mode.REPAIR, self.nonce, OURS, 0, sequence, down, previous, 1, (), ((up, count),))
-            self.partition.topic.append(repair)
-            sequence, previous = (sequence + count) % SEQUENCE_MODULUS, down + count
-        self.position, self.down = answer.upstream or 0, answer.downstream
-        self.previous = answer.copied_end
-        self.sequence = answer.sequence if self.partition.sequence is not None else SEQUENCE_START
-        self.delta = answer.segments.delta() if answer.segments else None
-
-    def stage(self) -> None:
-        """Take some batches and say in one intent what stands where the offsets' distance changes."""
-        batches: list[Sent] = []
-        runs: list[tuple[int, int]] = []
-        first: tuple[int, int, int] | None = None
-        for _ in range(self.rng.randint(1, 3)):
-            taken = [u for u in self.partition.source if u >= self.position][: self.rng.randint(1, 6)]
-            if not taken:
-                break
-            parts = runs_of(taken)
-            if first is None and (len(parts) > 1 or taken[0] - self.down != self.delta):
-                first = (self.sequence, self.down, self.previous)
-            if first is not None:
-                runs = runs_of([u for up, n in runs for u in range(up, up + n)] + taken)
-            crc = zlib.crc32(repr((taken, self.nonce)).encode())
-            batches.append(Sent(self.sequence, self.down, taken, crc))
-            self.sequence = (self.sequence + len(taken)) % SEQUENCE_MODULUS
-            self.down += len(taken)
-            self.position, self.previous = taken[-1] + 1, self.down
-            self.delta = self.position - self.down
-        if first is not None:
-            intent = Intent(Mode.LIVE, self.nonce, OURS, 0, *first, 1, (), tuple(runs))
-            self.partition.topic.append(intent)
-        self.pipeline += batches
-
-    def send(self) -> None:
-        """The oldest batch goes; the rest is on its way already when an answer is not the predicted one."""
-        if not self.pipeline:
-            return
-        batch = self.pipeline.popleft()
-        base = self.partition.append(batch)
-        if base == batch.down:
-            end = batch.down + len(batch.taken)
-            sequence = (batch.sequence + len(batch.taken)) % SEQUENCE_MODULUS
-            self.acked = (batch.taken[-1] + 1, end, sequence)
-            return
-        for late in self.pipeline:
-            self.partition.append(late)
-        self.found = False
-
-    def mark(self) -> None:
-        """State what is acknowledged, wherever in an intent that is."""
-        if self.acked is not None:
-            up, down, sequence = self.acked
-            self.partition.topic.append(Mark(self.nonce, up, down, down, sequence, 1))
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(10, 120))
-def test_tasks_that_run_at_once_leave_an_exact_map(seed: int, tasks: int, steps: int) -> None:
-    rng = random.Random(seed)
-    partition = Partition(sorted(rng.sample(range(SOURCE_OFFSETS), 80)))
-    crowd = [Task(partition, rng) for _ in range(tasks)]
-    for _ in range(steps):
-        rng.choice(crowd).step()
-        partition.check()
+from drkit.offsets import History, Intent, Turn
+from drkit.offsets.map_record import Mode
+from drkit.offsets.resolve import NeedLog, resolve
+from tests.offsets.test_resolve import (
+    HISTORY,
+    OURS,
+    after,
+    foreign,
+    live,
+    look,
+    map_of,
+    mark,
+    ours,
+    settled,
+)
 
 
 def test_a_mark_in_the_middle_of_an_intent_leaves_its_rest_a_claim() -> None:
-    state = PartitionMap()
-    state.apply(Intent(Mode.LIVE, 7, OURS, 0, 100, 100, 0, 0, (), ((200, 5), (210, 5))))
-    state.apply(Mark(7, 203, 103, 103, 103, 0))
-    found = resolve(state, end=108, next_sequence=108, own_ids=frozenset({OURS}))
-    assert isinstance(found, Resolution)
+    state = map_of(live(7, 100, (200, 5), (210, 5)), mark(7, 203, 103))
+    assert [claim.runs for claim in state.pending] == [((200, 5), (210, 5))]
+    found = settled(state, look(108, after(108)))
     assert (found.segments.segments(), found.upstream) == ([(200, 100), (210, 105)], 213)
+
+
+def test_a_late_claim_below_the_mark_is_harmless() -> None:
+    """Of a task that was frozen: other records than those which another task has appended meanwhile."""
+    state = map_of(live(1, 0, (0, 5)), mark(1, 5, 5), live(2, 3, (40, 2)))
+    assert not state.pending
+    found = settled(state, look(5, after(5)))
+    assert (found.segments.segments(), found.upstream) == ([(0, 0)], 5)
+
+
+def test_a_late_claim_that_reaches_further_than_the_mark_says_what_comes_after_it() -> None:
+    state = map_of(live(1, 0, (0, 5)), mark(1, 5, 5), live(2, 3, (3, 2), (40, 3)))
+    found = settled(state, look(8, after(8)))
+    assert found.segments.triples() == [(0, 0, 5), (40, 5, -1)]
+    assert (found.upstream, found.unappended) == (43, False)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_of_two_claims_in_one_place_the_one_that_lists_a_record_says_what_it_is(
+    order: tuple[int, ...],
+) -> None:
+    """The shorter ones were written by tasks that had read less; without a list a run goes on."""
+    claims = live(1, 0, (10, 2)), live(2, 0, (10, 2), (20, 3)), live(3, 0, (10, 2), (20, 1))
+    state = map_of(*(claims[i] for i in order))
+    log = [ours(0, 2, after(0)), ours(2, 5, after(2))]
+    for asked in (look(7, after(7)), look(7, None)):
+        found = settled(map_of(*(claims[i] for i in order)), asked, log)
+        assert found.segments.triples() == [(10, 0, 2), (20, 2, -1)]
+        assert found.upstream == 25
+    assert len(state.pending) == 3
+
+
+def test_of_two_claims_in_one_place_the_log_says_how_much_was_appended() -> None:
+    """One task appended two records, another task's record came between, then the second went on."""
+    claims = live(1, 0, (10, 4)), live(2, 2, (12, 4), (30, 2))
+    log = [ours(0, 2, after(0)), foreign(2, 3), ours(5, 4, after(2))]
+    assert resolve(map_of(*claims), look(9, after(6))) == NeedLog(0)
+    found = settled(map_of(*claims), look(9, after(6)), log)
+    assert found.segments.triples() == [(10, 0, 2), (12, 5, -1)]
+    assert (found.upstream, found.unappended) == (16, True)
+
+
+def test_of_two_histories_in_one_place_the_one_counts_that_was_not_ended() -> None:
+    """Their records differ, and a batch names its history by its producer epoch."""
+    new = History(OURS, 1)
+    turn = Turn(
+        nonce=5, reign=2, ended=HISTORY, ended_sequence=after(0), history=new, upstream=0, downstream=1,
+        copied_end=0, leader_epoch=1, target_epoch=-1,
+    )  # fmt: skip
+    old, claim = (
+        live(1, 1, (0, 4), sequence=after(0)),
+        Intent(Mode.LIVE, 6, new, 0, 1, 0, 1, ((0, 1), (2, 3))),
+    )
+    for records in ((old, turn, claim), (turn, claim, old), (turn, old, claim)):
+        found = settled(map_of(*records), look(5, None), [ours(1, 4, 0, new)])
+        assert found.segments.triples() == [(0, 1, 1), (2, 2, -1)]
+        assert (found.upstream, found.foreign) == (5, [])
+
+
+def test_a_batch_of_another_epoch_is_none_of_the_history() -> None:
+    state = map_of(live(1, 0, (0, 2)), mark(1, 2, 2))
+    found = settled(state, look(4, None), [ours(0, 2, after(0)), ours(2, 2, after(2), History(OURS, 7))])
+    assert [f.producer_id for f in found.foreign] == [OURS]
+    assert found.upstream == 2
+
+
+def test_a_mark_confirms_claims_of_every_writer_before_it() -> None:
+    """The cleaner has removed the first task's mark: the newest of a partition replaces the others."""
+    state = map_of(live(1, 0, (10, 3)), live(2, 3, (20, 3)), live(3, 6, (30, 3)), mark(3, 33, 9))
+    assert not state.pending
+    assert state.segments.triples() == [(10, 0, 3), (20, 3, 3), (30, 6, -1)]
+    assert state.segments.translate(SourceOffset(11), 9) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from kafka.errors import KafkaConnectionError
@@ -9,6 +10,8 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
+from drkit.replicate import copier, resolver
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow
@@ -45,21 +48,22 @@ def test_a_broker_of_three_killed_on_either_side(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.parametrize("reader", [copier, resolver])
 def test_a_broker_that_goes_away_while_a_task_begins(
-    flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType
 ) -> None:
     """It is asked again: a whole Spark job would have to begin anew for a connection that was lost."""
     flow.create_both(topic_name, 3)
     fill(flow.source, topic_name, 5000)
-    read, lost = MapBucket.read, list[MapBucket]()
+    lost: list[MapBucket] = []
 
-    async def cut(bucket: MapBucket, *args: Any) -> None:
+    async def cut(cluster: Any, topic: Any, bucket: MapBucket) -> None:
         if not lost:
             lost.append(bucket)
             raise KafkaConnectionError("reset by peer")
-        await read(bucket, *args)
+        await read_on(cluster, topic, bucket)
 
-    monkeypatch.setattr(MapBucket, "read", cut)
+    monkeypatch.setattr(reader, "read_on", cut)
     flow.copy(topic_name)
     assert lost
     check_copy(flow, topic_name)

@@ -18,7 +18,7 @@ from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, Producer
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.offset_map.topic import bucket_of
-from drkit.offsets import Intent, MapKey, Unavailable, encode_intent
+from drkit.offsets import History, Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
 from drkit.offsets.translation import Place
@@ -154,7 +154,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     at = MapKey(ids[0], ids[1], 0)
     bucket = bucket_of(topic_name, 0, copied.settings.buckets)
     # Under the key of a record that nobody can read any more, and under a key of somebody's own.
-    intent = Intent(Mode.LIVE, 5, 1, 0, 0, 50, 50, 0, (), ((50, 1),))
+    intent = Intent(Mode.LIVE, 5, History(1, 0), 0, 50, 50, 0, ((50, 1),))
     key = encode_intent(at, intent)[0]
     write(copied, copied.map_topic, b"hello", GARBAGE, bucket)
     check_copy(copied, topic_name)

@@ -8,42 +8,48 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drkit.model import SourceOffset
-from drkit.offsets import Intent, Mark
-from drkit.offsets.map_record import Mode
-from drkit.offsets.partition_map import PartitionMap
+from drkit.offset_map.bucket import MapBucket
+from drkit.offsets import MapRecord, Mark, PartitionMap, encode_map_record
+from drkit.replicate.bulk_progress import Sent, intents_of
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.partition import PartitionCopy, State
-from tests.replicate.test_partition_cursor import NONCE, PRODUCER, chunk, confirm
+from tests.replicate.test_partition_cursor import HISTORY, NONCE, chunk
 
 
 class Pair:
-    """A partition, its map, and what really stands where."""
+    """A partition, its map, and which records are where."""
 
     def __init__(self) -> None:
         self.partition = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+        self.topic: list[tuple[bytes, bytes]] = []
         self.said = PartitionMap()
         self.truth: dict[int, int] = {}
         self.source = self.end = 0
-        self.flying: list[Mark] = []
+        self.flying: list[tuple[Mark, int]] = []
         self._begin()
 
     def _begin(self) -> None:
         open_end = self.said.segments.delta() if self.said.tail and self.said.tail.live else None
         self.partition.begin(
-            upstream=self.source, downstream=self.end, copied_end=self.end,
-            sequence=self.partition.sequence, delta=open_end, leader_epoch=1,
+            upstream=self.source, downstream=self.end, copied_end=self.partition.acked_own_end,
+            sequence=self.partition.sequence, delta=open_end, leader_epoch=1, history=HISTORY,
+            live=self.partition.live,
         )  # fmt: skip
 
+    def write(self, record: MapRecord) -> None:
+        self.said.apply(record)
+        self.topic.append(encode_map_record(self.partition.key, record))
+
     def live(self, hole: int, count: int) -> None:
-        """Stage a chunk behind a hole of the source; its intent is durable before it goes."""
+        """Stage a chunk after a hole of the source; its intent is durable before it goes."""
         first = self.source + hole
         self.partition.take([chunk(first, count, 1)], first + count, 1)
-        intent = self.partition.stage(PRODUCER, 0, NONCE, None)
+        intent = self.partition.stage(0, NONCE, None)
         if intent is not None:
-            self.said.apply(intent)
-        self._stands(first, count)
+            self.write(intent)
+        self._is_next(first, count)
 
-    def _stands(self, first: int, count: int) -> None:
+    def _is_next(self, first: int, count: int) -> None:
         self.truth |= {first + i: self.end + i for i in range(count)}
         self.source, self.end = first + count, self.end + count
 
@@ -55,29 +61,40 @@ class Pair:
     def mark(self) -> None:
         """One more mark is on its way."""
         mark = self.partition.mark(NONCE)
-        self.flying += [] if mark is None else [mark]
+        self.flying += [] if mark is None else [(mark, self.partition.generation)]
 
     def land(self) -> None:
         """The first of them is durable."""
         if self.flying:
-            mark = self.flying.pop(0)
-            self.said.apply(mark)
-            self.partition.confirmed(mark, NONCE)
+            mark, generation = self.flying.pop(0)
+            self.write(mark)
+            self.partition.confirmed(mark, generation)
 
     def bulk(self, hole: int, count: int) -> None:
         """Old records in a transaction, as soon as nothing is on its way; then the target is asked again."""
         while self.partition.ready:
             self.acknowledge()
-        self.partition.state = State.BULK
-        if self.partition.unmarked:
-            confirm(self.partition, self.said)
-            assert not self.partition.unmarked
-        first, down = self.source + hole, self.end
-        previous = self.partition.acked_own_end
-        self._stands(first, count)
-        self.said.apply(Intent(Mode.BULK, NONCE, 9, 0, 0, down, previous, 1, (), ((first, count),)))
+        partition, first, base = self.partition, self.source + hole, self.end
+        partition.state = State.BULK
+        sent = Sent(partition, partition.generation, chunk(first, count, 1), None)
+        for _, record in intents_of([(sent, base)], NONCE):
+            self.write(record)
+        partition.uncommitted += 1
+        partition.committed(sent.chunk, base)
+        self._is_next(first, count)
         self.end += 1  # its marker
+        partition.void()
         self._begin()
+
+    def cleaned(self) -> PartitionMap:
+        """The map once the log cleaner has left the newest record of each key."""
+        newest = {key: i for i, (key, _) in enumerate(self.topic)}
+        bucket, p = MapBucket(0, "map"), self.partition
+        for i, (key, value) in enumerate(self.topic):
+            if newest[key] == i:
+                bucket.apply(key, value, i)
+        assert bucket.doubt(p.key) is None
+        return bucket.of(p.source_id, p.target_id, p.target.partition)
 
 
 _SIZES = st.tuples(st.integers(0, 2), st.integers(1, 4))
@@ -99,5 +116,6 @@ def test_whatever_comes_first_the_map_knows_every_record(steps: list[tuple[str, 
     pair.mark()
     while pair.flying:
         pair.land()
-    for source, target in pair.truth.items():
-        assert pair.said.segments.translate(SourceOffset(source), pair.end) == target
+    for said in (pair.said, pair.cleaned()):
+        for source, target in pair.truth.items():
+            assert said.segments.translate(SourceOffset(source), pair.end) == target

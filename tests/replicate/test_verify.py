@@ -13,8 +13,10 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.kafka.admin import Cluster
+from drkit.kafka.requests import describe_producers
+from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.offsets import Intent, MapKey, encode_intent
+from drkit.offsets import History, Intent, MapKey, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.replicate import verify_snapshot
 from drkit.replicate.verify_ranges import cut
@@ -39,9 +41,9 @@ def verified(flow: Flow, *topics: str, slots: int = 2) -> FlowReport:
     )
 
 
-def own(flow: Flow) -> None:
-    """Say in the flow's state which producer id is its own, as the driver does before the first use."""
-    value = json.dumps({"current": list(flow.producer), "all": [flow.producer.id]})
+def own(flow: Flow, *more: int) -> None:
+    """Say in the flow's state which producer ids are its own, as the driver does before the first use."""
+    value = json.dumps({"current": list(flow.producer), "all": [flow.producer.id, *more]})
     out = producer(flow.target)
     put(out, flow.state_topic, value.encode(), b"producer-ids")
     assert out.flush(30) == 0
@@ -87,9 +89,14 @@ def test_many_ranges_say_the_same(flow: Flow, topic_name: str) -> None:
     assert whole.counts.equal == sum(len(r) for r in read(flow.target, topic_name).values())
 
 
-def copied_by_hand(flow: Flow, topic: str, damage: dict[int, Callable[[list[Seen]], list[Seen]]]) -> None:
-    """Write a copy and its map as a faulty replicator would: partition → what went wrong there."""
-    out = Producer({"bootstrap.servers": flow.target.bootstrap_servers, "linger.ms": 5})
+def copied_by_hand(flow: Flow, topic: str, damage: dict[int, Callable[[list[Seen]], list[Seen]]]) -> int:
+    """Write a copy and its map as a faulty replicator would; returns its producer id.
+
+    :param damage: partition → what went wrong there
+    """
+    out = Producer(
+        {"bootstrap.servers": flow.target.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
+    )
     for partition, records in read(flow.source, topic).items():
         spoiled = damage[partition](list(records))
         for r in spoiled:
@@ -99,10 +106,14 @@ def copied_by_hand(flow: Flow, topic: str, damage: dict[int, Callable[[list[Seen
         key = MapKey(
             flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id, partition
         )
-        claim = Intent(Mode.BULK, 1, 7, 0, 0, 0, 0, 0, (), ((0, len(records)),))
+        claim = Intent(Mode.BULK, 1, History(*flow.producer), 0, 0, 0, 0, ((0, len(records)),))
         map_key, value = encode_intent(key, claim)
         out.produce(flow.map_topic, value, map_key, bucket_of(topic, partition, flow.settings.buckets))
     assert out.flush(30) == 0
+    at, node = TopicPartition(topic, 0), flow.topic(flow.target, topic).leaders[0].node
+    ((_, known),) = flow.ask(flow.target, describe_producers, node, [at]).values()
+    (producer_id,) = known
+    return int(producer_id)
 
 
 def _changed(**fields: Any) -> Callable[[list[Seen]], list[Seen]]:
@@ -127,7 +138,7 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
         for i in range(RECORDS):
             out.produce(topic_name, b"v%d" % i, b"k%d" % i, partition, headers=[("trace", b"1")])
     assert out.flush(30) == 0
-    copied_by_hand(flow, topic_name, dict(enumerate(damage)))
+    own(flow, copied_by_hand(flow, topic_name, dict(enumerate(damage))))
     report = verified(flow, topic_name)
     assert report.verdict is Verdict.DIFFERENT
     named = [f for f in found(report) if f[1] != "misplaced"]
@@ -149,6 +160,22 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
     # The map says that it was there: the target has lost its end, and the replicator would copy it again.
     assert [p.waiting for p in report.partitions] == [0] * 7 + [1]
     assert "once reached offset 40 and ends at 39 now" in report.notes[0]
+
+
+def test_a_lost_end_is_not_judged_by_records_of_others(flow: Flow, topic_name: str) -> None:
+    """The map says 40 records, the target holds 39, and the last of them is of no producer of the flow."""
+    own(flow)
+    flow.create_both(topic_name)
+    fill(flow.source, topic_name, RECORDS)
+    producer_id = copied_by_hand(flow, topic_name, {0: lambda rs: rs[:-1]})
+    report = verified(flow, topic_name)
+    assert report.verdict is Verdict.UNDECIDED
+    ((_, _, reason),) = report.unclear
+    assert "it once reached to 40 and its log of 39 does not show which of them are left" in reason
+    own(flow, producer_id)
+    report = verified(flow, topic_name)
+    assert (report.verdict, report.counts.equal) == (Verdict.EQUAL, RECORDS - 1)
+    assert [p.waiting for p in report.partitions] == [1]
 
 
 def test_foreign_records_behind_and_between(flow: Flow, topic_name: str) -> None:
