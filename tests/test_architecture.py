@@ -59,7 +59,14 @@ LATE_IMPORTS = {
 }
 MAX_LINES = 300
 MAX_FUNCTION_LINES = 50
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "drkit.offsets.map_record": "one record kind after the other, each with its bytes in both formats",
+    "drkit.offsets.partition_map": "what each record kind does to the map: to be read together",
+    "drkit.offsets.resolve": "one decision: numbers, the log, or a lost tail",
+    "drkit.replicate.context": "what the parts of a copy task share; falls into parts with the room copy_task",
+    "drkit.replicate.partition": "the cursor; falls into parts with the room copy_task",
+    "tests.model.task": "every step of a copy task of the model",
+}
 LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",

@@ -73,7 +73,7 @@ NO_HISTORY: Final = History(-1, -1)
 
 
 NO_ANCHOR: Final = -1
-"""In place of a sequence number or of an offset, where a cut goes back beyond the beginning of its history."""
+"""In place of a sequence number or an offset, where a cut goes back beyond its history's beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Turn:
     """Number of the reign that wrote it."""
     ended: History
     ended_sequence: int
-    """Next sequence number of the ended history: the record before it ends at `copied_end`; `NO_ANCHOR`: none."""
+    """Next sequence number of the ended history: the record before it ends at `copied_end`."""
     history: History
     """The new history; its first sequence number is 0."""
     upstream: int
