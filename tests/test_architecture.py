@@ -63,8 +63,8 @@ LONG_FILES: dict[str, str] = {
     "drkit.offsets.map_record": "one record kind after the other, each with its bytes in both formats",
     "drkit.offsets.partition_map": "what each record kind does to the map: to be read together",
     "drkit.offsets.resolve": "one decision: numbers, the log, or a lost tail",
-    "drkit.replicate.context": "what the parts of a copy task share; falls into parts with the room copy_task",
-    "drkit.replicate.partition": "the cursor; falls into parts with the room copy_task",
+    "drkit.replicate.context": "what the parts of a copy task share, until copy_task is a room",
+    "drkit.replicate.partition": "the cursor, until copy_task is a room",
     "tests.model.task": "every step of a copy task of the model",
 }
 LONG_FUNCTIONS: dict[str, str] = {}

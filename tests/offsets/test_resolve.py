@@ -68,9 +68,10 @@ def look(end: int, next_sequence: int | None) -> LogLook:
 def settle(state: PartitionMap, asked: LogLook, log: Iterable[LogBatch] = ()) -> Answer:
     """An answer, with the log where it is needed."""
     answer = resolve(state, asked)
-    for _ in range(2):
+    for _ in range(4):
         if isinstance(answer, NeedLog):
-            answer = resolve(state, asked, [b for b in log if b.end > answer.start])
+            start = answer.start
+            answer = resolve(state, asked, [b for b in log if b.end > start], start)
     return answer
 
 
