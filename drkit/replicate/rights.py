@@ -13,6 +13,7 @@ from drkit.config import FlowSettings
 from drkit.flow_state.names import (
     bulk_transactional_id,
     lease_transactional_id,
+    map_transactional_id,
     offset_map_topic,
     state_topic,
 )
@@ -131,6 +132,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
             *_topics(copies, {o: TARGET[o] for o in (read, write)}),
             *_topics(internal, {o: INTERNAL[o] for o in (read, write)}),
             *_on(Resource.TRANSACTIONAL_ID, bulk_transactional_id(flow.source, flow.target, 0), TRANSACTIONS),
+            *_on(Resource.TRANSACTIONAL_ID, map_transactional_id(flow.source, flow.target, 0), TRANSACTIONS),
         ),
     )
 
