@@ -72,18 +72,30 @@ Move = Go | TurnTo | Fence | Frozen
 
 
 def next_move(  # noqa: PLR0911  one move for each case
-    found: Resolution, lease: History, leader: Leader, *, contested: bool, deviation: str
+    found: Resolution,
+    lease: History,
+    leader: Leader,
+    fresh: Leader,
+    *,
+    contested: bool,
+    deviation: str,
 ) -> Move:
     """What a task may do with a settled partition.
 
     :param lease: the flow's live producer id, with its first epoch
+    :param leader: what is remembered of the history's producer id; of the lease's where nothing was appended
+    :param fresh: what is remembered of the lease's
     :param contested: appends of this history may still be on their way, of another task or of this one
     :param deviation: why this task may append other records than those would; empty when it will not
     """
     current = found.history or lease
-    if leader.epoch is not None and leader.epoch >= FROZEN_EPOCH:
-        return Frozen(leader.epoch)
+    if fresh.epoch is not None and fresh.epoch >= FROZEN_EPOCH:
+        return Frozen(fresh.epoch)
     if current.producer_id != lease.producer_id:
+        # After a failover that was taken back the flow has another id, and its old one is mostly fenced.
+        refused = leader.epoch is not None and leader.epoch > current.epoch
+        if (contested or found.unappended) and not refused:
+            return _fence(current, current.epoch, "the flow writes with another producer id")
         return TurnTo(lease)
     newest = max(current.epoch, -1 if leader.epoch is None else leader.epoch)
     if newest > current.epoch:

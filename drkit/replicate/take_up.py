@@ -106,7 +106,8 @@ def take_up(
     p.inherited = found.unappended or _is_inherited(state, found, reign)
     current = (found.history or lease).producer_id
     leader = Leader(look.producer_epoch(current), look.untouched(current))
-    move = next_move(found, lease, leader, contested=p.contested, deviation=_deviation(p))
+    fresh = Leader(look.producer_epoch(lease.producer_id), look.untouched(lease.producer_id))
+    move = next_move(found, lease, leader, fresh, contested=p.contested, deviation=_deviation(p))
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:
         # Asking with the epoch of the lost tail would be answered with the same divergence for ever.

@@ -52,7 +52,7 @@ def _no_stretches(*_: Any) -> list[Any]:
     return []
 
 
-def _always_go(found: Any, lease: Any, leader: Any, **_: Any) -> Any:
+def _always_go(found: Any, lease: Any, leader: Any, *_: Any, **__: Any) -> Any:
     epoch = max(-1 if leader.epoch is None else leader.epoch, (found.history or lease).epoch)
     return Go((found.history or lease)._replace(epoch=epoch))
 
