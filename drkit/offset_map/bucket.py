@@ -33,6 +33,8 @@ class MapBucket:
     """Keys of the intents, turns and packs that still stand, per partition: what a new pack replaces."""
     marked: set[MapKey] = field(default_factory=set)
     """Partitions of which a mark was read."""
+    legacy: bool = False
+    """Records of format 1 were read: who may still be at work is not in the map."""
     reign: Reign | None = None
     """The newest reign."""
     unclean: int = 0
@@ -61,6 +63,7 @@ class MapBucket:
         """The topic is read from its start; whoever holds the state of a partition keeps it."""
         self.next_offset, self.keys, self.marked = 0, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
+        self.legacy = False
         for state in self.partitions.values():
             state.clear()
 
@@ -72,6 +75,7 @@ class MapBucket:
             self._cannot_read(key or b"", Unreadable(offset, str(error)))
             return
         name, where = key or b"", found.where
+        self.legacy |= found.legacy
         if where in self.doubtful:
             self.doubtful[where].pop(name, None)
         if isinstance(found.record, Reign):

@@ -204,6 +204,8 @@ class Decoded:
     where: MapKey
     kind: Kind
     record: MapRecord | None = field(default=None)
+    legacy: bool = False
+    """In format 1, which names no reigns."""
 
 
 def _key(key: MapKey, kind: Kind) -> bytes:
@@ -343,7 +345,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
             f"version {value[0] if value else 'none'}, this drkit reads {_LEGACY} and {_VERSION}"
         )
     try:
-        return Decoded(where, kind, _DECODE[kind](value))
+        return Decoded(where, kind, _DECODE[kind](value), value[0] == _LEGACY)
     except (struct.error, zlib.error) as error:
         raise ValueError(f"a record of {len(key)} + {len(value)} bytes: {error}") from error
 

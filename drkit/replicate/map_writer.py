@@ -45,8 +45,7 @@ def next_reign(bucket: MapBucket, own: Reign) -> Reign | None:
         if unclean <= own.unclean:
             return None
     elif before is None:
-        # A map of format 1 names no reigns: who may still be at work is unknown.
-        unclean = max(unclean, 1 if bucket.next_offset else 0)
+        unclean = max(unclean, int(bucket.legacy))
     elif not before.ended:
         unclean = max(unclean, before.number)
     number = max(before.number if before is not None else 0, unclean) + 1
