@@ -177,13 +177,13 @@ class PartitionLocator:
             )
             return Located(Unavailable(why), state)
         if answer is None:
-            return Located(Unavailable(self._silent(w, settled.error)), state, look.start, end)
+            return Located(Unavailable(self._silent(w, settled.error)), state, max(0, look.start), end)
         bare = isinstance(answer, Resolution) and answer.upstream is None
-        if bare and not self.topics[self.name].leaders and look.end > look.start:
+        if bare and not self.topics[self.name].leaders and look.end > max(0, look.start):
             why = f"the offset map {self.name} does not exist on {self.target.alias}"
-            return Located(Unavailable(why), state, look.start, end)
+            return Located(Unavailable(why), state, max(0, look.start), end)
         sound = settled.unread or not isinstance(answer, Unavailable)
-        return Located(answer, state, look.start, end, sound)
+        return Located(answer, state, max(0, look.start), end, sound)
 
     def _silent(self, w: CopiedPartition, code: int = 0) -> str:
         evidence = f" (Kafka error code {code})" if code else ""

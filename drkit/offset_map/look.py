@@ -54,8 +54,8 @@ class Look:
     error: int
     end: int = -1
     """End of its log; everything before it is replicated and visible by now."""
-    start: int = 0
-    """First offset left in it; 0 where that was not asked."""
+    start: int = -1
+    """First offset left in it; −1 where that was not asked."""
     leader_epoch: int = -1
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     last: LastBatch | None = None
@@ -65,7 +65,9 @@ class Look:
     ) -> LogLook:
         """What of this says something about a partition with such a map."""
         same = state.tail is not None and -1 < self.leader_epoch == state.tail.target_epoch
-        return LogLook(self.end, self._next_sequence(state.history), own_ids, bulk_ids, same)
+        return LogLook(
+            self.end, self._next_sequence(state.history), own_ids, bulk_ids, max(0, self.start), same
+        )
 
     def producer_epoch(self, producer_id: int) -> int | None:
         """The epoch that the leader remembers for a producer id."""

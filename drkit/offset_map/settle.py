@@ -11,7 +11,7 @@ from typing import Final
 
 from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import EARLIEST, TopicMetadata, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.look import LEADER_NOT_AVAILABLE, TIMED_OUT, Asked, Look, look_at_leaders
 from drkit.offset_map.scan import scan
@@ -33,6 +33,8 @@ class Wanted:
     """Live producer ids of the flow."""
     bulk_id: int = -1
     """Producer id of the bucket's transactions: its markers must be written before the end counts."""
+    seen_epoch: int = -1
+    """Leader epoch under which whoever asks has seen the partition before."""
     bulk_ids: frozenset[int] = frozenset()
     """All that the flow's transactions ever had; empty: unknown."""
 
@@ -87,6 +89,15 @@ async def settle(
     return {w.target: await settle_one(cluster, topics, w, looks[w.target]) for w in wanted}
 
 
+async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
+    """The first offset left in a log; 0 where that is not answered.
+
+    :raises RawError: no answer
+    """
+    listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
+    return 0 if listed.error else max(0, listed.offset)
+
+
 def _asked(w: Wanted) -> Asked:
     return Asked(w.target, w.bulk_id)
 
@@ -123,7 +134,7 @@ async def settle_one(
     """
     if look.error:
         return Settled(None, look.error, look)
-    if is_stale(look, wanted.state):
+    if is_stale(look, wanted.state) or -1 < look.leader_epoch < wanted.seen_epoch:
         return Settled(None, LEADER_NOT_AVAILABLE, look)
     node = leader_of(topics, wanted.target)
     topic_id = topics[wanted.target.topic].topic_id
@@ -141,6 +152,9 @@ async def settle_one(
                 answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
             if not isinstance(answer, NeedLog):
                 return Settled(answer, 0, look)
+            if look.start < 0:
+                look = replace(look, start=await _log_start(cluster, node, wanted.target))
+                continue
             if scan_up_to is not None and look.end - answer.start > scan_up_to:
                 why = f"the target's log from offset {answer.start} on must be read to settle the offset map"
                 return Settled(Unavailable(why), 0, look, unread=True)

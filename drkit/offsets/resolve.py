@@ -105,6 +105,8 @@ class LogLook:
     """Live producer ids of the flow, for maps of format 1, whose marks name no history."""
     bulk_ids: frozenset[int] = frozenset()
     """Producer ids of the flow's transactions; empty: unknown, every transaction may be one of them."""
+    start: int = 0
+    """First offset left in its log, as far as it was asked."""
     same_leader: bool = False
     """Its leader epoch is that of the tail: nothing can have been truncated since."""
 
@@ -124,8 +126,10 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
         return Unavailable(state.broken)
     tail = state.tail
     if tail is None and not state.pending:
+        if len(state.segments):
+            return Unavailable("the offset map is being packed: the mark of the pack is not read yet")
         return _untouched(look)
-    if tail is not None and (lost := _lost(tail, look, log, log_from)) is not None:
+    if tail is not None and (lost := _lost(state, tail, look, log, log_from)) is not None:
         return lost if isinstance(lost, NeedLog) else _truncated(state, tail, lost, look, log)
     settled = tail is not None and look.end == tail.downstream and not _moved(tail, look)
     if settled and tail is not None and not state.claims():
@@ -148,7 +152,7 @@ def _untouched(look: LogLook) -> Resolution:
 
 
 def _lost(  # noqa: PLR0911  as above
-    tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
+    state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
 ) -> int | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
@@ -156,26 +160,29 @@ def _lost(  # noqa: PLR0911  as above
         behind = max(0, steps(tail.sequence, look.next_sequence))
     if not behind and look.end >= tail.downstream and not _moved(tail, look):
         return None
-    if tail.copied_end <= 0:
-        return None
+    if tail.copied_end <= look.start:
+        return None  # retention has removed all that was copied: nothing speaks against the map
     if look.end == 0 or (behind and tail.copied_end - behind == look.end):
         return look.end  # on the line of the tail as many offsets as sequence numbers are missing
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
-        return NeedLog(0) if log is None else _last_left(tail, look, log)
+        return NeedLog(0) if log is None else _last_left(state, tail, look, log)
     if log is None:
         return NeedLog(high - 1)
     if log_from > 0 and log and log[0].base > log_from:
         return None  # retention and compaction remove batches too: nothing speaks against the map
-    cut = _last_left(tail, look, log)
-    if cut == 0 and log_from > 0:
-        return NeedLog(max(0, high - _WIDER * (high - log_from) - _FAR))
+    cut = _last_left(state, tail, look, log)
+    if cut == 0 and log_from > look.start:
+        return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
+    cut = max(cut, look.start)
     return cut if cut < tail.copied_end else None
 
 
-def _last_left(tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> int:
+def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> int:
     """The end of the last batch in the log that the map knows; 0: none is there."""
-    known = [b.end for b in log if b.end <= tail.copied_end and _is_known(b, tail, look)]
+    known = [
+        b.end for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)
+    ]
     return known[-1] if known else 0
 
 
@@ -190,7 +197,14 @@ def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
     before = steps(tail.sequence, sequence)
     if not tail.live:
         return batch.producer_id in look.own_ids and before >= 0
-    return before == tail.copied_end - batch.end
+    # Foreign records, markers and transactions between it and the tail take offsets, and no sequence numbers.
+    return 0 <= before <= tail.copied_end - batch.end
+
+
+def _is_mapped(state: PartitionMap, batch: LogBatch) -> bool:
+    """Whether the map names a record at the end of a batch."""
+    record = state.segments.record_before(batch.end)
+    return record is not None and record[1] == batch.end - 1
 
 
 def _moved(tail: Tail, look: LogLook) -> bool:
@@ -287,7 +301,8 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
         found = None
         if not batch.transactional and _of_history(batch, history, look) and at >= expected:
             # Sequence numbers follow each other in a log, but where it has lost the last ones.
-            lost = lost or at > expected
+            # Or retention has removed some before the first that is left.
+            lost = lost or (at > expected and not (not pieces and start < look.start))
             found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))

@@ -168,14 +168,16 @@ class BulkAppender:
             task.finish("expired")
             raise BulkRefused
         await self._add([p.target for p in ready])
-        by_node: dict[int, list[tuple[PartitionCopy, Chunk]]] = {}
+        by_node: dict[int, list[tuple[PartitionCopy, int, Chunk]]] = {}
         for p in ready:
             if self._ready(p) and p.target.partition >= 0:
-                by_node.setdefault(p.target_leader, []).append((p, p.waiting.popleft()))
+                by_node.setdefault(p.target_leader, []).append((p, p.generation, p.waiting.popleft()))
                 p.uncommitted += 1
         size = 0
         for node, chunks in by_node.items():
-            size += await self._send(node, chunks)
+            # While another broker's answer was waited for, a partition may have begun anew.
+            current = [(p, c) for p, generation, c in chunks if generation == p.generation]
+            size += await self._send(node, current) if current else 0
         return size
 
     async def _add(self, partitions: list[TopicPartition]) -> None:
@@ -246,9 +248,13 @@ class BulkAppender:
         if self._task.expired or any(s.generation != s.partition.generation for s, _ in placed):
             raise BulkRefused
         await self._transactions.end(commit=True)
+        self._committed(placed)
+
+    def _committed(self, placed: list[tuple[Sent, int]]) -> None:
         now = wall_ms()
         for sent, base in placed:
-            sent.partition.committed(sent.chunk, base)
+            if sent.generation == sent.partition.generation:
+                sent.partition.committed(sent.chunk, base)
             sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
         for gap in gaps_of(placed, self._ends):
             self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)

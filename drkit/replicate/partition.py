@@ -83,8 +83,8 @@ class PartitionCopy:
     """The source's leader epoch of what stands before `acked_upstream`."""
     staged_epoch: int = -1
     """Of the last batch staged; where another begins is an intent: the map must know it (KIP-320)."""
-    rewind_to: tuple[int, int] | None = None
-    """Where the source's history ends now, with its leader epoch (−1: unknown): go on from there."""
+    rewind_to: tuple[int, int, int] | None = None
+    """Where the source's history ends now, its leader epoch (−1: unknown), and the epoch asked for."""
     skip_to: int = -1
     """Where the source begins now, after a gap: go on from there."""
     history: History = NO_HISTORY

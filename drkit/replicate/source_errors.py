@@ -30,7 +30,7 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
             source_history_ends=diverged,
             leader_epoch=data.diverging_epoch.epoch,
         )
-        rewind(task, p, min(p.fetch_position, diverged), data.diverging_epoch.epoch)
+        rewind(task, p, diverged, data.diverging_epoch.epoch)
         return ""
     if code == codes.OFFSET_OUT_OF_RANGE:
         return await _out_of_range(task, p)
@@ -79,8 +79,9 @@ def gap(task: TaskContext, p: PartitionCopy, to_offset: int) -> None:
 
 def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> None:
     """The source's history is shorter than what was copied: copying continues where it ends now."""
+    asked = p.fetched_epoch
     task.trouble(p)
-    p.rewind_to = (upstream, epoch)
+    p.rewind_to = (upstream, epoch, asked)
 
 
 def stop_if_gone(task: TaskContext, p: PartitionCopy, found: TopicMetadata) -> bool:

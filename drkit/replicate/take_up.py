@@ -111,8 +111,9 @@ def take_up(
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:
         # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
-        end, epoch = p.rewind_to
-        upstream = end if upstream is None else min(upstream, end)
+        end, ends_epoch, asked = p.rewind_to
+        if found.leader_epoch <= asked or asked < 0:  # else records of a newer history are there already
+            upstream, epoch = end if upstream is None else min(upstream, end), ends_epoch
     if upstream is not None and upstream < p.skip_to:
         upstream, epoch = p.skip_to, -1
     return TakeUp(p, found, look, move, upstream, epoch)

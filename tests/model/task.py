@@ -258,7 +258,7 @@ class Task:
                 p.void()
         elif position > end or diverging is not None:
             p.void()
-            p.rewind_to = (min(position, diverging[0]), diverging[1]) if diverging else (end, -1)
+            p.rewind_to = (*diverging, epoch) if diverging else (end, -1, epoch)
         elif sum(c.count for c in p.waiting) < 20:
             for chunk, indexes in out:
                 self.contents[id(chunk.data)] = chunk, indexes

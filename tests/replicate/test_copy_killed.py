@@ -67,7 +67,7 @@ def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
     flow = flow_factory(source, cluster_factory("forgets-soon", properties=properties))
     flow.create_both(topic_name, 2)
     fill(flow.source, topic_name, 300_000, compression_type="lz4", size=200)
-    zombie = flow.start(topic_name, seconds=2, grace=1)
+    zombie = flow.start(topic_name, seconds=6, grace=1)
     eventually(lambda: sum(flow.offsets(flow.target, topic_name).values()) > 1000)
     zombie.freeze()
     flow.copy(topic_name)

@@ -142,5 +142,6 @@ def test_the_frontier_moves_over_what_the_source_deleted() -> None:
     gap(world.task, p, 100)
     assert p.done
     assert p.acked_upstream == 100
-    assert p.fetched_epoch == 3
+    # With the epoch of the records before the gap the source would say that its history ended there.
+    assert p.fetched_epoch == -1
     assert p.state is State.LIVE
