@@ -91,7 +91,7 @@ def _fence(flow: Flow, topic: str, partition: int) -> None:
         markers=[
             marker(
                 producer_id=flow.producer.id,
-                producer_epoch=flow.producer.epoch + 1,
+                producer_epoch=FROZEN_EPOCH,
                 transaction_result=False,
                 topics=[marker.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
                 coordinator_epoch=0,
