@@ -7,6 +7,7 @@ import random
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 import pytest
 
+from drkit.offsets.takeup import FROZEN_EPOCH
 from tests.replicate.compare import FOREIGN, check_copy, read
 from tests.replicate.flow import DAY_MS, Flow, partition_states
 from tests.replicate.process import eventually
