@@ -130,6 +130,7 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     try:
         with _own_stderr(folder / "spark.log"):
             spark = builder.getOrCreate()
+            _say_nothing_of_broken_connections(spark)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
@@ -148,6 +149,13 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
     return spark
+
+
+def _say_nothing_of_broken_connections(spark: SparkSession) -> None:
+    """Spark's server for accumulators prints a traceback when the JVM ends first, as by a signal to both."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda _request, _client: None
 
 
 @contextmanager
