@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.kafka import codes
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import EARLIEST, TopicMetadata, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
@@ -17,7 +18,6 @@ from drkit.wire import records_in, visible
 _PATIENCE_SECONDS: Final = 60.0
 """Longer than a transaction of bulk mode stays open that its task left behind."""
 _PAUSE_SECONDS: Final = 0.02
-_OFFSET_OUT_OF_RANGE: Final = 1
 
 
 async def read_on(
@@ -43,7 +43,7 @@ async def read_on(
             _take(bucket, answer)
             if bucket.next_offset == before and not undecided:
                 return
-        elif answer.error_code == _OFFSET_OUT_OF_RANGE:
+        elif answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             await _from_the_start(cluster, leader, bucket)
         else:
             topic = await _same_topic(cluster, name, topic, answer.error_code)

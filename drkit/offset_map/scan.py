@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import EARLIEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
@@ -13,7 +14,6 @@ from drkit.wire import BatchHeader, split
 from drkit.wire.aborted import AbortedTransactions
 
 _SCAN_BYTES: Final = 8 << 20
-_OFFSET_OUT_OF_RANGE: Final = 1
 
 
 async def scan(
@@ -38,7 +38,7 @@ async def scan(
         answer = await fetch_one(
             cluster, node, topic, number, position, committed=False, max_bytes=_SCAN_BYTES
         )
-        if answer.error_code == _OFFSET_OUT_OF_RANGE:
+        if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
             if earliest[partition].offset > position:
                 position = earliest[partition].offset  # the target's own retention took what was there

@@ -31,9 +31,8 @@ FATAL = {
     87: "the target refused a batch as invalid",
     -1: "the target failed on a batch",
 }
-OVERSIZED = frozenset({10, 18})
-UNKNOWN_TOPIC_ID = 100
 """Codes after which asking again cannot help; each stops its partition alone."""
+OVERSIZED = frozenset({10, 18})
 
 
 class LiveAppender:
