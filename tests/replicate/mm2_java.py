@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import get_return_value, is_error
 import pyspark
 
 from drkit.config import ClusterSettings, FlowSettings
@@ -17,6 +18,20 @@ from drkit.local.java import find_java
 _MIRROR = "org.apache.kafka.connect.mirror"
 _POLICIES = {"identity": "IdentityReplicationPolicy", "prefix": "DefaultReplicationPolicy"}
 _FLAGS = ["-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"]
+
+
+class _OwnErrors(GatewayClient):  # type: ignore[misc]  # py4j has no types
+    """Raises the errors of its own JVM.
+
+    PySpark translates the errors of every gateway of the process, and asks Spark's JVM what they are: the end
+    of an iterator in this JVM was taken for a query's failure in that one: both objects had the same number.
+    """
+
+    def send_command(self, *arguments: Any, **options: Any) -> Any:
+        answer = super().send_command(*arguments, **options)
+        if isinstance(answer, str) and is_error(answer)[0]:
+            get_return_value(answer, self)
+        return answer
 
 
 class KafkaJava:
@@ -32,9 +47,8 @@ class KafkaJava:
             die_on_exit=True,
             enable_auth=True,
         )
-        self._gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auto_convert=True, auth_token=token)
-        )
+        parameters = GatewayParameters(port=port, auto_convert=True, auth_token=token)
+        self._gateway = JavaGateway(_OwnErrors(gateway_parameters=parameters), gateway_parameters=parameters)
         self.jvm: Any = self._gateway.jvm
 
     def mirror(self, name: str) -> Any:
