@@ -139,7 +139,7 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
     if log is None:
         starts = [_start(tail, look)] if tail else [p.downstream for p in state.claims()] or [look.end]
         return NeedLog(min([*starts, look.end]))
-    return _by_log(state, look, log)
+    return _by_log(state, look, log, log_from)
 
 
 def _untouched(look: LogLook) -> Resolution:
@@ -288,27 +288,76 @@ def _said(state: PartitionMap) -> Said:
     return Said.of(claims, first.base_sequence)
 
 
-def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answer:
+class _Holes:
+    """Target offsets that no batch of the log holds: retention or the cleaner removed what was there."""
+
+    def __init__(self, start: int) -> None:
+        self._end, self._runs = start, list[tuple[int, int]]()
+
+    def next(self, batch: LogBatch) -> None:
+        """Take the next batch of the log."""
+        if batch.base > self._end:
+            self._runs.append((self._end, batch.base))
+        self._end = max(self._end, batch.end)
+
+    def close(self) -> None:
+        """Forget those before a batch of the flow."""
+        self._runs = []
+
+    def places(self, records: int) -> list[tuple[int, int]] | None:
+        """Where so many records may have been, as late as possible: offsets and counts; None: too many."""
+        out: list[tuple[int, int]] = []
+        for low, high in reversed(self._runs):
+            count = min(records, high - low)
+            if count:
+                out.append((high - count, count))
+            records -= count
+        return None if records else out[::-1]
+
+
+def _removed(said: Said, low: int, high: int, holes: _Holes) -> list[Piece] | None:
+    """The records at positions that no batch holds any more; None: they were never there, or were lost.
+
+    Only the order of their places is exact, which is enough: a consumer reads what follows them.
+    """
+    places = holes.places(high - low)
+    out: list[Piece] = []
+    for down, count in places or ():
+        found = said.pieces(low, low + count, down)
+        if found is None:
+            return None
+        out += found
+        low += count
+    return out if places is not None else None
+
+
+def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_from: int) -> Answer:
     """What the log confirms, what is not ours, and the sequence after our last batch."""
     tail, said, history = state.tail, _said(state), state.history
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
     start, expected, lost = _start(tail, look), 0, False
+    holes = _Holes(max(start, log_from))
     for batch in log:
-        if batch.end <= start or batch.control or batch.aborted:
+        if batch.end <= start:
+            continue
+        holes.next(batch)
+        if batch.control or batch.aborted:
             continue
         at = steps(batch.sequence, said.since)
         found = None
         if not batch.transactional and _of_history(batch, history, look) and at >= expected:
+            removed = _removed(said, expected, at, holes)
             # Sequence numbers follow each other in a log, but where it has lost the last ones.
             # Or retention has removed some before the first that is left.
-            lost = lost or (at > expected and not (not pieces and start < look.start))
+            lost = lost or (removed is None and not (not pieces and start < look.start))
             found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
             continue
         expected = at + batch.records
-        pieces += found
+        pieces += [*(removed or ()), *found]
+        holes.close()
     sequence = (said.since + expected) % SEQUENCE_MODULUS
     out = _resolution(state, pieces, look.end, sequence)
     out.foreign, out.repairs = foreign, pieces

@@ -97,6 +97,9 @@ WITHOUT: Final[dict[str, Patch]] = {
     "a chunk in an open transaction is on its way (S3)": _attribute(
         PartitionCopy, "settled", property(_settled_without_transactions)
     ),
+    "what the target's cleaner removed was appended": _attribute(
+        resolve, "_removed", lambda _said, low, high, _holes: [] if low == high else None
+    ),
     "a fence comes before a new history": _attribute(take_up, "next_move", _always_go),
     "one append at a time until the leader knows the producer": _attribute(task, "may_send", lambda _p: True),
     "one writer a bucket": _attribute(world.MapTopic, "take", lambda _self: 0),

@@ -118,6 +118,8 @@ class Batch:
     """live, bulk, foreign or marker"""
     state: str = "committed"
     """committed, open or aborted"""
+    superseded: set[int] = field(default_factory=set)
+    """Indexes of records that the cleaner has removed; the header stays as it is."""
 
     def header(self) -> LogBatch:
         return LogBatch(
@@ -140,6 +142,8 @@ class Target:
     """One partition of the target and its leader."""
 
     log: list[Batch] = field(default_factory=list)
+    cleaned: list[Batch] = field(default_factory=list)
+    """Batches that the cleaner has removed."""
     producers: dict[int, Producer] = field(default_factory=dict)
     leader_epoch: int = 0
     bulk_epoch: int = 0
@@ -149,6 +153,11 @@ class Target:
     """A leader that has lost records has taken an append from before that: its records are copied again."""
     former: tuple[int, int, dict[int, Producer]] | None = None
     """Leader epoch, end and producers of the last leader, which may not know yet that it leads no more."""
+
+    @property
+    def all_batches(self) -> list[Batch]:
+        """With those that the cleaner has removed."""
+        return sorted([*self.log, *self.cleaned], key=lambda b: b.base)
 
     @property
     def end(self) -> int:
@@ -192,6 +201,20 @@ class Target:
             self.producers[producer_id] = Producer(epoch)
         return True
 
+    def compact(self, rng: random.Random) -> None:
+        """The log cleaner, but on the active segment; the flow's last record is nowhere superseded."""
+        data = [b for b in self.log if b.indexes and b.state == "committed"]
+        last = {id(b) for b in [*self.log[-1:], *data[-1:]]}
+        last |= {id(b) for b in {b.producer_id: b for b in self.log}.values()}
+        for b in self.log[: rng.randint(0, len(self.log))]:
+            if id(b) in last or b.state == "open" or rng.random() < 0.4:
+                continue
+            b.superseded |= {i for i in b.indexes if rng.random() < 0.7}
+            if b.superseded.issuperset(b.indexes):
+                self.cleaned.append(b)
+        gone = {id(b) for b in self.cleaned}
+        self.log = [b for b in self.log if id(b) not in gone]
+
     def foreign(self) -> None:
         self.log.append(Batch(self.end, 2, FOREIGN_ID, 0, 0, [], "foreign"))
 
@@ -228,6 +251,7 @@ class Target:
         keep = max(0, len(self.log) - batches)
         self.losses += keep < len(self.log)
         self.log = self.log[:keep]
+        self.cleaned = [b for b in self.cleaned if b.base < self.end]
         self.leader_epoch, self.former = self.leader_epoch + 1, None
         self.producers = {}
         for b in self.log:
