@@ -162,15 +162,15 @@ def _lost(  # noqa: PLR0911  as above
         return None
     if tail.copied_end <= look.start:
         return None  # retention has removed all that was copied: nothing speaks against the map
-    if look.end == 0 or (behind and tail.copied_end - behind == look.end):
-        return look.end  # on the line of the tail as many offsets as sequence numbers are missing
+    if look.end == 0:
+        return 0
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
         return NeedLog(0) if log is None else _last_left(state, tail, look, log)
     if log is None:
         return NeedLog(high - 1)
-    if log_from > 0 and log and log[0].base > log_from:
-        return None  # retention and compaction remove batches too: nothing speaks against the map
+    if log_from == high - 1 and log and log[0].base > log_from:
+        return None  # retention or the cleaner has removed that batch: nothing speaks against the map
     cut = _last_left(state, tail, look, log)
     if cut == 0 and log_from > look.start:
         return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
