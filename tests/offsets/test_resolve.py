@@ -6,11 +6,13 @@ Random schedules of tasks, kills and leaders are walked by `tests/model`; here o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 import pytest
 
+from drkit.model import SourceOffset, TargetOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import (
     History,
@@ -113,7 +115,7 @@ def test_records_of_others_are_named_and_hold_no_place_of_ours() -> None:
 
 def test_a_target_that_lost_acknowledged_records_is_named() -> None:
     state = map_of(live(1, 0, (100, 50)), mark(1, 150, 50))
-    found = settled(state, look(30, after(30)))
+    found = settled(state, look(30, after(30)), [ours(0, 20, after(0)), ours(20, 10, after(20))])
     assert (found.truncated_from, found.upstream, found.copied_end, found.sequence) == (
         50,
         130,
@@ -142,6 +144,31 @@ def test_a_target_that_lost_records_and_grew_again_is_not_taken_for_whole() -> N
     found = settled(state, look(50, after(30)), log)
     assert (found.truncated_from, found.upstream, found.copied_end) == (50, 130, 30)
     assert found.foreign == [Foreign(30, 20, FOREIGN)]
+
+
+def test_an_equal_distance_does_not_prove_that_the_end_is_the_flows() -> None:
+    """Two foreign records lay before the lost ones, and two others have grown where those were."""
+    before = replace(mark(1, 113, 15), sequence=after(13))
+    behind = replace(live(2, 12, (110, 50), sequence=after(10)), previous_end=10)
+    state = map_of(live(1, 0, (100, 10)), behind, before)
+    found = settled(state, look(6, after(4)), [ours(0, 4, after(0)), foreign(4, 2)])
+    assert (found.truncated_from, found.upstream, found.copied_end) == (15, 104, 4)
+    assert found.foreign == [Foreign(4, 2, FOREIGN)]
+
+
+def test_what_the_cleaner_removed_on_the_target_was_there() -> None:
+    """Of 50 records behind the mark two batches are left, one of them behind foreign records."""
+    state = map_of(live(1, 0, (100, 50)), mark(1, 110, 10))
+    log = [ours(20, 5, after(20)), foreign(30, 4), ours(44, 10, after(40))]
+    found = settled(state, look(54, after(50)), log)
+    assert (found.truncated_from, found.upstream, found.copied_end, found.sequence) == (
+        None,
+        150,
+        54,
+        after(50),
+    )
+    assert [found.segments.translate(SourceOffset(u), TargetOffset(54)) for u in (120, 140)] == [20, 44]
+    assert sum(r.records for r in found.repairs) == 40
 
 
 @pytest.mark.parametrize("next_sequence", [after(0), None])
