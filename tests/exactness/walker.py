@@ -62,8 +62,11 @@ class Walker:
             # The broker recompresses; half of the topics are kept from it.
             own = {"compression.type": "producer"} if (number + seed) % 2 else {}
             config = {"retention.ms": "-1", **(COMPACT if kind.compacted else {})}
+            # As in life the copy is compacted, too; half of them are not, and show every record.
+            both = kind.compacted and not (number + seed) % 2
+            own |= {"cleanup.policy": "compact"} if both else {}
             topic = self.create(f"{name}-{kind.name}", partitions, config, own)
-            self.truths[kind] = Truth(flow, topic, partitions, compacted=kind.compacted)
+            self.truths[kind] = Truth(flow, topic, partitions, compacted=kind.compacted, both_compact=both)
         if clean_map:
             clean_often(flow, flow.target, flow.map_topic)
 

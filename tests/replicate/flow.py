@@ -71,7 +71,10 @@ class Flow(Clusters):
 
     @staticmethod
     def passive(config: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The target's configuration of a topic as the driver would make it of the source's."""
+        """The target's configuration of a topic as the driver would make it of the source's.
+
+        But it is not compacted, so that every record can be seen; `more` may say otherwise.
+        """
         return {
             **config,
             "message.timestamp.type": "CreateTime",
