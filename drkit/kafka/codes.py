@@ -14,6 +14,7 @@ UNKNOWN_TOPIC_OR_PARTITION: Final[int] = errors.UnknownTopicOrPartitionError.err
 LEADER_NOT_AVAILABLE: Final[int] = errors.LeaderNotAvailableError.errno
 NOT_LEADER_OR_FOLLOWER: Final[int] = errors.NotLeaderForPartitionError.errno
 TOPIC_AUTHORIZATION_FAILED: Final[int] = errors.TopicAuthorizationFailedError.errno
+CLUSTER_AUTHORIZATION_FAILED: Final[int] = errors.ClusterAuthorizationFailedError.errno
 KAFKA_STORAGE_ERROR: Final[int] = errors.KafkaStorageError.errno
 FETCH_SESSION_ID_NOT_FOUND: Final[int] = errors.FetchSessionIdNotFoundError.errno
 INVALID_FETCH_SESSION_EPOCH: Final[int] = errors.InvalidFetchSessionEpochError.errno

@@ -240,8 +240,12 @@ class TaskContext:
 
     def emit(self, kind: str, p: PartitionCopy, **fields: object) -> None:
         """Write an event to the state topic, where the driver and `drkit status` read it."""
+        self.emit_at(kind, p.source, **fields)
+
+    def emit_at(self, kind: str, at: TopicPartition, **fields: object) -> None:
+        """Like :meth:`emit`, of any partition."""
         fields = {"flow": self.lease.flow, **fields}
-        event = EventRecord(kind, p.source.topic, p.source.partition, wall_ms(), fields)
+        event = EventRecord(kind, at.topic, at.partition, wall_ms(), fields)
         self.events.append(self.loop.spawn(self.write_state, event, event.name))
 
     async def patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:

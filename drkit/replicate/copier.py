@@ -27,6 +27,7 @@ from drkit.replicate.context import Links, TaskContext
 from drkit.replicate.control import follow_control
 from drkit.replicate.fetching import Fetcher
 from drkit.replicate.lease import TaskLease
+from drkit.replicate.left_open import end_on_map
 from drkit.replicate.live import LiveAppender
 from drkit.replicate.map_writer import MapTaken, MapWriter
 from drkit.replicate.marks import write_marks
@@ -151,6 +152,7 @@ class CopyTask:
         task = self.task
 
         async def read() -> None:
+            await end_on_map(task, bucket)
             topic = await task.internal(task.lease.map_topic, refresh=False)
             await read_on(task.links.target, topic, task.buckets[bucket])
 

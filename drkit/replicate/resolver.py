@@ -10,6 +10,7 @@ from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.look import TIMED_OUT
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Settled, Wanted, settle
 from drkit.offset_map.topic import new_nonce
@@ -17,6 +18,7 @@ from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go
 from drkit.replicate.context import TaskContext, error_name, reason_of
+from drkit.replicate.left_open import end_on_targets
 from drkit.replicate.packing import pack
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.take_up import TakeUp, take_up
@@ -81,6 +83,9 @@ class Resolver:
         if not all(task.maps[bucket].holds for bucket in buckets):
             task.finish("fenced")
             return
+        stuck = [p for p in due if settled[p.target].error == TIMED_OUT]
+        if stuck:
+            await end_on_targets(task, stuck)
         due = [p for p in due if self._is_sure(p, settled[p.target])]
         starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
         found = [t for p in due if (t := self._take_up(p, settled[p.target], starts)) is not None]

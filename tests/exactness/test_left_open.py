@@ -1,0 +1,109 @@
+"""Transactions of drkit's own that miss markers: a broker that shut down left them out, or lost them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.producer.produce import ProduceRequest
+import pytest
+
+from drkit.flow_state.names import bulk_transactional_id
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
+from drkit.kafka.transactions import Transactions
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket, batch_of, pairs
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.topic import bucket_of
+from drkit.offsets import Intent, MapKey, PartitionMap
+from drkit.offsets.map_record import Mode
+from drkit.wire import split, stamp
+from tests.exactness.truth import Truth
+from tests.replicate.flow import Flow
+from tests.replicate.produce import aged, fill, now_ms
+
+# As a coordinator that leaves a marker out: it knows nothing of what is written to that partition.
+TARGET = {"properties": {"transaction.partition.verification.enable": "false"}}
+OLD = aged(3 * 365 * 86_400_000)
+COPIED, OPEN, LATER = 10, 5, 7
+
+
+class EarlierTask:
+    """A task that copied the source's next records in a transaction of its bucket."""
+
+    def __init__(self, flow: Flow, topic: str) -> None:
+        self.flow, self.topic = flow, topic
+        self.bucket = bucket_of(topic, 0, flow.settings.buckets)
+
+    def works(self, known: set[str]) -> None:
+        """Write records and their map; the coordinator knows only some of the partitions, and commits."""
+        self.flow.ask(self.flow.source, self._read)
+        self.flow.ask(self.flow.target, self._write, known)
+
+    async def _read(self, raw: RawCluster) -> None:
+        topic = (await metadata(raw, [self.topic]))[self.topic]
+        answer = await fetch_one(raw, topic.leaders[0].node, (self.topic, topic.topic_id), 0, COPIED)
+        ((header, batch),) = split(answer.records)
+        assert header.last_offset_delta + 1 == OPEN
+        self._source_id, self._data = topic.topic_id, bytearray(batch)
+        self._data[:8] = bytes(8)
+
+    async def _write(self, raw: RawCluster, known: set[str]) -> None:
+        flow = self.flow
+        name = bulk_transactional_id(flow.settings.source, flow.settings.target, self.bucket)
+        transactions = Transactions(raw, name)
+        await transactions.begin_epoch()
+        topics = await metadata(raw, [self.topic, flow.map_topic])
+        bucket = MapBucket(self.bucket, flow.map_topic)
+        await read_on(raw, topics[flow.map_topic], bucket)
+        key = MapKey(self._source_id, topics[self.topic].topic_id, 0)
+        record, _ = batch_of(pairs([(key, _next(bucket.partitions[key]))]), now_ms())
+        places = {"data": TopicPartition(self.topic, 0), "map": TopicPartition(flow.map_topic, self.bucket)}
+        await transactions.add([places[k] for k in sorted(known)] or [TopicPartition(flow.state_topic, 0)])
+        for at, data in ((places["data"], self._data), (places["map"], record)):
+            identity = transactions.identity
+            stamp(data, identity.id, identity.epoch, 0, transactional=True)
+            append = Append(at.topic, topics[at.topic].topic_id, at.partition, data)
+            request = _before_implicit_adding(produce_request([append], transactional_id=name))
+            answer = await raw.send(request, topics[at.topic].leaders[at.partition].node)
+            assert not answer.responses[0].partition_responses[0].error_code
+        await transactions.end(commit=True)
+
+
+def _next(state: PartitionMap) -> Intent:
+    tail = state.tail
+    assert tail is not None
+    return Intent(
+        Mode.BULK, 7, tail.history, tail.sequence, tail.downstream + 1, tail.copied_end, 0,
+        ((COPIED, OPEN),), 0,
+    )  # fmt: skip
+
+
+def _before_implicit_adding(request: Any) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms,
+        topic_data=request.topic_data, max_version=11,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("known", "committed"),
+    [
+        (set(), [False, False]),
+        ({"map"}, [True]),
+        ({"data"}, [True]),
+        ({"data", "map"}, []),
+    ],
+    ids=["both-open", "data-open", "map-open", "all-ended"],
+)
+def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], committed: list[bool]) -> None:
+    flow.create_both(topic_name, retention_ms="-1")
+    truth = Truth(flow, topic_name)
+    fill(flow.source, topic_name, COPIED, timestamp=OLD, linger_ms=200)
+    flow.copy(topic_name)
+    fill(flow.source, topic_name, OPEN, first=100, timestamp=OLD, linger_ms=200)
+    EarlierTask(flow, topic_name).works(known)
+    fill(flow.source, topic_name, LATER, first=200, timestamp=OLD)
+    flow.copy(topic_name)
+    truth.is_exact(more_than=COPIED + OPEN + LATER - 1)
+    assert [e["committed"] for e in flow.events("transaction_ended")] == committed
