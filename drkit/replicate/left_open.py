@@ -20,7 +20,7 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import ProducerState, TopicMetadata, describe_producers, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
-from drkit.offsets import Intent, MapKey, decode_record
+from drkit.offsets import Intent, MapKey, PartitionMap, decode_record
 from drkit.offsets.map_record import Mode
 from drkit.replicate.context import TaskContext, error_name
 from drkit.replicate.partition import PartitionCopy
@@ -80,13 +80,22 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
         for left in await _left_open(task, bucket, {at: p.target_leader for at, p in some.items()}):
             p, committed = some[left.at], left.committed
             if committed is None:
-                tail = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition).tail
-                # The map's record of these batches is in the same transaction. Can it be read, both count.
-                committed = tail is not None and tail.copied_end > left.state.open_since
+                state = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition)
+                committed = is_in_map(state, left.state.open_since)
             if await _end(task, left, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
                 reason = "a transaction of drkit's own was left open, and drkit may not end it"
                 evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
                 task.stop(p, "fence_refused", reason, evidence=evidence, hint=_HINT)
+
+
+def is_in_map(state: PartitionMap, open_since: int) -> bool:
+    """Whether a transaction that is open on a target partition was committed: so says the map's record in it.
+
+    A later transaction may have copied the same records to another place, which the target has lost since.
+    """
+    found = state.segments.record_before(open_since + 1)
+    known = state.tail is not None and state.tail.copied_end > open_since
+    return known and found is not None and found[1] == open_since
 
 
 async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicPartition, int]) -> list[LeftOpen]:

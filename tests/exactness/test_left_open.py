@@ -15,8 +15,9 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import bucket_of
-from drkit.offsets import Intent, MapKey, PartitionMap
+from drkit.offsets import History, Intent, MapKey, PartitionMap
 from drkit.offsets.map_record import Mode
+from drkit.replicate.left_open import is_in_map
 from drkit.wire import split, stamp
 from tests.exactness.truth import Truth
 from tests.replicate.flow import Flow
@@ -107,3 +108,12 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     flow.copy(topic_name)
     truth.is_exact(more_than=COPIED + OPEN + LATER - 1)
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
+
+
+def test_what_a_later_transaction_copied_to_another_place_says_nothing_of_an_open_one() -> None:
+    """The first one's abort marker is lost with all of the second one; the map knows the second one alone."""
+    history = History(77, 0)
+    state = PartitionMap()
+    state.apply(Intent(Mode.BULK, 1, history, 0, 0, 0, 0, ((0, 100),), 0))
+    state.apply(Intent(Mode.BULK, 2, history, 0, 150, 100, 0, ((100, 30),), 0))
+    assert [is_in_map(state, at) for at in (0, 101, 150, 180)] == [True, False, True, False]

@@ -9,6 +9,8 @@ from pathlib import Path
 import random
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from drkit.errors import DrkitError
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.kafka.groups import Committed, Groups
@@ -120,7 +122,17 @@ class ExactWorld(DrkitWorld):
         start, end = (f(self.source, truth.topic)[p] for f in (self.starts, self.offsets))
         before = end if self._chance.random() < 0.3 else self._chance.randint(start, end)
         if before > start:
-            self.delete_records(truth.topic, p, before)
+            # Leaders come back some moments after their broker.
+            eventually(
+                lambda: self._removed(truth.topic, p, before), what=f"{truth.topic}-{p} cut at {before}"
+            )
+
+    def _removed(self, topic: str, partition: int, before: int) -> bool:
+        try:
+            self.delete_records(topic, partition, before)
+        except KafkaException:
+            return False
+        return True
 
     def grown_by_one(self, kind: Kind) -> None:
         truth = self.truths[kind]
