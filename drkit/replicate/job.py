@@ -18,7 +18,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, EventRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
@@ -37,6 +37,7 @@ from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.supervisor import is_transient, within
 from drkit.replicate.takeover import Takeover
+from drkit.replicate.task_events import TaskEvents
 from drkit.replicate.topic_rules import Round, refuse_promoted
 from drkit.replicate.topic_sync import TopicSync
 
@@ -69,6 +70,7 @@ class FlowJob:
         self.run_id = run_id
         self.once = once
         self.rates = Rates()
+        self.events = TaskEvents(flow.name)
         self.found = Round()
         self.ends: dict[TopicPartition, int] | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
@@ -89,7 +91,7 @@ class FlowJob:
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
         try:
             with StateTopic(target.settings, self.flow.source) as state:
-                state.load()
+                self.events.follow(state)
                 writes_for = self.flow.epoch_seconds + GRACE_SECONDS
                 opposite = OppositeFlows(source, target, self.flow, state, writes_for)
                 opposite.introduce()
@@ -132,8 +134,7 @@ class Attempt:
         self._source, self._target, self._state = source, target, state
         self._lease = lease
         self._opposite = opposite
-        self._plan_file = folder / "plan.json"
-        self._flow = job.flow
+        self._flow, self._plan_file = job.flow, folder / "plan.json"
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
@@ -176,6 +177,8 @@ class Attempt:
                 self._watch(query, stop)
         finally:
             self._end(query)
+        if self._finished.is_set():
+            job.events.finish(self._target, self._state, stop)
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
         """What follows the source's topics and ACLs as the flow's settings now say."""
@@ -280,12 +283,9 @@ class Attempt:
         self._opposite.declare(self._epochs.skips)
 
     def _follow_events(self) -> None:
-        """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
+        """Read on; :class:`TaskEvents` reports what the tasks wrote."""
         self._internal.restore()
-        for _, event in self._state.load():
-            if isinstance(event, EventRecord) and event.partition >= 0:
-                fields = {"flow": self._job.flow.name, "topic": event.topic, "partition": event.partition}
-                observe.event(event.kind, level="warning", **{**fields, **event.fields})
+        self._state.load()
 
     def _end(self, query: StreamingQuery) -> None:
         """Let the tasks finish what is on its way, then end the query; seconds, whatever is broken."""
