@@ -23,14 +23,13 @@ from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.model import TopicPartition
 from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.beside import Beside
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import PartitionLease
-from drkit.replicate.once import bounded, ends_now, nothing_to_copy
+from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
@@ -72,7 +71,7 @@ class FlowJob:
         self.rates = Rates()
         self.events = TaskEvents(flow.name)
         self.found = Round()
-        self.ends: dict[TopicPartition, int] | None = None
+        self.bound: Bound | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
         self.groups: dict[str, Any] = {}
         """With `once`: what the last checkpoint round did for the groups."""
@@ -107,12 +106,9 @@ class FlowJob:
 
     def all_copied(self) -> bool:
         """With `once`: every partition has reached its end or is left alone."""
-        if self.ends is None or self.progress is None:
+        if self.bound is None or self.progress is None:
             return False
-        totals = self.progress.totals
-        return all(
-            str(at) in totals.stopped or totals.frontiers.get(at, -1) >= end for at, end in self.ends.items()
-        )
+        return self.bound.is_reached(self.progress.totals)
 
 
 class Attempt:
@@ -218,9 +214,9 @@ class Attempt:
         job = self._job
         if not placed and not job.found.left_out:
             raise nothing_to_copy(job.flow)
-        if job.ends is None:
-            job.ends = ends_now(self._source, placed)
-        return bounded(placed, job.ends)
+        if job.bound is None:
+            job.bound = bound_now(self._source, placed, self._epochs.skips)
+        return bounded(placed, job.bound.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by Spark's thread between two epochs."""
