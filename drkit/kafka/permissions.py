@@ -102,6 +102,9 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     in_groups = await _group_operations(cluster, [n for n in needs if n.resource is Resource.GROUP])
     wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
     on_cluster = await _cluster_operations(cluster, wanted) if wanted else set()
+    ids = {n.name for n in needs if n.resource is Resource.TRANSACTIONAL_ID}
+    asked = {name: cluster.loop.spawn(_may_write_as, cluster, name) for name in ids}
+    may_write_as = {name: await future for name, future in asked.items()}
     found = []
     for need in needs:
         if need.resource is Resource.TOPIC:
@@ -111,7 +114,7 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
         elif need.resource is Resource.CLUSTER:
             fine = need.operation in on_cluster
         else:
-            fine = await _may_write_as(cluster, need.name)
+            fine = may_write_as[need.name]
         if not fine:
             found.append(need)
     return found

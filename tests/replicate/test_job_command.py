@@ -105,7 +105,7 @@ def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
     locked = cluster_factory("locked", sasl=True, authorizer=True)
     path = config(source.bootstrap(), locked.bootstrap())
     for user, password, words in (
-        ("app", None, "lacks 8 permissions"),
+        ("app", None, "lacks 12 permissions"),
         ("app", "hunter-2", "refused the credentials"),
     ):
         client = locked.client_properties(user) | ({"sasl.password": password} if password else {})
