@@ -21,6 +21,12 @@ def stored(state: StateTopic | FlowState) -> dict[str, Any]:
     }
 
 
+def read_on(state: StateTopic) -> dict[str, Any]:
+    """The same, after reading the topic on."""
+    state.load()
+    return stored(state)
+
+
 def flow_state(values: Mapping[str, Any]) -> FlowState:
     """The state in which these JSON data are found under these keys."""
     found = FlowState.of({key.encode(): json.dumps(value).encode() for key, value in values.items()})

@@ -7,19 +7,23 @@ import signal
 import sys
 import threading
 from types import FrameType
+from typing import Any
 
 import click
 
 from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
+from drkit.cli.session import session
 from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
-from drkit.replicate.run import Options
+from drkit.replicate.run import Glance, Options
 from drkit.replicate.run import replicate as run_flows
 from drkit.replicate.topic_preview import dry_run
 
 _HARD = 130
+_SHOWN = 20
+"""Partitions of a progress line that are named."""
 
 
 @click.command()
@@ -61,7 +65,7 @@ def replicate(
     answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
     if terminal:
         click.echo(err=True)
-    emit({"flows": answer.flows})
+    emit(_view(answer.flows))
     raise SystemExit(answer.exit_code)
 
 
@@ -92,10 +96,37 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
     return stop
 
 
-def _show(flow: str, rate: float, lag: int | None, _records: int) -> None:
-    behind = "…" if lag is None else f"{lag:,}"
-    click.echo(f"\r\x1b[2K{flow}  {rate:,.0f} records/s  lag {behind}", nl=False, err=True)
+def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer; for people what is held back is a table of its own."""
+    if session().as_json:
+        return {"flows": flows}
+    rows = [
+        {
+            "flow": f["flow"], "topic": held.topic, "partition": held.partition,
+            "records": f"up to {held.records:,}", "producer id": by.producer_id if by else None,
+            "transactional id": by.transactional_id if by else None, "open since": by.since if by else None,
+        }
+        for f in flows
+        for held in f.get("held_back", ())
+        for by in held.transactions or (None,)
+    ]  # fmt: skip
+    shown = [{k: v for k, v in f.items() if k != "held_back"} for f in flows]
+    return {"flows": shown, **({"held back by open transactions": rows} if rows else {})}
 
 
-def _log(flow: str, rate: float, lag: int | None, records: int) -> None:
-    observe.event("progress", flow=flow, records_per_second=round(rate), lag=lag, records=records)
+def _show(seen: Glance) -> None:
+    behind = "…" if seen.lag is None else f"{seen.lag:,}"
+    line = f"{seen.flow}  {seen.records_per_second:,.0f} records/s  lag {behind}"
+    if held := seen.held_back:
+        line += f"  held back {held[0].text()}"
+        line += f", and in {len(held) - 1} more partitions" if len(held) > 1 else ""
+    click.echo(f"\r\x1b[2K{line}", nl=False, err=True)
+
+
+def _log(seen: Glance) -> None:
+    held = [each.text() for each in seen.held_back[:_SHOWN]]
+    if (more := len(seen.held_back) - _SHOWN) > 0:
+        held.append(f"and {more} more partitions")
+    fields: dict[str, Any] = {"held_back": held} if held else {}
+    observe.event("progress", flow=seen.flow, records_per_second=round(seen.records_per_second),
+                  lag=seen.lag, records=seen.records, **fields)  # fmt: skip

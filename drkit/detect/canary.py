@@ -16,6 +16,7 @@ from kafka.errors import for_code
 from drkit.clock import wall_ms
 from drkit.detect.seen import Outcome
 from drkit.flow_state.names import CANARY_TOPIC
+from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, produce_request
@@ -30,8 +31,7 @@ _CONFIG: Final = {
     "min.insync.replicas": "1",
 }
 _NO_CODEC: Final = 0
-_NOT_ALLOWED: Final = 29
-_MOVES: Final = frozenset({3, 5, 6, 74, 75, 76, 100})
+_MOVES: Final = codes.LEADER_MOVES | {codes.FENCED_LEADER_EPOCH, codes.UNKNOWN_LEADER_EPOCH}
 """Leaders that change and topics that are new: such an answer says nothing about the broker."""
 _FETCH_BYTES: Final = 64 * 1024
 
@@ -117,4 +117,4 @@ def refused(what: str, code: int) -> Sung:
 
 def is_forbidden(sung: Sung) -> bool:
     """Whether drkit's principal may not use the canary: then the broker is no worse for it."""
-    return f"({_NOT_ALLOWED})" in sung.evidence
+    return f"({codes.TOPIC_AUTHORIZATION_FAILED})" in sung.evidence

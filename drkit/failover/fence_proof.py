@@ -14,17 +14,16 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Refused
 from drkit.failover.fence_acls import may_write
-from drkit.failover.writable import NOT_AUTHORIZED, WRITABLE, code_name, write_codes
+from drkit.failover.writable import WRITABLE, code_name, write_codes
+from drkit.kafka.codes import MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.topology.acls import Acl
 
-_TOO_LARGE: Final = 10
-"""MESSAGE_TOO_LARGE."""
-_REFUSED: Final = frozenset({_TOO_LARGE, NOT_AUTHORIZED})
-_LET_IN: Final = frozenset({_TOO_LARGE, WRITABLE})
+_REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
+_LET_IN: Final = frozenset({MESSAGE_TOO_LARGE, WRITABLE})
 """Answers of a broker whose authorizer has let the canary pass."""
 _PAUSE_SECONDS: Final = 0.05
 _CONNECT_MS: Final = 5000
@@ -83,7 +82,7 @@ def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
     if any(code in _LET_IN and given[at.topic] is False for at, code in codes.items()):
         return Worth.PASSES
     shut_out = all(given[at.topic] is False for at in codes)
-    return Worth.NOTHING if shut_out and NOT_AUTHORIZED in codes.values() else Worth.PROOF
+    return Worth.NOTHING if shut_out and TOPIC_AUTHORIZATION_FAILED in codes.values() else Worth.PROOF
 
 
 def worth_of(
@@ -158,9 +157,9 @@ async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPart
     unseen = set(topics) - {at.topic for at in codes}
     known = await metadata(cluster, sorted(unseen)) if unseen else {}
     return codes | {
-        TopicPartition(name, -1): NOT_AUTHORIZED
+        TopicPartition(name, -1): TOPIC_AUTHORIZATION_FAILED
         for name, topic in known.items()
-        if topic.error == NOT_AUTHORIZED
+        if topic.error == TOPIC_AUTHORIZATION_FAILED
     }
 
 

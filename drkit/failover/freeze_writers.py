@@ -15,6 +15,7 @@ from kafka.errors import for_code
 
 from drkit.clock import monotonic, wall_ms
 from drkit.errors import NotAuthorized
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED
 from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produce_request
@@ -23,9 +24,6 @@ from drkit.wire import Record, encode, stamp
 
 _PAUSE_SECONDS: Final = 0.1
 _TIMEOUT_MS: Final = 10_000
-_OLD_EPOCH_REFUSED: Final = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
-_CLUSTER_AUTHORIZATION_FAILED: Final = 31
 _GAP: Final = 1_000_003
 """A sequence that follows no other: a leader that did not refuse the epoch would refuse this."""
 _UNCOMPRESSED: Final = 0
@@ -152,7 +150,7 @@ async def _behind(cluster: RawCluster, node: int, writers: Writers) -> _Behind:
 async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
     markers = [Marker(k.producer_id, k.epoch, k.coordinator_epoch, tuple(some)) for k, some in behind.items()]
     codes = await write_markers(cluster, node, markers)
-    if _CLUSTER_AUTHORIZATION_FAILED in codes.values():
+    if CLUSTER_AUTHORIZATION_FAILED in codes.values():
         raise NotAuthorized(
             "drkit may not fence its writers on the target",
             where=cluster.alias,
@@ -178,7 +176,7 @@ async def _sing(
         request = produce_request([Append(at.topic, topic_id, at.partition, batch)])
         answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
         code = int(answer.responses[0].partition_responses[0].error_code)
-        if code not in _OLD_EPOCH_REFUSED:
+        if code not in FENCED:
             return (
                 f"the canary of producer {writer.producer_id} was answered {for_code(code).__name__} ({code})"
             )

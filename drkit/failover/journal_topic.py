@@ -15,6 +15,7 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.entries import Assembly, Entry, History, parts_of
 from drkit.flow_state.names import failover_transactional_id, journal_topic
+from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.raw import RawCluster, RawError
@@ -26,10 +27,6 @@ _SECONDS: Final = 20.0
 _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
-_FENCED: Final = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
-_MISSING: Final = frozenset({3, 100})
-_NOT_AUTHORIZED: Final = 29
 _FETCH_BYTES: Final = 8 << 20
 
 
@@ -88,7 +85,7 @@ class JournalTopic:
     async def exists(self) -> bool:
         """Whether there was ever a failover of this flow."""
         found = (await metadata(self._cluster, [self.name]))[self.name]
-        return found.error not in _MISSING
+        return found.error not in codes.NO_SUCH_TOPIC
 
     async def read(self) -> list[Entry]:
         """Read on to the end; returns what is new and takes it into the history.
@@ -202,9 +199,9 @@ class JournalTopic:
             await self._cluster.loop.sleep(_PAUSE_SECONDS)
 
     def _judge(self, code: int) -> None:
-        if code in _FENCED:
+        if code in codes.FENCED:
             raise Fenced("somebody took the journal over", where=self.where, evidence=f"error {code}")
-        if code == _NOT_AUTHORIZED:
+        if code == codes.TOPIC_AUTHORIZATION_FAILED:
             raise Failed(
                 "drkit may not write the failover journal",
                 where=self.where,

@@ -13,7 +13,8 @@ from drkit.failover.context import Context, Progress
 from drkit.failover.group_look import TargetGroup, on_target, partition_of
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.failover.writable import NOT_AUTHORIZED, WRITABLE, code_name, write_codes
+from drkit.failover.writable import WRITABLE, code_name, write_codes
+from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 
@@ -115,7 +116,7 @@ class Verify:
 def _partitions(context: Context) -> list[str]:
     """Every partition takes records; those that only refuse drkit itself are returned."""
     codes = context.run(write_codes, context.target, context.scope.topics.values())
-    bad = {at: c for at, c in codes.items() if c not in {WRITABLE, NOT_AUTHORIZED}}
+    bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
         raise Failed(
             "partitions of the new primary take no records",
@@ -123,7 +124,7 @@ def _partitions(context: Context) -> list[str]:
             evidence="; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN]),
             hint="start the brokers that lead them, lift fences; then: drkit failover --resume",
         )
-    return [str(at) for at, c in sorted(codes.items()) if c == NOT_AUTHORIZED]
+    return [str(at) for at, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 
 
 async def _sing_everywhere(target: RawCluster) -> dict[int, str]:

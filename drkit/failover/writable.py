@@ -13,20 +13,19 @@ from typing import Final
 from kafka.errors import for_code
 
 from drkit.clock import wall_ms
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
 
-WRITABLE: Final = 87
-"""INVALID_RECORD."""
-NOT_AUTHORIZED: Final = 29
+WRITABLE: Final = codes.INVALID_RECORD
 _COUNT_AT: Final = 57
 """Of the number of records in a batch's header."""
 _UNCOMPRESSED: Final = 0
 _TIMEOUT_MS: Final = 10_000
-_PASSES: Final = frozenset({3, 5, 6, 100})
-"""Leaders that change: asked once more."""
+_AGAIN: Final = codes.LEADER_MOVES | {-1}
+"""Leaders that change, and no answer: asked once more."""
 
 
 async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, int]:
@@ -39,12 +38,12 @@ async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicP
         for name, topic in found.items():
             for number, leader in topic.leaders.items():
                 at = TopicPartition(name, number)
-                if out.get(at, -1) in {-1, *_PASSES}:
+                if out.get(at, -1) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
                     asked[at] = cluster.loop.spawn(_ask, cluster, leader.node, append)
         for at, future in asked.items():
             out[at] = await future
-        if not any(code in {-1, *_PASSES} for code in out.values()):
+        if not any(code in _AGAIN for code in out.values()):
             break
     return out
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
+from drkit.flow_state.body import record, stored
 from drkit.flow_state.fields import (
     Fields,
     Malformed,
@@ -26,57 +27,30 @@ from drkit.topology.acls import Acl, from_json, to_json
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PromotionRecord(Record):
     """The failover that took all of the flow over: from then on the flow does not run."""
 
     KEY: ClassVar[str] = "promotion"
 
-    term: int
-    run_id: str
-    at_ms: int
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("term", whole()), fields.get("run_id", name), fields.get("at_ms", whole()))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"term": self.term, "run_id": self.run_id, "at_ms": self.at_ms}
+    term: int = stored(whole())
+    run_id: str = stored(name)
+    at_ms: int = stored(whole())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FenceDebt(Record):
     """A fence that is pending: the old primary has to be fenced at the first contact."""
 
     KEY: ClassVar[str] = "fence-debt"
 
-    run_id: str
+    run_id: str = stored(name)
     """Of the failover that could not fence."""
-    term: int
-    since_ms: int
-    why: str
-    topics: tuple[str, ...]
+    term: int = stored(whole())
+    since_ms: int = stored(whole())
+    why: str = stored(prose)
+    topics: tuple[str, ...] = stored(tuple_of(topic_name))
     """Of the source."""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(
-            fields.get("run_id", name),
-            fields.get("term", whole()),
-            fields.get("since_ms", whole()),
-            fields.get("why", prose),
-            fields.get("topics", tuple_of(topic_name)),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {
-            "run_id": self.run_id, "term": self.term, "since_ms": self.since_ms, "why": self.why,
-            "topics": list(self.topics),
-        }  # fmt: skip
 
     @property
     def owed_by(self) -> str:
@@ -85,7 +59,7 @@ class FenceDebt(Record):
         return f"run {self.run_id} (term {self.term}) owes it for {len(self.topics)} topics: {some}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FenceSizesRecord(Record):
     """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
 
@@ -94,16 +68,7 @@ class FenceSizesRecord(Record):
 
     KEY: ClassVar[str] = "fence-sizes"
 
-    topics: Mapping[str, str | None]
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("topics", mapping_of(topic_name, optional(text(32)))))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"topics": dict(self.topics)}
+    topics: Mapping[str, str | None] = stored(mapping_of(topic_name, optional(text(32))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +81,11 @@ class FenceAclsRecord(Record):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         return cls(fields.get("acls", acls))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         return {"acls": to_json(self.acls)}
 
 
@@ -134,11 +99,11 @@ class AclsRecord(Record):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         return cls(AclRecord(**{part: fields.get(part, acls, frozenset()) for part in _PARTS}))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         return {part: to_json(getattr(self.plan, part)) for part in _PARTS}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 import json
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
+from drkit.flow_state.body import Body
 from drkit.flow_state.fields import Fields, Malformed, topic_name
 
 
-class Record(ABC):
+class Record(Body):
     """One record. Subclasses are frozen dataclasses, one for each kind of key.
 
     A kind whose :attr:`KEY` ends with a slash has one record for each name after it.
@@ -46,15 +46,6 @@ class Record(ABC):
     def encode(self) -> bytes:
         """The record as bytes."""
         return json.dumps(self.to_json()).encode()
-
-    @classmethod
-    @abstractmethod
-    def read(cls, fields: Fields) -> Self:
-        """The record with these fields. Raises Malformed."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON data, in the order in which they are written."""
 
 
 class TopicRecord(Record):

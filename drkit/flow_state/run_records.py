@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
+from drkit.flow_state.body import Body, record, stored
 from drkit.flow_state.fields import (
     SHORT,
     Fields,
@@ -29,52 +30,32 @@ _TTL_MS: Final = 15_000
 _DAY_MS: Final = 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
+def _identity(value: Any) -> ProducerIdentity:
+    return ProducerIdentity(*row(whole(), whole(0, SHORT))(value))
+
+
+@record
 class ControlRecord(Record):
     """What the driver asks of its tasks: ``run`` under a newer plan, or ``stop``."""
 
     KEY: ClassVar[str] = "control"
     REQUIRED: ClassVar[bool] = False
 
-    run_id: str
-    plan: int
-    action: str
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("run_id", name), fields.get("plan", whole(), 0), fields.get("action", name))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"run_id": self.run_id, "plan": self.plan, "action": self.action}
+    run_id: str = stored(name)
+    plan: int = stored(whole(), missing=0)
+    action: str = stored(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+@record
+class Process(Body):
     """A process, known well enough to see on its machine whether it lives."""
 
-    host: str
-    pid: int
-    space: str
+    host: str = stored(text(1024))
+    pid: int = stored(whole())
+    space: str = stored(text(1024), missing="")
     """Boot id and pid namespace, within which the pid means something; empty: not known."""
-    born: int | None
+    born: int | None = stored(optional(whole()), missing=None)
     """Clock ticks from the boot to its start."""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """The process in these fields. Raises Malformed."""
-        born = fields.get("born", optional(whole()), None)
-        return cls(
-            fields.get("host", text(1024)),
-            fields.get("pid", whole()),
-            fields.get("space", text(1024), ""),
-            born,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"host": self.host, "pid": self.pid, "space": self.space, "born": self.born}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +73,7 @@ class LeaseRecord(Record):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         return cls(
             fields.get("run_id", name),
             Process.read(fields),
@@ -101,7 +82,7 @@ class LeaseRecord(Record):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         holder = self.holder.to_json()
         return {"run_id": self.run_id, **holder, "renewed_ms": self.renewed_ms, "ttl_ms": self.ttl_ms}
 
@@ -114,27 +95,17 @@ class LeaseRecord(Record):
         return self.age_ms(now_ms) <= self.ttl_ms
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProducerIdsRecord(Record):
     """The producer id of live mode, and all that ever were."""
 
     KEY: ClassVar[str] = "producer-ids"
 
-    current: ProducerIdentity
-    ids: tuple[int, ...]
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        current = ProducerIdentity(*fields.get("current", row(whole(), whole(0, SHORT))))
-        return cls(current, fields.get("all", tuple_of(whole())))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"current": list(self.current), "all": list(self.ids)}
+    current: ProducerIdentity = stored(_identity)
+    ids: tuple[int, ...] = stored(tuple_of(whole()), key="all")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BulkProducerRecord(Record):
     """The bucket that a producer id of bulk mode writes; the id is the name in the key.
 
@@ -143,147 +114,88 @@ class BulkProducerRecord(Record):
 
     KEY: ClassVar[str] = "producer-ids/bulk/"
 
-    bucket: int
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("bucket", whole(0, 2**31 - 1)))
+    bucket: int = stored(whole(0, 2**31 - 1))
 
     @classmethod
     def check_name(cls, name: str) -> None:
         """See :class:`Record`."""
         digits(name)
 
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"bucket": self.bucket}
 
-
-@dataclass(frozen=True, slots=True)
+@record
 class OffsetMapRecord(Record):
     """The id of the offset map by which topics were copied."""
 
     KEY: ClassVar[str] = "offset-map"
 
-    topic_id: UUID
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("topic_id", uuid))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"topic_id": str(self.topic_id)}
+    topic_id: UUID = stored(uuid)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClustersRecord(Record):
     """Ids of the clusters between which the flow runs; aliases differ from one configuration to another."""
 
     KEY: ClassVar[str] = "flow"
 
-    source: str
-    target: str
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("source", name), fields.get("target", name))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"source": self.source, "target": self.target}
+    source: str = stored(name)
+    target: str = stored(name)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SkipsRecord(Record):
     """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 
     KEY: ClassVar[str] = "skips"
 
-    ids: tuple[int, ...]
-    writes_for_ms: int
+    ids: tuple[int, ...] = stored(tuple_of(whole()))
+    writes_for_ms: int = stored(whole(), missing=0)
     """A task of the flow may write for so long after it was last heard of."""
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("ids", tuple_of(whole())), fields.get("writes_for_ms", whole(), 0))
 
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"ids": list(self.ids), "writes_for_ms": self.writes_for_ms}
-
-
-class NotSynchronised(NamedTuple):
+@record
+class NotSynchronised(Body):
     """Groups that the flow's filter accepts and that are not consumer groups."""
 
-    total: int
-    shown: Mapping[str, str]
+    total: int = stored(whole())
+    shown: Mapping[str, str] = stored(mapping_of(text(), text()))
     """The first ones by name, each with its protocol type."""
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """The groups in these fields. Raises Malformed."""
-        return cls(fields.get("total", whole()), fields.get("shown", mapping_of(text(), text())))
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"total": self.total, "shown": dict(self.shown)}
+_counts: Final = mapping_of(text(), whole())
+_position: Final = row(text(), text(), text(), prose)
 
 
-@dataclass(frozen=True, slots=True)
+def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple((g, at, verdict, why) for g, at, verdict, why in tuple_of(_position)(value))
+
+
+@record
 class CheckpointsRecord(Record):
     """The last checkpoint round in short."""
 
     KEY: ClassVar[str] = "checkpoints"
     REQUIRED: ClassVar[bool] = False
 
-    at_ms: int
-    ok_ms: int = 0
+    at_ms: int = stored(whole())
+    ok_ms: int = stored(whole(), default=0)
     """When a round ended well last; 0: never."""
-    groups: int = 0
-    looked_at: int = 0
-    positions: int = 0
-    emitted: int = 0
-    verdicts: Mapping[str, int] | None = None
+    groups: int = stored(whole(), default=0)
+    looked_at: int = stored(whole(), default=0)
+    positions: int = stored(whole(), default=0)
+    emitted: int = stored(whole(), default=0)
+    verdicts: Mapping[str, int] | None = stored(_counts, default=None)
     """None: no round has ended yet."""
-    refused: tuple[tuple[str, str, str, str], ...] = ()
+    refused: tuple[tuple[str, str, str, str], ...] = stored(_refused, default=())
     """Group, partition, verdict and reason of some positions that were not written."""
-    unread: Mapping[str, int] | None = None
-    not_synchronised: NotSynchronised | None = None
+    unread: Mapping[str, int] | None = stored(_counts, default=None)
+    not_synchronised: NotSynchronised | None = stored(NotSynchronised.of, default=None, omit_none=True)
     """None: written by a release that did not look for them."""
-    seconds: float | None = None
-    error: str = ""
+    seconds: float | None = stored(optional(seconds), default=None)
+    error: str = stored(prose, default="")
     """Why the round broke off; empty: it did not."""
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        counts = mapping_of(text(), whole())
-        refused = fields.get("refused", tuple_of(row(text(), text(), text(), prose)), ())
-        return cls(
-            fields.get("at_ms", whole()), fields.get("ok_ms", whole(), 0), fields.get("groups", whole(), 0),
-            fields.get("looked_at", whole(), 0), fields.get("positions", whole(), 0),
-            fields.get("emitted", whole(), 0), fields.get("verdicts", counts, None),
-            tuple((g, at, verdict, why) for g, at, verdict, why in refused),
-            fields.get("unread", counts, None),
-            fields.get("not_synchronised", lambda raw: NotSynchronised.read(Fields(raw)), None),
-            fields.get("seconds", optional(seconds), None),
-            fields.get("error", prose, ""),
-        )  # fmt: skip
-
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`; before the first round has ended there is only the time."""
         if self.verdicts is None:
             return {"at_ms": self.at_ms}
-        others = self.not_synchronised
-        return {
-            "at_ms": self.at_ms, "ok_ms": self.ok_ms, "groups": self.groups, "looked_at": self.looked_at,
-            "positions": self.positions, "emitted": self.emitted, "verdicts": dict(self.verdicts),
-            "refused": [list(line) for line in self.refused], "unread": dict(self.unread or {}),
-            **({} if others is None else {"not_synchronised": others.to_json()}),
-            "seconds": self.seconds, "error": self.error,
-        }  # fmt: skip
+        return Body.to_json(replace(self, unread=self.unread or {}))

@@ -58,7 +58,7 @@ class SourceSeenRecord(Record):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         topics = fields.get("topics", mapping_of(topic_name, mapping_of(digits, _ENDS)))
         ends = {
             TopicPartition(topic, number): _noted(*values)
@@ -68,7 +68,7 @@ class SourceSeenRecord(Record):
         return cls(fields.get("at_ms", whole()), ends)
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         topics: dict[str, dict[str, list[Any]]] = {}
         for at, ends in self.ends.items():
             topics.setdefault(at.topic, {})[str(at.partition)] = ends.to_json()

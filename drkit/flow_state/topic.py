@@ -5,11 +5,12 @@ Nothing of a flow lives elsewhere, so any machine can go on with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import threading
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -113,14 +114,15 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position = 0
+        self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
+        """Called with every change that is read, and its offset, by the thread that reads it."""
 
-    def load(self) -> list[Change]:
-        """Read on to the end; returns what is new.
+    def load(self) -> None:
+        """Read on to the end.
 
         :raises DrkitError: the topic cannot be read
         """
         with self._lock:
-            fresh: list[Change] = []
             deadline = monotonic() + _READ_SECONDS
             end = self._end()
             if end < self._position:
@@ -134,16 +136,19 @@ class StateTopic:
                     continue
                 error = message.error()
                 if error is None:
-                    self._position = (message.offset() or 0) + 1
-                    key, value = message.key(), message.value()
-                    change = self.records.take(key, value, message.offset()) if key is not None else None
-                    fresh += [change] if change is not None else []
+                    self._take(message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Told once per end reached, also behind transaction markers, which are no messages.
                     self._position = message.offset() or 0
                 elif error.code() in _FINAL or monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
-            return fresh
+
+    def _take(self, message: Message) -> None:
+        offset, key = message.offset() or 0, message.key()
+        self._position = offset + 1
+        change = self.records.take(key, message.value(), offset) if key is not None else None
+        if change is not None:
+            self.on_read(offset, change)
 
     @property
     def position(self) -> int:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
+from drkit.flow_state.body import Body, record, stored
 from drkit.flow_state.fields import (
     Fields,
     Malformed,
@@ -38,31 +39,27 @@ class Role(StrEnum):
     """Producers own the copy: nothing of drkit changes it any more."""
 
 
-@dataclass(frozen=True, slots=True)
+def _role(value: Any) -> Role:
+    try:
+        return Role(text(32)(value))
+    except ValueError:
+        raise Malformed(f"one of {', '.join(Role)} was expected") from None
+
+
+@record
 class GenerationRecord(TopicRecord):
     """A source topic and its copy. The ids tell both from later topics of the same names (KIP-516)."""
 
     KEY: ClassVar[str] = "topic/"
 
-    target: str
-    source_id: UUID
-    target_id: UUID
-    generation: int = 1
-    source_cluster: str | None = None
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(
-            fields.get("target", topic_name),
-            fields.get("source_id", uuid),
-            fields.get("target_id", uuid),
-            fields.get("generation", whole(1), 1),
-            fields.get("source_cluster", optional(name), None),
-        )
+    target: str = stored(topic_name)
+    source_id: UUID = stored(uuid)
+    target_id: UUID = stored(uuid)
+    generation: int = stored(whole(1), default=1)
+    source_cluster: str | None = stored(optional(name), default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         cluster = {} if self.source_cluster is None else {"source_cluster": self.source_cluster}
         return {
             **cluster,
@@ -73,7 +70,7 @@ class GenerationRecord(TopicRecord):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoleRecord(TopicRecord):
     """The role of a topic's copy since a failover.
 
@@ -83,31 +80,12 @@ class RoleRecord(TopicRecord):
 
     KEY: ClassVar[str] = "role/"
 
-    role: Role
-    term: int
-    run_id: str
-    at_ms: int
-    frontiers: Mapping[int, int | None] | None = None
-    ends: Mapping[int, int | None] | None = None
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(
-            fields.get("role", _role),
-            fields.get("term", whole()),
-            fields.get("run_id", name),
-            fields.get("at_ms", whole()),
-            fields.get("frontiers", _by_partition, None),
-            fields.get("ends", _by_partition, None),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        body = {"role": str(self.role), "term": self.term, "run_id": self.run_id, "at_ms": self.at_ms}
-        offsets = {"frontiers": self.frontiers, "ends": self.ends}
-        found = {f: {str(p): o for p, o in some.items()} for f, some in offsets.items() if some is not None}
-        return {**body, **found}
+    role: Role = stored(_role)
+    term: int = stored(whole())
+    run_id: str = stored(name)
+    at_ms: int = stored(whole())
+    frontiers: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
+    ends: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
 
     @property
     def is_frozen(self) -> bool:
@@ -120,7 +98,7 @@ class RoleRecord(TopicRecord):
         return self.role is Role.PROMOTED
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfigsRecord(TopicRecord):
     """The settings that the source topic had when they were compared last.
 
@@ -129,108 +107,50 @@ class ConfigsRecord(TopicRecord):
 
     KEY: ClassVar[str] = "configs/"
 
-    settings: Mapping[str, str]
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(fields.get("set", mapping_of(name, prose)))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {"set": dict(self.settings)}
+    settings: Mapping[str, str] = stored(mapping_of(name, prose), key="set")
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOverPartition:
+@record
+class TakenOverPartition(Body):
     """Where a partition was taken over from MirrorMaker 2."""
 
-    mm2_offset: int | None
+    mm2_offset: int | None = stored(optional(whole()), missing=None)
     """The last source offset that MM2 is sure to have copied; None: it has stored none."""
-    resumed_at: int
+    resumed_at: int = stored(whole())
     """Source offset at which drkit began."""
-    target_end: int
+    target_end: int = stored(whole())
     """Target offset at which drkit began."""
-    found_behind: int
+    found_behind: int = stored(whole(), missing=0)
     """Records that MM2 copied after the offset that it stored."""
-    committed: bool
+    committed: bool = stored(flag, missing=True)
     """MM2 left out what transactions aborted."""
 
-    @classmethod
-    def of(cls, raw: Any) -> Self:
-        """Check JSON data. Raises Malformed."""
-        fields = Fields(raw)
-        return cls(
-            fields.get("mm2_offset", optional(whole()), None),
-            fields.get("resumed_at", whole()),
-            fields.get("target_end", whole()),
-            fields.get("found_behind", whole(), 0),
-            fields.get("committed", flag, True),
-        )
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {
-            "mm2_offset": self.mm2_offset, "resumed_at": self.resumed_at, "target_end": self.target_end,
-            "found_behind": self.found_behind, "committed": self.committed,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
+@record
 class TakeoverRecord(TopicRecord):
     """From where a topic was taken over from MirrorMaker 2."""
 
     KEY: ClassVar[str] = "takeover/"
 
-    source_id: UUID
-    target_id: UUID
-    partitions: Mapping[int, TakenOverPartition]
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(
-            fields.get("source_id", uuid),
-            fields.get("target_id", uuid),
-            fields.get("partitions", mapping_of(digits, TakenOverPartition.of), {}),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        partitions = {str(number): p.to_json() for number, p in self.partitions.items()}
-        return {"source_id": str(self.source_id), "target_id": str(self.target_id), "partitions": partitions}
+    source_id: UUID = stored(uuid)
+    target_id: UUID = stored(uuid)
+    partitions: Mapping[int, TakenOverPartition] = stored(
+        mapping_of(digits, TakenOverPartition.of), missing={}
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VerifiedRecord(Record):
     """Up to where a verification found a source partition and its copy equal."""
 
     KEY: ClassVar[str] = "verified/"
     REQUIRED: ClassVar[bool] = False
 
-    source_id: UUID
-    target_id: UUID
-    source_offset: int
-    target_offset: int
-    at_ms: int
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
-        return cls(
-            fields.get("source_id", uuid),
-            fields.get("target_id", uuid),
-            fields.get("source_offset", whole()),
-            fields.get("target_offset", whole()),
-            fields.get("at_ms", whole(), 0),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
-        return {
-            "source_id": str(self.source_id), "target_id": str(self.target_id),
-            "source_offset": self.source_offset, "target_offset": self.target_offset, "at_ms": self.at_ms,
-        }  # fmt: skip
+    source_id: UUID = stored(uuid)
+    target_id: UUID = stored(uuid)
+    source_offset: int = stored(whole())
+    target_offset: int = stored(whole())
+    at_ms: int = stored(whole(), missing=0)
 
     @classmethod
     def check_name(cls, name: str) -> None:
@@ -261,7 +181,7 @@ class EventRecord(Record):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         own = {"kind", "topic", "partition", "at_ms"}
         return cls(
             fields.get("kind", name),
@@ -276,7 +196,7 @@ class EventRecord(Record):
         """See :class:`Record`; an event of an ACL may have any name."""
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Record`."""
+        """See :class:`Body`."""
         own = {"kind": self.kind, "topic": self.topic, "partition": self.partition, "at_ms": self.at_ms}
         return {**own, **self.fields}
 
@@ -289,10 +209,3 @@ class EventRecord(Record):
     def name_of(kind: str, topic: str, partition: int = -1) -> str:
         """The name in the key of such an event."""
         return f"{kind}/{topic}/{partition}"
-
-
-def _role(value: Any) -> Role:
-    try:
-        return Role(text(32)(value))
-    except ValueError:
-        raise Malformed(f"one of {', '.join(Role)} was expected") from None

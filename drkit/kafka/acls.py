@@ -13,6 +13,7 @@ from kafka.protocol.admin.acl import CreateAclsRequest, DeleteAclsRequest, Descr
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized
+from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
@@ -20,8 +21,6 @@ from drkit.kafka.security import read_security
 from drkit.kafka.topics import broker_config
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 
-_CLUSTER_AUTHORIZATION_FAILED: Final = 31
-_SECURITY_DISABLED: Final = 54
 _ANY: Final = 1
 _AT_ONCE: Final = 5000
 """ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
@@ -228,9 +227,9 @@ async def _delete(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list
 
 def _error(alias: str, what: str, code: int, message: str | None, operation: str) -> DrkitError:
     evidence = f"error {code}: {message or 'no text'}"
-    if code == _SECURITY_DISABLED:
+    if code == codes.SECURITY_DISABLED:
         return NoAuthorizer(f"{alias} has no authorizer", where=alias, evidence=evidence)
-    kind = NotAuthorized if code == _CLUSTER_AUTHORIZATION_FAILED else Failed
+    kind = NotAuthorized if code == codes.CLUSTER_AUTHORIZATION_FAILED else Failed
     return kind(
         f"cannot {what}",
         where=alias,

@@ -10,14 +10,14 @@ from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from drkit.clock import monotonic
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 
 T = TypeVar("T")
 CALL_MS: Final = 10_000
 NO_ANSWER: Final = -1
 """As an error: no broker answered in time."""
-# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS
-PASSES: Final = frozenset({NO_ANSWER, 14, 15, 16, 27})
+PASSES: Final = codes.COORDINATOR_MOVES | {NO_ANSWER, codes.REBALANCE_IN_PROGRESS}
 """Errors that are over soon; the first commit on a new cluster always meets one."""
 _GROUP: Final = 0
 _KEYS_PER_REQUEST: Final = 500

@@ -8,11 +8,11 @@ from typing import Final
 from kafka.errors import for_code
 from kafka.protocol.consumer import LeaveGroupRequest
 
+from drkit.kafka.codes import NONE, UNKNOWN_MEMBER_ID
 from drkit.kafka.group_asking import CALL_MS, Answered, Coordinators
 from drkit.kafka.groups import Described, Groups
 from drkit.kafka.raw import RawCluster
 
-_UNKNOWN_MEMBER: Final = 25
 _REASON: Final = "removed by drkit: the group is moved to another cluster"
 _MIN_VERSION: Final = 3
 """From here on a request names several members, static ones by their instance ids."""
@@ -31,7 +31,7 @@ async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, 
     async def leave(node: int, some: list[str]) -> dict[str, Answered[None]]:
         answer = await cluster.send(_request(some[0], full[some[0]]), node, timeout_ms=CALL_MS)
         codes = [answer.error_code, *(m.error_code for m in answer.members)]
-        return {some[0]: Answered(next((c for c in codes if c not in {0, _UNKNOWN_MEMBER}), 0))}
+        return {some[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
 
     answers = await Coordinators(cluster).ask(full, leave, per_request=1)
     refused = {g: f"{for_code(a.error).__name__} ({a.error})" for g, a in answers.items() if a.error}

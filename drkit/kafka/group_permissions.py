@@ -12,10 +12,9 @@ from typing import Final
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 
-_DENIED: Final = 30
-"""GROUP_AUTHORIZATION_FAILED."""
 _AT_ONCE: Final = 500
 _LANES: Final = 10
 _NOWHERE: Final = ("drkit-nowhere", -1)
@@ -32,7 +31,7 @@ async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
     for at in range(0, len(names), _AT_ONCE):
         some = names[at : at + _AT_ONCE]
         answer = await cluster.send(DescribeGroupsRequest(groups=some, include_authorized_operations=False))
-        found += [g.group_id for g in answer.groups if g.error_code != _DENIED]
+        found += [g.group_id for g in answer.groups if g.error_code != codes.GROUP_AUTHORIZATION_FAILED]
     return found
 
 
@@ -52,7 +51,9 @@ async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
             max_version=_BY_NAME,
         )
         answer = await cluster.send(request)
-        return all(p.error_code != _DENIED for t in answer.topics for p in t.partitions)
+        return all(
+            p.error_code != codes.GROUP_AUTHORIZATION_FAILED for t in answer.topics for p in t.partitions
+        )
 
     return await _each(cluster, groups, ask)
 
@@ -62,7 +63,7 @@ async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
     async def ask(group: str) -> bool:
         answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))
-        return bool(answer.error_code != _DENIED)
+        return bool(answer.error_code != codes.GROUP_AUTHORIZATION_FAILED)
 
     return await _each(cluster, groups, ask)
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from drkit.errors import NotAuthorized
+from drkit.kafka import codes
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import LATEST, TopicMetadata, fetch_request, metadata
@@ -21,12 +22,6 @@ from drkit.wire import CorruptBatch
 from drkit.wire.group_log import GroupLog
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-_UNKNOWN: Final = 3
-"""UNKNOWN_TOPIC_OR_PARTITION."""
-_DENIED: Final = 29
-"""TOPIC_AUTHORIZATION_FAILED."""
-_OUT_OF_RANGE: Final = 1
-"""OFFSET_OUT_OF_RANGE: the log is shorter than it was."""
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
@@ -59,7 +54,8 @@ class GroupTail:
         :raises RawError: no broker answers
         """
         topic = (await metadata(self._cluster, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
-        self.missing, self._refused = topic.error == _UNKNOWN, topic.error == _DENIED
+        self.missing = topic.error == codes.UNKNOWN_TOPIC_OR_PARTITION
+        self._refused = topic.error == codes.TOPIC_AUTHORIZATION_FAILED
         if topic.topic_id != self._id:
             self._id, self._logs = topic.topic_id, {}
         new = topic.leaders.keys() - self._logs.keys()
@@ -118,8 +114,8 @@ class GroupTail:
     def _take(self, partition: Any, found: set[str]) -> bool:
         """Take a partition's part of an answer; False when it was not read."""
         if partition.error_code:
-            self._refused |= partition.error_code == _DENIED
-            if partition.error_code == _OUT_OF_RANGE:
+            self._refused |= partition.error_code == codes.TOPIC_AUTHORIZATION_FAILED
+            if partition.error_code == codes.OFFSET_OUT_OF_RANGE:
                 del self._logs[partition.partition_index]
             return False
         try:
@@ -142,6 +138,6 @@ class GroupTail:
         return NotAuthorized(
             "drkit may not read which groups have committed",
             where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
-            evidence=f"Kafka error code {_DENIED}",
+            evidence=f"Kafka error code {codes.TOPIC_AUTHORIZATION_FAILED}",
             hint=f"allow drkit's principal READ on the topic {OFFSETS_TOPIC}",
         )

@@ -16,6 +16,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
+from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
 from drkit.kafka.group_asking import CALL_MS, NO_ANSWER, PASSES, Answered, Coordinators, list_everywhere
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
@@ -26,9 +27,8 @@ CONSUMER: Final = "consumer"
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 """States of groups; a group that does not exist is dead."""
-NOT_FOUND: Final = 69
-"""GROUP_ID_NOT_FOUND: also what a request for the other type of group is answered."""
-NOT_AUTHORIZED: Final = 30
+NOT_FOUND: Final = GROUP_ID_NOT_FOUND
+"""Also what a request for the other type of group is answered."""
 _OUTSIDE: Final = -1
 """As the generation of a commit: from outside of the group."""
 _BY_NAME: Final = 9
@@ -221,11 +221,13 @@ def failure(code: int, what: str, where: str) -> Failed:
     """An error code of a group call as one of drkit's errors."""
     if code == NO_ANSWER:
         return ClusterUnreachable(f"cannot {what}", where=where, evidence="no answer")
-    return (NotAuthorized if code == NOT_AUTHORIZED else Failed)(
+    return (NotAuthorized if code == GROUP_AUTHORIZATION_FAILED else Failed)(
         f"cannot {what}",
         where=where,
         evidence=f"{for_code(code).__name__} ({code})",
-        hint="allow drkit's principal DESCRIBE and READ on groups" if code == NOT_AUTHORIZED else "",
+        hint="allow drkit's principal DESCRIBE and READ on groups"
+        if code == GROUP_AUTHORIZATION_FAILED
+        else "",
     )
 
 

@@ -9,6 +9,7 @@ from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListT
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import ProducerState, describe_producers, metadata
 from drkit.model import TopicPartition
@@ -17,10 +18,6 @@ _TRANSACTION: Final = 1
 _TIMEOUT_MS: Final = 10_000
 _TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.1
-# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-_MOVES: Final = frozenset({14, 15, 16})
-_CONCURRENT: Final = 51
-"""CONCURRENT_TRANSACTIONS: the abort is decided, its markers are on their way."""
 _COMMITS: Final = "PrepareCommit"
 _ABORTS: Final = frozenset({"PrepareAbort", "PrepareEpochFence"})
 _KEEPS: Final = 60_000
@@ -171,10 +168,11 @@ async def abort(cluster: RawCluster, transactional_id: str) -> int:
                 code = int((await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)).error_code)
         except RawError:
             code = -1
-        if code not in {*_MOVES, -1}:
+        if code not in {*codes.COORDINATOR_MOVES, -1}:
             break
         await cluster.loop.sleep(_PAUSE_SECONDS)
-    return 0 if code == _CONCURRENT else code
+    # With CONCURRENT_TRANSACTIONS the abort is decided, its markers are on their way.
+    return 0 if code == codes.CONCURRENT_TRANSACTIONS else code
 
 
 async def _coordinator(cluster: RawCluster, transactional_id: str) -> int:

@@ -20,13 +20,11 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from drkit.config import ClusterSettings
+from drkit.kafka.codes import NOT_AUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from drkit.kafka.group_permissions import may_commit, may_delete, may_describe
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 
-_UNKNOWN_TOPIC: Final = 3
-_DENIED: Final = frozenset({29, 31, 53})
-"""TOPIC_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 _BY_NAME: Final = 12
 """The last version of Produce that names topics; later ones have ids, which a missing topic has not."""
 _TOPIC_RESOURCE: Final = 2
@@ -102,6 +100,9 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     in_groups = await _group_operations(cluster, [n for n in needs if n.resource is Resource.GROUP])
     wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
     on_cluster = await _cluster_operations(cluster, wanted) if wanted else set()
+    ids = {n.name for n in needs if n.resource is Resource.TRANSACTIONAL_ID}
+    asked = {name: cluster.loop.spawn(_may_write_as, cluster, name) for name in ids}
+    may_write_as = {name: await future for name, future in asked.items()}
     found = []
     for need in needs:
         if need.resource is Resource.TOPIC:
@@ -111,7 +112,7 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
         elif need.resource is Resource.CLUSTER:
             fine = need.operation in on_cluster
         else:
-            fine = await _may_write_as(cluster, need.name)
+            fine = may_write_as[need.name]
         if not fine:
             found.append(need)
     return found
@@ -146,7 +147,7 @@ async def _cluster_operations(cluster: RawCluster, wanted: Collection[Operation]
 async def _may_read_broker_settings(cluster: RawCluster) -> bool:
     node = cluster.nodes()[0]
     request, codes = _ask_configs(_BROKER_RESOURCE, [str(node)])
-    return all(code not in _DENIED for _, code in codes(await cluster.send(request, node)))
+    return all(code not in NOT_AUTHORIZED for _, code in codes(await cluster.send(request, node)))
 
 
 async def _topic_operations(
@@ -166,7 +167,7 @@ async def _topic_operations(
     found: dict[str, set[Operation]] = {n: {Operation.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
-        if topic.error_code == _UNKNOWN_TOPIC or topic.error_code in _DENIED:
+        if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
             unknown.append(topic.name)
         else:
             found[topic.name] = {*_operations(topic.authorized_operations), Operation.CREATE}
@@ -176,7 +177,7 @@ async def _topic_operations(
                 request, codes = question(unknown)
                 replied = codes(await cluster.send(request, answer.controller_id))
                 for name, code in replied:
-                    if code not in _DENIED:
+                    if code not in NOT_AUTHORIZED:
                         found[name].add(operation)
     return found
 
@@ -188,7 +189,7 @@ async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
             version=3, transactional_id=transactional_id, producer_id=-1, producer_epoch=0, committed=False
         )
     )
-    return answer.error_code not in _DENIED
+    return answer.error_code not in NOT_AUTHORIZED
 
 
 def _operations(codes: Collection[int] | None) -> frozenset[Operation]:

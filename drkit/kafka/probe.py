@@ -8,13 +8,12 @@ import ssl
 import struct
 from typing import Final, NamedTuple
 
+from drkit.kafka import codes
 from drkit.kafka.client_config import tls_context
 from drkit.kafka.security import Security, Tls
 
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17
-_UNSUPPORTED_MECHANISM: Final = 33
-_ILLEGAL_SASL_STATE: Final = 34
 _LARGEST_ANSWER: Final = 1 << 20
 _LINE_SECONDS: Final = 0.5
 _CORRELATION: Final = 4
@@ -148,11 +147,11 @@ def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -
 def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[Kind, str]:
     code, offered = _offered(answer)
     listed = f"offered: {', '.join(offered)}"
-    if code == _ILLEGAL_SASL_STATE:
+    if code == codes.ILLEGAL_SASL_STATE:
         return (Kind.NO_SASL, "SaslHandshake is refused (34)") if mechanism else (Kind.KAFKA, "")
     if mechanism is None:
         return Kind.NEEDS_SASL, listed
-    if code == _UNSUPPORTED_MECHANISM:
+    if code == codes.UNSUPPORTED_SASL_MECHANISM:
         return Kind.OTHER_MECHANISM, f"{mechanism}; {listed}"
     return Kind.KAFKA, listed
 

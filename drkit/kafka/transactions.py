@@ -19,15 +19,13 @@ from kafka.protocol.producer.transaction import (
 )
 
 from drkit.errors import Failed, NotAuthorized
+from drkit.kafka.codes import CONCURRENT_TRANSACTIONS, COORDINATOR_MOVES, NOT_AUTHORIZED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 
 _VERSION = 3
 _TRANSACTION_COORDINATOR = 1
-# COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS
-_RETRY = frozenset({14, 15, 16, 51})
-_NOT_AUTHORIZED = frozenset({29, 31, 53})
-"""TOPIC_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+_RETRY = COORDINATOR_MOVES | {CONCURRENT_TRANSACTIONS}
 _PATIENCE = 150
 _PAUSE_SECONDS = 0.02
 _PAUSE_LIMIT_SECONDS = 0.5
@@ -160,7 +158,7 @@ class Transactions:
                 seen, self._coordinator = getattr(error, "errno", -1), None
             await self.cluster.loop.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
-        if seen in _NOT_AUTHORIZED:
+        if seen in NOT_AUTHORIZED:
             raise NotAuthorized(
                 f"no permission for {name} with the transactional id {self.transactional_id} "
                 f"on {self.cluster.alias}",

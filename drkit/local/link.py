@@ -33,7 +33,7 @@ NOWHERE = Direction(0)
 
 
 class Link:
-    """One link with a route (a port of its own) per broker; all routes share its faults.
+    """One link with a route (a port of its own) per broker; all share its faults, only a stall may be of one.
 
     It runs on an event loop in a thread of its own; every method may be called from any thread and
     returns when the fault is in force. Between faults: a transparent proxy.
@@ -50,6 +50,7 @@ class Link:
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
         self.stalled = NOWHERE
+        self._stalled_route: int | None = None
         self.swallowing = NOWHERE
         self.flowing = asyncio.Event()
         self._thread.start()
@@ -70,9 +71,12 @@ class Link:
         """Reset every connection, refuse new ones."""
         self._call(self._cut())
 
-    def stall(self, direction: Direction = Direction.BOTH) -> None:
-        """Hold all bytes back, as a network partition does; :meth:`restore` delivers them late."""
-        self._call(self._set_faults(stalled=direction))
+    def stall(self, direction: Direction = Direction.BOTH, route: int | None = None) -> None:
+        """Hold all bytes back, as a network partition does; :meth:`restore` delivers them late.
+
+        :param route: only those of this route, by its port
+        """
+        self._call(self._set_faults(stalled=direction, route=route))
 
     def half_open(self, direction: Direction = Direction.BOTH) -> None:
         """Swallow all bytes while connections look alive; :meth:`restore` resets those that lost some."""
@@ -106,7 +110,7 @@ class Link:
         target = self._routes[own]
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connection = _Connection(self, reader, writer)
+            connection = _Connection(self, own, reader, writer)
             self._connections.add(connection)
             try:
                 await connection.run(*target)
@@ -126,13 +130,19 @@ class Link:
             connection.reset()
         await asyncio.gather(*(connection.ended.wait() for connection in connections))
 
-    async def _set_faults(self, stalled: Direction = NOWHERE, swallowing: Direction = NOWHERE) -> None:
-        self.stalled = stalled
+    async def _set_faults(
+        self, stalled: Direction = NOWHERE, swallowing: Direction = NOWHERE, route: int | None = None
+    ) -> None:
+        self.stalled, self._stalled_route = stalled, route
         self.swallowing = swallowing
         if stalled:
             self.flowing.clear()
         else:
             self.flowing.set()
+
+    def is_stalled(self, direction: Direction, route: int) -> bool:
+        """Whether bytes of a route are held back."""
+        return direction in self.stalled and self._stalled_route in {None, route}
 
     async def _restore(self) -> None:
         await self._set_faults()
@@ -148,10 +158,12 @@ class Link:
 class _Connection:
     """A client's connection and ours to the broker."""
 
-    def __init__(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, link: Link, route: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.damaged = False
         self.ended = asyncio.Event()
-        self._link = link
+        self._link, self._route = link, route
         self._client = (reader, writer)
         self._writers = [writer]
         self._task = asyncio.current_task()
@@ -202,7 +214,7 @@ class _Connection:
         while True:
             received, data = await queue.get()
             await asyncio.sleep(received + link.delay_ms / 1000 - clock())
-            while direction in link.stalled:
+            while link.is_stalled(direction, self._route):
                 await link.flowing.wait()
             if direction in link.swallowing:
                 self.damaged = True

@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.kafka import codes
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, metadata
@@ -16,7 +17,7 @@ from drkit.offset_map.bucket import MapBucket, Unreadable
 from drkit.offset_map.look import Asked, Look, look_at_leaders, look_beside
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Settled, Wanted, confirmed_end, is_stale, settle_one
-from drkit.offset_map.topic import MISSING, bucket_of
+from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
 
@@ -196,7 +197,7 @@ async def _read(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket, un
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:
     """Why a target partition cannot be asked; empty when it can."""
-    if topic.error in MISSING:
+    if topic.error in codes.NO_SUCH_TOPIC:
         return f"the target topic {w.target.topic} does not exist"
     if topic.error:
         return f"the target topic {w.target.topic} cannot be described: Kafka error code {topic.error}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from drkit.clock import boottime
+from drkit.kafka import codes
 from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
@@ -33,8 +34,6 @@ from drkit.wire.header import HEADER_SIZE
 
 _PATIENCE_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.05
-LEADER_NOT_AVAILABLE: Final = 5
-TIMED_OUT: Final = 7
 _ONE_BATCH: Final = 1
 """As a fetch limit: a broker returns the first batch whole, however large."""
 _NONE_YET: Final = -1
@@ -108,7 +107,7 @@ async def look_at_leaders(
     for w in wanted:
         node = leader_of(topics, w.target)
         if node < 0:
-            out[w.target] = Look(LEADER_NOT_AVAILABLE)
+            out[w.target] = Look(codes.LEADER_NOT_AVAILABLE)
         else:
             by_node.setdefault(node, []).append(w)
     futures = {n: cluster.loop.spawn(_look_at_node, cluster, n, topics, ws) for n, ws in by_node.items()}
@@ -116,7 +115,7 @@ async def look_at_leaders(
         try:
             out.update(await future)
         except RawError:  # this broker alone does not answer
-            out |= {w.target: Look(TIMED_OUT) for w in by_node[node]}
+            out |= {w.target: Look(codes.REQUEST_TIMED_OUT) for w in by_node[node]}
     return out
 
 
@@ -146,7 +145,7 @@ async def _look_at_node(
         if not waiting:
             return out
         if boottime() > deadline:  # not replicated, or a transaction of drkit stays open
-            return out | {tp: Look(TIMED_OUT) for tp in waiting}
+            return out | {tp: Look(codes.REQUEST_TIMED_OUT) for tp in waiting}
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
@@ -203,7 +202,7 @@ async def _last_batch(
             max_wait_ms=0,
         )  # fmt: skip
     except RawError:
-        return Look(TIMED_OUT)
+        return Look(codes.REQUEST_TIMED_OUT)
     data = answer.records or b""
     if answer.error_code or len(data) < HEADER_SIZE:
         return bare

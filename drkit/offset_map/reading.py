@@ -12,7 +12,7 @@ from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import EARLIEST, TopicMetadata, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
-from drkit.offset_map.topic import MISSING, find_map, made_anew
+from drkit.offset_map.topic import find_map, made_anew
 from drkit.wire import records_in, visible
 
 _PATIENCE_SECONDS: Final = 60.0
@@ -38,7 +38,7 @@ async def read_on(
         answer = await fetch_one(
             cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=20
         )
-        if answer.error_code == 0:
+        if not answer.error_code:
             end = answer.high_watermark if end is None else end
             _take(bucket, answer)
             if bucket.next_offset == before and not undecided:
@@ -82,7 +82,7 @@ async def _same_topic(cluster: RawCluster, name: str, topic: TopicMetadata, code
     :raises Failed: it is another topic of that name
     """
     found = await find_map(cluster, name)
-    if code in MISSING and found.topic_id != topic.topic_id:
+    if code in codes.NO_SUCH_TOPIC and found.topic_id != topic.topic_id:
         raise made_anew(name, str(topic.topic_id), found.topic_id)
     return found
 

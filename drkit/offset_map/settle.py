@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from drkit.kafka import codes
 from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import EARLIEST, TopicMetadata, list_offsets
 from drkit.model import TopicPartition
-from drkit.offset_map.look import LEADER_NOT_AVAILABLE, TIMED_OUT, Asked, Look, look_at_leaders
+from drkit.offset_map.look import Asked, Look, look_at_leaders
 from drkit.offset_map.scan import scan
 from drkit.offsets import PartitionMap, Unavailable
 from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
@@ -85,7 +86,7 @@ async def settle(
         shorter |= {tp for tp, look in again.items() if 0 <= look.end < confirmed[tp]}
         await read_map()
     for w in _behind(wanted, looks, shorter):
-        looks[w.target] = Look(TIMED_OUT)  # others write all the time: ask again later
+        looks[w.target] = Look(codes.REQUEST_TIMED_OUT)  # others write all the time: ask again later
     return {w.target: await settle_one(cluster, topics, w, looks[w.target]) for w in wanted}
 
 
@@ -135,7 +136,7 @@ async def settle_one(
     if look.error:
         return Settled(None, look.error, look)
     if is_stale(look, wanted.state) or -1 < look.leader_epoch < wanted.seen_epoch:
-        return Settled(None, LEADER_NOT_AVAILABLE, look)
+        return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
     node = leader_of(topics, wanted.target)
     topic_id = topics[wanted.target.topic].topic_id
     log: list[LogBatch] | None = None
@@ -161,5 +162,5 @@ async def settle_one(
             log_from = answer.start
             log = await scan(cluster, node, wanted.target, topic_id, log_from, look.end)
     except RawError:
-        return Settled(None, TIMED_OUT, look)
+        return Settled(None, codes.REQUEST_TIMED_OUT, look)
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)

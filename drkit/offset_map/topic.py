@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final
 from uuid import UUID
 import zlib
 
 from drkit.errors import Failed
 from drkit.flow_state.names import offset_map_topic
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, metadata
-
-MISSING: Final = frozenset({3, 100})
-"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
 
 
 def new_nonce() -> int:
@@ -37,7 +34,7 @@ async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
     :raises Failed: it does not exist
     """
     found = (await metadata(cluster, [name]))[name]
-    if found.error in MISSING:
+    if found.error in codes.NO_SUCH_TOPIC:
         raise Failed(
             "the offset map topic does not exist",
             where=f"{name} on {cluster.alias}",

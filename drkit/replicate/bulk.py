@@ -14,6 +14,7 @@ from kafka.future import Future
 from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
+from drkit.kafka import codes
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
@@ -35,11 +36,10 @@ class BulkRefused(Exception):
 
 
 class Fenced(Exception):
-    """Another task holds the bucket now, or the coordinator gave up on a transaction of ours."""
+    """Another task holds the bucket now, or the coordinator gave up on a transaction of ours.
 
-
-_FENCED = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED: taking the bucket back is for the next epoch, not for a zombie."""
+    Taking the bucket back is for the next epoch, not for a zombie.
+    """
 
 
 class BulkAppender:
@@ -83,7 +83,7 @@ class BulkAppender:
             except Fenced:
                 task.finish("fenced")
             except TransactionFailed as error:
-                if error.code in _FENCED:
+                if error.code in codes.FENCED:
                     task.finish("fenced")
                 self._abandon(error)
             except (BulkRefused, RawError, Failed) as error:
@@ -238,7 +238,7 @@ class BulkAppender:
             placed.append((sent, answer.base_offset))
         if refusal is not None:
             sent, answer = refusal
-            if answer.error_code in _FENCED:
+            if answer.error_code in codes.FENCED:
                 raise Fenced
             refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
             raise BulkRefused
@@ -284,7 +284,7 @@ class BulkAppender:
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
         answer = await task.links.target.send(request, topic.leaders[where.partition].node)
         code = answer.responses[0].partition_responses[0].error_code
-        if code in _FENCED:
+        if code in codes.FENCED:
             raise Fenced
         if code:
             task.map_topic = None

@@ -18,25 +18,25 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, EventRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.model import TopicPartition
 from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.beside import Beside
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.lease import PartitionLease
-from drkit.replicate.once import bounded, ends_now, nothing_to_copy
+from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.progress import Progress
 from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.supervisor import is_transient, within
 from drkit.replicate.takeover import Takeover
+from drkit.replicate.task_events import TaskEvents
 from drkit.replicate.topic_rules import Round, refuse_promoted
 from drkit.replicate.topic_sync import TopicSync
 
@@ -69,8 +69,9 @@ class FlowJob:
         self.run_id = run_id
         self.once = once
         self.rates = Rates()
+        self.events = TaskEvents(flow.name)
         self.found = Round()
-        self.ends: dict[TopicPartition, int] | None = None
+        self.bound: Bound | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
         self.groups: dict[str, Any] = {}
         """With `once`: what the last checkpoint round did for the groups."""
@@ -89,7 +90,7 @@ class FlowJob:
         folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
         try:
             with StateTopic(target.settings, self.flow.source) as state:
-                state.load()
+                self.events.follow(state)
                 writes_for = self.flow.epoch_seconds + GRACE_SECONDS
                 opposite = OppositeFlows(source, target, self.flow, state, writes_for)
                 opposite.introduce()
@@ -105,12 +106,9 @@ class FlowJob:
 
     def all_copied(self) -> bool:
         """With `once`: every partition has reached its end or is left alone."""
-        if self.ends is None or self.progress is None:
+        if self.bound is None or self.progress is None:
             return False
-        totals = self.progress.totals
-        return all(
-            str(at) in totals.stopped or totals.frontiers.get(at, -1) >= end for at, end in self.ends.items()
-        )
+        return self.bound.is_reached(self.progress.totals)
 
 
 class Attempt:
@@ -132,8 +130,7 @@ class Attempt:
         self._source, self._target, self._state = source, target, state
         self._lease = lease
         self._opposite = opposite
-        self._plan_file = folder / "plan.json"
-        self._flow = job.flow
+        self._flow, self._plan_file = job.flow, folder / "plan.json"
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
@@ -176,6 +173,8 @@ class Attempt:
                 self._watch(query, stop)
         finally:
             self._end(query)
+        if self._finished.is_set():
+            job.events.finish(self._target, self._state, stop)
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
         """What follows the source's topics and ACLs as the flow's settings now say."""
@@ -215,9 +214,9 @@ class Attempt:
         job = self._job
         if not placed and not job.found.left_out:
             raise nothing_to_copy(job.flow)
-        if job.ends is None:
-            job.ends = ends_now(self._source, placed)
-        return bounded(placed, job.ends)
+        if job.bound is None:
+            job.bound = bound_now(self._source, placed, self._epochs.skips)
+        return bounded(placed, job.bound.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by Spark's thread between two epochs."""
@@ -280,12 +279,9 @@ class Attempt:
         self._opposite.declare(self._epochs.skips)
 
     def _follow_events(self) -> None:
-        """Tell and count what the tasks wrote; the driver's own events were told when they happened."""
+        """Read on; :class:`TaskEvents` reports what the tasks wrote."""
         self._internal.restore()
-        for _, event in self._state.load():
-            if isinstance(event, EventRecord) and event.partition >= 0:
-                fields = {"flow": self._job.flow.name, "topic": event.topic, "partition": event.partition}
-                observe.event(event.kind, level="warning", **{**fields, **event.fields})
+        self._state.load()
 
     def _end(self, query: StreamingQuery) -> None:
         """Let the tasks finish what is on its way, then end the query; seconds, whatever is broken."""

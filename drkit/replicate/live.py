@@ -13,6 +13,7 @@ from typing import Any
 from kafka.future import Future
 
 from drkit.clock import wall_ms
+from drkit.kafka import codes
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
 from drkit.replicate.context import TaskContext, error_name, reason_of
@@ -25,14 +26,14 @@ _PIPELINE = 64
 _NO_TIMESTAMP = -1
 FATAL = {
     2: "the target refused a batch as corrupt",
-    10: "a batch is larger than the target's max.message.bytes",
-    18: "a batch is larger than the target's segment.bytes",
-    29: "no permission to write to the target topic",
-    87: "the target refused a batch as invalid",
-    -1: "the target failed on a batch",
+    codes.MESSAGE_TOO_LARGE: "a batch is larger than the target's max.message.bytes",
+    codes.RECORD_LIST_TOO_LARGE: "a batch is larger than the target's segment.bytes",
+    codes.TOPIC_AUTHORIZATION_FAILED: "no permission to write to the target topic",
+    codes.INVALID_RECORD: "the target refused a batch as invalid",
+    codes.UNKNOWN_SERVER_ERROR: "the target failed on a batch",
 }
 """Codes after which asking again cannot help; each stops its partition alone."""
-OVERSIZED = frozenset({10, 18})
+OVERSIZED = frozenset({codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE})
 
 
 class LiveAppender:

@@ -15,6 +15,7 @@ from kafka.future import Future
 
 from drkit.clock import wall_ms
 from drkit.errors import Failed
+from drkit.kafka import codes
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
 from drkit.kafka.transactions import Transactions
@@ -27,11 +28,6 @@ _RETRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.05
 _TIMEOUT_MS: Final = 10_000
 _BATCH_BYTES: Final = 512 * 1024
-_DUPLICATE: Final = 46
-"""DUPLICATE_SEQUENCE_NUMBER: an earlier try was written."""
-_TAKEN: Final = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
-_OUT_OF_ORDER: Final = 45
 
 
 class MapTaken(Failed):
@@ -179,24 +175,28 @@ class MapWriter:
                 code = answer.responses[0].partition_responses[0].error_code
             except (RawError, KeyError):
                 code = -2
-            if code in {0, _DUPLICATE}:
+            if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:  # an earlier try was written
                 self._sequence = (self._sequence + count) % SEQUENCE_MODULUS
                 self._unknown = None
                 return
-            if code in _TAKEN:
+            if code in codes.FENCED:
                 raise MapTaken(
                     "another task has taken this part of the flow",
                     where=self._where,
                     evidence=f"Kafka error code {code}",
                 )
-            if code == _OUT_OF_ORDER:
+            if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
         raise Failed(
             "the offset map does not accept records",
             where=self._where,
             evidence=f"Kafka error code {code}"
-            + (": the topic has lost records" if code == _OUT_OF_ORDER else f" after {_RETRIES} tries"),
+            + (
+                ": the topic has lost records"
+                if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+                else f" after {_RETRIES} tries"
+            ),
             hint="check brokers and in-sync replicas of the target cluster",
         )
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import ConfigError
 from drkit.kafka.admin import Cluster
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Verdict
+from drkit.replicate.held_back import Held, held_back
+from drkit.replicate.held_report import HeldPartition, held_partitions
+from drkit.replicate.lag_source import Ends
 from drkit.replicate.planner import Placed
+from drkit.replicate.progress import Totals
+from drkit.replicate.source_look import transactions_of
 
 _AGAIN: Final = frozenset({Verdict.WRITE, Verdict.REFRESH, Verdict.NOT_STORED, Verdict.NOT_TOLD})
 """Behind these another round is worth while: what was written is read back, what failed is tried again."""
@@ -30,12 +39,40 @@ def nothing_to_copy(flow: FlowSettings) -> ConfigError:
     )
 
 
-def ends_now(source: Cluster, placed: Sequence[Placed]) -> dict[TopicPartition, int]:
-    """The last stable offsets of the source's partitions.
+class Bound(NamedTuple):
+    """Where a copy with an end ends, as seen at its start."""
 
+    ends: dict[TopicPartition, int]
+    """The last stable offsets of the source's partitions."""
+    held: tuple[HeldPartition, ...]
+    """What open transactions held back behind these."""
+
+    def is_reached(self, totals: Totals) -> bool:
+        """Whether every partition is copied to its end, or left alone."""
+        return all(
+            str(at) in totals.stopped or totals.frontiers.get(at, -1) >= end for at, end in self.ends.items()
+        )
+
+
+def bound_now(source: Cluster, placed: Sequence[Placed], skip: Collection[int]) -> Bound:
+    """Where the source's partitions end now.
+
+    :param skip: producers whose records the flow leaves out
     :raises DrkitError: the source does not answer
     """
-    return list_offsets(source, [_source_of(p) for p in placed], "latest", committed=True)
+    partitions = [_source_of(p) for p in placed]
+    ends = list_offsets(source, partitions, "latest", committed=True)
+    marks = list_offsets(source, partitions, "latest")
+    above = {at: Ends(end, end, marks[at]) for at, end in ends.items() if marks[at] > end}
+
+    async def look(cluster: RawCluster) -> dict[TopicPartition, Held]:
+        topics = await metadata(cluster, sorted({at.topic for at in above}))
+        return await held_back(cluster, topics, above, frozenset(skip))
+
+    now = wall_ms()
+    held = ask_once(source.settings, "held-back", look, what="ask for open transactions") if above else {}
+    transactions = transactions_of(source.settings, held, now, source=True)
+    return Bound(ends, held_partitions({at: h.back for at, h in held.items()}, transactions, now))
 
 
 def bounded(placed: Sequence[Placed], ends: Mapping[TopicPartition, int]) -> list[Placed]:

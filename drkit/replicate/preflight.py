@@ -36,10 +36,6 @@ class Lack(NamedTuple):
     """The beginning of the command that grants it."""
     need: Need
 
-    def __str__(self) -> str:
-        """As in ``kafka-acls --list``, with the cluster and the reason."""
-        return f"{self.alias}: {self.need}"
-
 
 def refuse_missing(
     settings: Settings,
@@ -61,9 +57,11 @@ def refuse_missing(
     without: list[str] = []
     for flow in flows:
         topics, sides = _topics(clusters[flow.source], flow), _sides(clusters, flow)
-        lacking += _lacking(sides, rights.copying(flow, topics))
-        if (tasks := settings.task_sides(flow)) != sides:
-            lacking += _lacking(tasks, rights.moving(flow, topics))
+        copying, moving = rights.copying(flow, topics), rights.moving(flow, topics)
+        if (tasks := settings.task_sides(flow)) == sides:
+            lacking += _lacking(sides, rights.together(copying, moving))
+        else:
+            lacking += _lacking(sides, copying) + _lacking(tasks, moving)
         if strict:
             for setting, found in _beside(clusters, flow, once=False).items():
                 lacking += found
@@ -146,17 +144,33 @@ def _refusal(lacking: Sequence[Lack], without: Sequence[str]) -> NotAuthorized:
 
 
 def _lines(lacking: Sequence[Lack]) -> list[str]:
-    lines = [str(each) for each in lacking]
+    """As in ``kafka-acls --list``, with the cluster and the reason."""
+    groups: dict[tuple[str, Need], list[str]] = {}
+    for alias, _, _, need in lacking:
+        groups.setdefault((alias, _family(need)), []).append(need.name)
+    lines = [f"{alias}: {need._replace(name=_listed(names))}" for (alias, need), names in groups.items()]
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"… and {len(lines) - _SHOWN} more"]
 
 
+def _family(need: Need) -> Need:
+    """The same for all transactional ids, as a flow has two for each bucket; any other need itself."""
+    return need._replace(name="") if need.resource is Resource.TRANSACTIONAL_ID else need
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def _commands(lacking: Sequence[Lack]) -> list[str]:
-    """The commands that grant all of it, one for each resource."""
-    wanted: dict[tuple[str, str], list[str]] = {}
-    for lack in lacking:
-        operation = "".join(word.capitalize() for word in lack.need.operation.name.split("_"))
-        wanted.setdefault((lack.tool, _resource(lack.need)), []).append(f"--operation {operation}")
-    found = [" ".join((tool, *operations, resource)) for (tool, resource), operations in wanted.items()]
+    """The commands that grant all of it, one for each resource; one for all transactional ids."""
+    wanted: dict[tuple[str, Resource, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for _, _, tool, need in lacking:
+        operation = "".join(word.capitalize() for word in need.operation.name.split("_"))
+        operations, resources = wanted.setdefault((tool, need.resource, _family(need).name), ({}, {}))
+        operations[f"--operation {operation}"] = None
+        resources[_resource(need)] = None
+    found = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in wanted.items()]
     if len(found) > _SHOWN:
         more = f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/security.md"
         found = [*found[:_SHOWN], more]

@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import time
 
 from drkit.errors import Failed
+from drkit.kafka.codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    NO_SUCH_TOPIC,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.look import TIMED_OUT
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import Settled, Wanted, settle
 from drkit.offset_map.topic import new_nonce
@@ -24,9 +29,6 @@ from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.take_up import TakeUp, take_up
 
 _IDLE_SECONDS = 0.25
-_MISSING = frozenset({3, 100})
-_NOT_AUTHORIZED = 29
-_CLUSTER_AUTHORIZATION_FAILED = 31
 _PAUSE_SECONDS = 0.1
 
 
@@ -83,7 +85,7 @@ class Resolver:
         if not all(task.maps[bucket].holds for bucket in buckets):
             task.finish("fenced")
             return
-        stuck = [p for p in due if settled[p.target].error == TIMED_OUT]
+        stuck = [p for p in due if settled[p.target].error == REQUEST_TIMED_OUT]
         if stuck:
             await end_on_targets(task, stuck)
         due = [p for p in due if self._is_sure(p, settled[p.target])]
@@ -126,11 +128,11 @@ class Resolver:
         for p in due:
             topic = found[p.target.topic]
             leader = topic.leaders.get(p.target.partition)
-            if topic.error in _MISSING:
+            if topic.error in NO_SUCH_TOPIC:
                 task.stop(
                     p, "target_deleted", "the target topic was deleted", evidence=error_name(topic.error)
                 )
-            elif topic.error == _NOT_AUTHORIZED:
+            elif topic.error == TOPIC_AUTHORIZATION_FAILED:
                 task.stop(
                     p, "partition_stopped", "no permission on the target topic", evidence=error_name(29)
                 )
@@ -218,7 +220,7 @@ class Resolver:
             codes = await write_markers(task.links.target, node, [_marker(*f) for f in some])
             for taken, fence in some:
                 p, code = taken.p, codes.get((fence.producer_id, taken.p.target), -1)
-                if code == _CLUSTER_AUTHORIZATION_FAILED:
+                if code == CLUSTER_AUTHORIZATION_FAILED:
                     reason = f"{fence.reason}, and drkit may not fence its earlier appends"
                     hint = "grant ALTER on the target cluster to drkit's principal"
                     task.stop(p, "fence_refused", reason, evidence=error_name(code), hint=hint)

@@ -6,7 +6,7 @@ on without. ``docs/security.md`` shows both tables, and a test keeps them equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import FlowSettings
@@ -109,10 +109,16 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
             *_topics(copies, TARGET),
             *_topics(internal, INTERNAL),
             *_on(Resource.CLUSTER, CLUSTER_NAME, CLUSTER),
-            *_on(Resource.TRANSACTIONAL_ID, lease_transactional_id(flow.source, flow.target), TRANSACTIONS),
+            *_transactional_ids([lease_transactional_id(flow.source, flow.target)]),
+            *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
             *taking_over,
         ),
     )
+
+
+def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> Iterator[str]:
+    """The transactional ids of all buckets: a topic that comes later may use any of them."""
+    return (name(flow.source, flow.target, bucket) for bucket in range(flow.buckets))
 
 
 def _taking_over(flow: FlowSettings) -> Iterator[Need]:
@@ -131,10 +137,15 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
         (
             *_topics(copies, {o: TARGET[o] for o in (read, write)}),
             *_topics(internal, {o: INTERNAL[o] for o in (read, write)}),
-            *_on(Resource.TRANSACTIONAL_ID, bulk_transactional_id(flow.source, flow.target, 0), TRANSACTIONS),
-            *_on(Resource.TRANSACTIONAL_ID, map_transactional_id(flow.source, flow.target, 0), TRANSACTIONS),
+            *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
+            *_transactional_ids(_of_buckets(flow, map_transactional_id)),
         ),
     )
+
+
+def together(one: Sides, other: Sides) -> Sides:
+    """What one principal needs that does both."""
+    return Sides(*(tuple(dict.fromkeys((*a, *b))) for a, b in zip(one, other, strict=True)))
 
 
 def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, Sides]:
@@ -195,6 +206,11 @@ def _beats(flow: FlowSettings, seen: Seen, *, once: bool) -> list[str]:
 def _topics(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
     for name in names:
         yield from _on(Resource.TOPIC, name, wanted)
+
+
+def _transactional_ids(names: Iterable[str]) -> Iterator[Need]:
+    for name in names:
+        yield from _on(Resource.TRANSACTIONAL_ID, name, TRANSACTIONS)
 
 
 def _groups(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:

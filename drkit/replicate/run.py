@@ -21,6 +21,7 @@ from drkit.kafka.topics import broker_config
 from drkit.masking import scrubbed
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
+from drkit.replicate.held_report import HeldPartition, held_of
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.page.server import Listen, answering
@@ -35,8 +36,22 @@ from drkit.replicate.warm import kept_warm
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
-Tell = Callable[[str, float, int | None, int], None]
-"""Told of every glance: flow, records per second, lag in records, records copied by ended epochs."""
+
+
+class Glance(NamedTuple):
+    """How a flow goes at the moment."""
+
+    flow: str
+    records_per_second: float
+    lag: int | None
+    """In records; None: not known."""
+    records: int
+    """Copied by ended epochs."""
+    held_back: tuple[HeldPartition, ...] = ()
+    """What open transactions on the source hold back; it is in no lag."""
+
+
+Tell = Callable[[Glance], None]
 
 
 class Options(NamedTuple):
@@ -63,7 +78,7 @@ def replicate(
     flows: Sequence[FlowSettings],
     options: Options,
     stop: threading.Event,
-    tell: Tell = lambda _flow, _rate, _lag, _records: None,
+    tell: Tell = lambda _glance: None,
 ) -> Answer:
     """Run flows until `stop` is set, all have ended, or with `once` everything is copied.
 
@@ -91,7 +106,9 @@ def replicate(
         if not options.once:
             # Where nobody can ask for them, only what the source has is noted on the target.
             seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
-            board.watches = [FlowWatch(settings, r.job, r.failure, seconds, groups=seen) for r in runs]
+            for run in runs:
+                run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen)
+            board.watches = [run.watch for run in runs if run.watch is not None]
         for run in runs:
             run.thread.start()
         for watch in board.watches:
@@ -137,7 +154,7 @@ def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
     """The line of the answer of a flow that was stopped before it began."""
     line = {"flow": flow.name, "ended": "stopped", "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
     line |= {"left_out": {}, "stopped_partitions": {}}
-    return line | ({"groups": {}} if once else {}) | {"error": None}
+    return line | ({"groups": {}, "held_back": ()} if once else {}) | {"error": None}
 
 
 def _watch(
@@ -185,6 +202,8 @@ class _FlowRun:
         self._once = options.once
         self._error: DrkitError | None = None
         self._began = monotonic()
+        self.watch: FlowWatch | None = None
+        """Looks at the flow while it runs; None with `once`."""
         self.name = job.flow.name
         self.thread = threading.Thread(target=self._run, name=f"flow {self.name}", daemon=True)
 
@@ -239,7 +258,14 @@ class _FlowRun:
         except DrkitError as error:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
-        tell(self.name, seen.records_per_second, seen.lag, progress.totals.records)
+        tell(Glance(self.name, *seen, progress.totals.records, self._held()))
+
+    def _held(self) -> tuple[HeldPartition, ...]:
+        """With `once` as seen at the start, else as the last look saw it."""
+        if self._once:
+            return self._job.bound.held if self._job.bound is not None else ()
+        figures = self.watch.figures if self.watch is not None else None
+        return held_of(figures.status) if figures is not None else ()
 
     @property
     def exit_code(self) -> int:
@@ -262,6 +288,6 @@ class _FlowRun:
             "seconds": round(monotonic() - self._began, 1),
             "left_out": dict(self._job.found.left_out),
             "stopped_partitions": dict(totals.stopped) if totals else {},
-            **({"groups": self._job.groups} if self._once else {}),
+            **({"groups": self._job.groups, "held_back": self._held()} if self._once else {}),
             "error": self._error.as_dict() if self._error else None,
         }

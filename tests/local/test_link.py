@@ -120,6 +120,18 @@ def test_a_stalled_link_delivers_late_what_it_held_back(dial, link):
     assert _receive(connection, 6) == b"queued"
 
 
+def test_a_stall_may_be_of_one_route(echo, link):
+    ports = [link.add_route(*echo.server_address) for _ in range(2)]
+    held, free = (socket.create_connection(("127.0.0.1", port), 5) for port in ports)
+    with held, free:
+        link.stall(Direction.TO_CLIENT, ports[0])
+        held.sendall(b"queued")
+        assert _ask(free) == b"hello"
+        assert _is_silent(held)
+        link.restore()
+        assert _receive(held, 6) == b"queued"
+
+
 def test_a_half_open_link_swallows_and_resets_the_damaged_connection_at_the_end(dial, echo, link):
     damaged, untouched = dial(), dial()
     _ask(damaged)

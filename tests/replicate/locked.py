@@ -79,7 +79,7 @@ def granted_by(text: str, alias_of: Callable[[str], str]) -> list[Grant]:
         elif "--group" in said:
             kind, name = ResourceType.GROUP, said["--group"]
         elif "--transactional-id" in said:
-            kind, name = ResourceType.TRANSACTIONAL_ID, said["--transactional-id"]
+            kind, name = ResourceType.TRANSACTIONAL_ID, ""
         pattern = (
             ResourcePatternType.PREFIXED
             if said.get("--resource-pattern-type") == "prefixed"
@@ -88,7 +88,8 @@ def granted_by(text: str, alias_of: Callable[[str], str]) -> list[Grant]:
         assert said["--command-config"] == "admin.properties"
         alias = alias_of(said["--bootstrap-server"])
         operations = [b for a, b in pairwise(words) if a == "--operation"]
-        found += [Grant(alias, kind, name, pattern, o) for o in operations]
+        names = [b for a, b in pairwise(words) if a == "--transactional-id"] or [name]
+        found += [Grant(alias, kind, each, pattern, o) for each in names for o in operations]
     return found
 
 

@@ -20,7 +20,7 @@ from drkit.replicate.status_look import StatusCollector
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put
 from tests.replicate.topic_world import World
-from tests.stored import stored
+from tests.stored import read_on, stored
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_lease_that_is_none_holds_no_run_back(world: World, lease: Any):
     with StateTopic(world.target.settings, world.source.alias) as state:
         mine = FlowLease(world.target.settings, world.flow(), state, "mine")
         mine.acquire()
-        eventually(lambda: world.state.load() and "lease" in stored(world.state), what="the new lease")
+        eventually(lambda: "lease" in read_on(world.state), what="the new lease")
         assert stored(world.state)["lease"]["run_id"] == "mine"
         mine.release()
 

@@ -21,7 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from tests.replicate.process import eventually
 from tests.stored import put as put_record
-from tests.stored import stored
+from tests.stored import read_on, stored
 
 TTL = 3.0
 
@@ -62,7 +62,7 @@ def elsewhere(state: StateTopic, run_id: str = "theirs") -> dict[str, object]:
 def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
     lease = FlowLease(settings, flow, state, "mine", TTL)
     lease.acquire()
-    first = eventually(lambda: state.load() and stored(state).get(LeaseRecord.KEY), what="the lease record")
+    first = eventually(lambda: read_on(state).get(LeaseRecord.KEY), what="the lease record")
     assert first["run_id"] == "mine"
     assert first["pid"] == os.getpid()
 
@@ -73,7 +73,7 @@ def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
     eventually(renewed, what="a renewal")
     lease.check()
     lease.release()
-    eventually(lambda: state.load() and LeaseRecord.KEY not in stored(state), what="the end of the lease")
+    eventually(lambda: LeaseRecord.KEY not in read_on(state), what="the end of the lease")
 
 
 def test_a_second_run_is_refused_and_told_who_holds_it(settings, flow, state):
@@ -152,7 +152,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
         assert lost.value.exit_code == 3
         old.release()
         # A commit is answered before its marker shows the record to readers.
-        eventually(lambda: other.load() or stored(other)[LeaseRecord.KEY]["run_id"] == "new")
+        eventually(lambda: read_on(other)[LeaseRecord.KEY]["run_id"] == "new")
         new.release()
 
 

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import json
 import os
 from pathlib import Path
 import signal
 import threading
-from typing import Any
-import uuid
 
 import pytest
 
-from drkit.config import ClusterSettings, FlowSettings
+from drkit import observe
 from drkit.errors import ConfigError, DrkitError, Failed, Refused
-from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
+from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate.job import FlowJob
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.leases_source import Plan
 from drkit.replicate.query import cause_of, start_query
 from drkit.replicate.session import Workshop, choose_master, spark_session
-from tests.replicate.compare import read
+from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
-
-TASKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -36,73 +31,6 @@ def workshop() -> Iterator[Workshop]:
     with spark_session("drkit tests", TASKS) as made:
         yield made
     assert not made.folder.exists()
-
-
-class World:
-    """A flow with topics of its own, run by jobs of this process."""
-
-    def __init__(self, source: LocalCluster, target: LocalCluster, workshop: Workshop) -> None:
-        self.tag = uuid.uuid4().hex[:8]
-        self.clusters = (
-            ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap()),
-            ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap()),
-        )
-        self.source, self.target = (Cluster.connect(c) for c in self.clusters)
-        self.workshop = workshop
-        self.stop = threading.Event()
-        self.thread: threading.Thread | None = None
-        self.failure: list[BaseException] = []
-
-    def topic(self, name: str, partitions: int = 2) -> str:
-        full = f"{self.tag}-{name}"
-        assert not create_topics(self.source, [TopicPlan(full, partitions, 1)])
-        eventually(lambda: full in topic_names(self.source), what=full)
-        return full
-
-    def job(self, *, once: bool = False, **more: Any) -> FlowJob:
-        flow = FlowSettings(
-            source=self.source.alias,
-            target=self.target.alias,
-            topics=(f"{self.tag}-.*",),
-            buckets=4,
-            tasks=TASKS,
-            **{"refresh_topics_interval_seconds": 0.5, **more},
-        )
-        return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once)
-
-    def start(self, job: FlowJob) -> FlowJob:
-        def run() -> None:
-            try:
-                job.run(self.stop)
-            except DrkitError as error:
-                self.failure.append(error)
-
-        self.thread = threading.Thread(target=run, daemon=True)
-        self.thread.start()
-        return job
-
-    def end(self) -> None:
-        """Stop the running job; how long that takes is measured by the benchmark."""
-        assert self.thread is not None
-        self.stop.set()
-        self.thread.join(30)
-        assert not self.thread.is_alive()
-
-    def count(self, topic: str) -> int:
-        if topic not in topic_names(self.target):
-            return 0
-        return sum(len(p) for p in read(self.clusters[1], topic).values())
-
-    def arrives(self, topic: str, count: int) -> None:
-        eventually(lambda: self.failure or self.count(topic) >= count, what=f"{count} records in {topic}")
-        assert not self.failure
-        self.equal(topic)
-
-    def equal(self, topic: str) -> None:
-        theirs, ours = read(self.clusters[0], topic), read(self.clusters[1], topic)
-        assert {p: [s.content for s in seen] for p, seen in ours.items()} == {
-            p: [s.content for s in seen] for p, seen in theirs.items()
-        }
 
 
 @pytest.fixture
@@ -133,6 +61,27 @@ def test_once_copies_everything_that_is_there_and_ends(world: World):
     assert again.progress is not None
     assert again.progress.totals.records == 0
     world.equal(orders)
+
+
+def test_once_tells_every_event_of_its_last_epoch(world: World, capsys: pytest.CaptureFixture[str]):
+    """What the source removed before it was copied is named, also when a transaction hides the event."""
+    observe.setup("json", "info")
+    orders = world.topic("orders", 1)
+    fill(world.clusters[0], orders, 50)
+    world.job(once=True).run(world.stop)
+    fill(world.clusters[0], orders, 50, first=50)
+    world.remove(orders, 100)
+
+    with world.open_transaction():
+        job = world.start(world.job(once=True))
+        eventually(job.all_copied, what="the end of the copy")
+        assert world.thread is not None
+        world.thread.join(3)
+    world.thread.join(60)
+
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    gaps = [(e["topic"], e["from_offset"], e["to_offset"]) for e in events if e["event"] == "source_gap"]
+    assert gaps == [(orders, 50, 100)]
 
 
 def test_once_without_a_matching_topic_says_so(world: World):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import uuid
 
 import pytest
@@ -20,7 +22,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_o
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.replicate.process import eventually
-from tests.replicate.produce import fill
+from tests.replicate.produce import fill, producer, put
 
 FLOW = """
 source = "a{tag}"
@@ -103,7 +105,7 @@ def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
     locked = cluster_factory("locked", sasl=True, authorizer=True)
     path = config(source.bootstrap(), locked.bootstrap())
     for user, password, words in (
-        ("app", None, "lacks 8 permissions"),
+        ("app", None, "lacks 12 permissions"),
         ("app", "hunter-2", "refused the credentials"),
     ):
         client = locked.client_properties(user) | ({"sasl.password": password} if password else {})
@@ -166,6 +168,46 @@ def test_ctrl_c_ends_it_with_an_answer_and_nothing_left_behind(
     assert flow["ended"] == "stopped"
     assert flow["records"] == 1000
     assert not list(scratch.glob("drkit-*"))
+
+
+def test_what_an_open_transaction_holds_back_is_named(
+    config, tag, source: LocalCluster, target: LocalCluster, tmp_path: Path
+):
+    """In the answer of a copy with an end, and in the progress of one without."""
+    settings, topic = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap()), f"{tag}-orders"
+    create_topics(Cluster.connect(settings), [TopicPlan(topic, 1, 1)])
+    fill(settings, topic, 10)
+    began = time.time()
+    out = producer(settings, transactional_id=f"{tag}-hangs")
+    out.init_transactions(30)
+    out.begin_transaction()
+    put(out, topic, b"open")
+    out.flush(30)
+    fill(settings, topic, 20)
+    path = config(source.bootstrap(), target.bootstrap())
+
+    done = subprocess.run(command(path, "--once"), capture_output=True, text=True, timeout=120, check=True)
+
+    flow = json.loads(done.stdout)["flows"][0]
+    assert (flow["ended"], flow["records"]) == ("complete", 10)
+    [held] = flow["held_back"]
+    assert (held["topic"], held["partition"], held["records"], held["acknowledged"]) == (topic, 0, 21, 20)
+    [by] = held["transactions"]
+    assert (by["transactional_id"], type(by["producer_id"])) == (f"{tag}-hangs", int)
+    assert abs(datetime.fromisoformat(by["since"]).timestamp() - began) < 60
+    assert by["end_it"].startswith("kafka-transactions.sh ")
+
+    said = tmp_path / "said"
+    process = subprocess.Popen(command(path), stdout=subprocess.PIPE, stderr=said.open("w"), text=True)
+    try:
+        text = f"{topic}-0: up to 21 records by producer id {by['producer_id']} since {by['since']}"
+        eventually(lambda: process.poll() is not None or text in said.read_text(), 120, "the progress line")
+        assert process.poll() is None, said.read_text()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        out.abort_transaction(30)
 
 
 def _copied(cluster: Cluster, topic: str) -> int:

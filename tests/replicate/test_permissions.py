@@ -76,7 +76,7 @@ def test_everything_that_is_missing_is_named_at_once(locked: Locked, capsys: pyt
         return error if "primary:" not in error else ""
 
     error = eventually(said, 20)
-    assert "lacks 18 permissions" in error
+    assert "lacks 50 permissions" in error
     assert "standby as User:drkit" in error
     for line in (
         "TOPIC shop-clicks: WRITE",
@@ -98,7 +98,9 @@ def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.C
         def named(command: tuple[str, ...], lost: Grant = grant) -> bool:
             code = cli.run([*command, "--config", str(locked.config)])
             error = capsys.readouterr().err
-            lines = [x for x in error.splitlines() if re.search(r"(primary|standby): [A-Z_]+ \S+: ", x)]
+            lines = [
+                x for x in error.splitlines() if re.search(r"(primary|standby): [A-Z_]+ \S.*: [A-Z_]+ \(", x)
+            ]
             words = f"{lost.cluster}: {_resource(lost)} {lost.name}"
             operation = f": {constant(lost.operation)} ("
             if code != 1 or not lines or not all(words in x and operation in x for x in lines):
@@ -116,6 +118,35 @@ def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.C
             assert event["hint"].splitlines()[-1].startswith("or ")
         locked.grant(grant)
     assert locked.topics("standby") <= {"__consumer_offsets"}, "nothing may be created before all is allowed"
+
+
+def test_each_transactional_id_of_the_run_is_asked_for(locked: Locked, capsys: pytest.CaptureFixture[str]):
+    """With literal ACLs that of one bucket may be missing; the refusal names it, and its command suffices."""
+    locked.clean()
+    (prefix,) = (g for g in documented() if g.kind is ResourceType.TRANSACTIONAL_ID)
+    locked.grant(*(g for g in documented() if g != prefix))
+    begin = "drkit.primary.standby."
+    names = {f"{begin}{n}{end}" for n in range(16) for end in ("", ".map")} | {f"{begin}lease"}
+    lost = {f"{begin}7.map", f"{begin}11", f"{begin}15.map"}
+    literal = prefix._replace(pattern=ResourcePatternType.LITERAL)
+    locked.grant(*(literal._replace(name=name) for name in names - lost))
+
+    def refused(*command: str) -> str:
+        code = cli.run([*command, "--config", str(locked.config)])
+        error = capsys.readouterr().err
+        return error if code == 1 and "lacks 3 permissions" in error else ""
+
+    error = eventually(lambda: refused("config", "check", "--connect"), 20, "the refusal")
+    assert refused("replicate", "--once") == error
+    assert f"standby: TRANSACTIONAL_ID {begin}11, {begin}7.map, {begin}15.map: WRITE (" in error
+    told = granted_by(error, locked.alias)
+    assert {(g.name, g.pattern, g.operation) for g in told} == {
+        (name, ResourcePatternType.LITERAL, "Write") for name in lost
+    }
+    assert len([line for line in error.splitlines() if "kafka-acls " in line]) == 1
+    locked.grant(*told)
+    locked.wait_granted(capsys)
+    locked.clean()
 
 
 def _beside(grant: Grant) -> bool:

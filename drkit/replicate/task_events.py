@@ -1,0 +1,66 @@
+"""Events that copy tasks write to the state topic: each is reported once, by whichever thread it is read."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.flow_state.records import EventRecord
+from drkit.flow_state.state import Change
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
+from drkit.replicate.supervisor import within
+
+_AGAIN_SECONDS: Final = 0.1
+_LAST_SECONDS: Final = 30.0
+
+
+class TaskEvents:
+    """The events of one run of a flow, over all its attempts.
+
+    The driver's own events have no partition; they are reported when they happen.
+    """
+
+    def __init__(self, flow: str) -> None:
+        self._flow = flow
+        self._next: int | None = None
+        """First offset of the state topic that is not reported yet; None: all of it is of earlier runs."""
+
+    def follow(self, state: StateTopic) -> None:
+        """Load the state, and report every event that is read later.
+
+        After a failed attempt those are reported, too, which it left unread.
+
+        :raises DrkitError: the topic cannot be read
+        """
+        state.on_read = self._report
+        state.load()
+        if self._next is None:
+            self._next = state.position
+
+    def finish(self, target: Cluster, state: StateTopic, stop: threading.Event) -> None:
+        """After the last epoch of a copy with an end: no event of it goes unreported."""
+        if not within(_LAST_SECONDS, lambda: _read_all(target, state, stop)):
+            observe.event("events_not_read", level="warning", flow=self._flow, topic=state.name,
+                          cluster=target.alias, hint="see them with: drkit status")  # fmt: skip
+
+    def _report(self, offset: int, change: Change) -> None:
+        if self._next is None or offset < self._next:
+            return
+        self._next = offset + 1
+        event = change.record
+        if isinstance(event, EventRecord) and event.partition >= 0:
+            fields = {"flow": self._flow, "topic": event.topic, "partition": event.partition}
+            observe.event(event.kind, level="warning", **{**fields, **event.fields})
+
+
+def _read_all(target: Cluster, state: StateTopic, stop: threading.Event) -> None:
+    """Read all that the topic holds now, also what an open transaction hides: the lease has short ones."""
+    at = TopicPartition(state.name, 0)
+    end = list_offsets(target, [at], "latest", committed=False)[at]
+    state.load()
+    while state.position < end and not stop.wait(_AGAIN_SECONDS):
+        state.load()

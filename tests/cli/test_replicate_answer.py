@@ -1,0 +1,72 @@
+"""What a person reads of a copy: progress and answer, with what open transactions hold back. Pure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from drkit import observe
+from drkit.cli import replicate
+from drkit.model import TopicPartition
+from drkit.replicate.hanging import OpenTransaction
+from drkit.replicate.held_report import HeldPartition, held_partitions
+from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
+from drkit.replicate.run import Glance
+
+NOW_MS = 1_800_000_000_000
+ORDERS, PAYMENTS, CALM = (TopicPartition(name, 0) for name in ("orders", "payments", "calm"))
+
+
+def opened(producer_id: int, age_seconds: float | None) -> OpenTransaction:
+    return OpenTransaction(
+        "a", "orders", 0, producer_id, 1, 2, 100, "shop", "Ongoing", 900.0, age_seconds, 52, "END IT"
+    )
+
+
+HELD = held_partitions(
+    {CALM: NOTHING_HELD, PAYMENTS: HeldBack(3, 3), ORDERS: HeldBack(1052, 50)},
+    [opened(7, 61.0), opened(8, None)],
+    NOW_MS,
+)
+LINES = [
+    "orders-0: up to 1,052 records by producer id 7 since 2027-01-15T07:58:59Z, and producer id 8",
+    "payments-0: up to 3 records",
+]
+
+
+def test_the_largest_come_first_and_what_is_not_known_is_left_out():
+    assert [each.text() for each in HELD] == LINES
+    assert (HELD[0].acknowledged, HELD[1].transactions) == (50, ())
+
+
+def test_a_terminal_shows_the_largest_and_the_number_of_others(capsys: pytest.CaptureFixture[str]):
+    replicate._show(Glance("a->b", 12.0, 0, 5, HELD))
+    assert capsys.readouterr().err.endswith(
+        f"a->b  12 records/s  lag 0  held back {LINES[0]}, and in 1 more partitions"
+    )
+    replicate._show(Glance("a->b", 12.0, None, 5))
+    assert capsys.readouterr().err.endswith("a->b  12 records/s  lag …")
+
+
+def test_the_log_names_the_partitions(capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    many = tuple(HeldPartition("orders", number, 1, 0, ()) for number in range(23))
+    for held in ((), HELD, many):
+        replicate._log(Glance("a->b", 12.0, 0, 5, held))
+    none, some, most = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert "held_back" not in none
+    assert some["held_back"] == LINES
+    assert (len(most["held_back"]), most["held_back"][-1]) == (21, "and 3 more partitions")
+
+
+def test_the_answer_has_a_row_for_each_open_transaction():
+    view = replicate._view([{"flow": "a->b", "records": 5, "held_back": HELD}])
+    assert view["flows"] == [{"flow": "a->b", "records": 5}]
+    rows = view["held back by open transactions"]
+    assert [(r["topic"], r["records"], r["producer id"], r["open since"]) for r in rows] == [
+        ("orders", "up to 1,052", 7, "2027-01-15T07:58:59Z"),
+        ("orders", "up to 1,052", 8, None),
+        ("payments", "up to 3", None, None),
+    ]
+    assert replicate._view([{"flow": "a->b", "held_back": ()}]) == {"flows": [{"flow": "a->b"}]}

@@ -1,0 +1,111 @@
+"""A flow with topics of its own, run by jobs of the test's process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import threading
+from typing import Any
+import uuid
+
+from confluent_kafka import TopicPartition as ConsumerTopicPartition
+from confluent_kafka.admin import AdminClient
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state.names import state_topic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.topics import TopicPlan, create_topics, topic_names
+from drkit.local.cluster import LocalCluster
+from drkit.replicate.job import FlowJob
+from drkit.replicate.session import Workshop
+from tests.replicate.compare import read
+from tests.replicate.process import eventually
+from tests.replicate.produce import producer, put
+
+TASKS = 2
+
+
+class World:
+    """A flow with topics of its own, run by jobs of this process."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster, workshop: Workshop) -> None:
+        self.tag = uuid.uuid4().hex[:8]
+        self.clusters = (
+            ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap()),
+            ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap()),
+        )
+        self.source, self.target = (Cluster.connect(c) for c in self.clusters)
+        self.workshop = workshop
+        self.stop = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.failure: list[BaseException] = []
+
+    def topic(self, name: str, partitions: int = 2) -> str:
+        full = f"{self.tag}-{name}"
+        assert not create_topics(self.source, [TopicPlan(full, partitions, 1)])
+        eventually(lambda: full in topic_names(self.source), what=full)
+        return full
+
+    def job(self, *, once: bool = False, **more: Any) -> FlowJob:
+        flow = FlowSettings(
+            source=self.source.alias,
+            target=self.target.alias,
+            topics=(f"{self.tag}-.*",),
+            buckets=4,
+            tasks=TASKS,
+            **{"refresh_topics_interval_seconds": 0.5, **more},
+        )
+        return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once)
+
+    def start(self, job: FlowJob) -> FlowJob:
+        def run() -> None:
+            try:
+                job.run(self.stop)
+            except DrkitError as error:
+                self.failure.append(error)
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        return job
+
+    def end(self) -> None:
+        """Stop the running job; how long that takes is measured by the benchmark."""
+        assert self.thread is not None
+        self.stop.set()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+    def count(self, topic: str) -> int:
+        if topic not in topic_names(self.target):
+            return 0
+        return sum(len(p) for p in read(self.clusters[1], topic).values())
+
+    def remove(self, topic: str, before: int) -> None:
+        """Delete the first records of a topic's first partition on the source, as retention would."""
+        cut = ConsumerTopicPartition(topic, 0, before)
+        admin = AdminClient(confluent_config(self.clusters[0]))
+        admin.delete_records([cut])[cut].result(30)
+
+    @contextmanager
+    def open_transaction(self) -> Iterator[None]:
+        """A transaction that is open in the flow's state topic, as the lease's are for moments."""
+        out = producer(self.clusters[1], transactional_id=f"{self.tag}-open")
+        out.init_transactions(30)
+        out.begin_transaction()
+        put(out, state_topic(self.source.alias), b"{}", b"later/kind")
+        out.flush(30)
+        yield
+        out.abort_transaction(30)
+
+    def arrives(self, topic: str, count: int) -> None:
+        eventually(lambda: self.failure or self.count(topic) >= count, what=f"{count} records in {topic}")
+        assert not self.failure
+        self.equal(topic)
+
+    def equal(self, topic: str) -> None:
+        theirs, ours = read(self.clusters[0], topic), read(self.clusters[1], topic)
+        assert {p: [s.content for s in seen] for p, seen in ours.items()} == {
+            p: [s.content for s in seen] for p, seen in theirs.items()
+        }
