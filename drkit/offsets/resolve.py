@@ -151,9 +151,17 @@ def _untouched(look: LogLook) -> Resolution:
 # -- a target that lost its tail ------------------------------------------------------------------------
 
 
+class _Left(NamedTuple):
+    """Where the log ends of what the map says is there."""
+
+    end: int
+    sequence: int | None
+    """The next one of the tail's history at that place; None: unknown."""
+
+
 def _lost(  # noqa: PLR0911  as above
     state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
-) -> int | NeedLog | None:
+) -> _Left | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:
@@ -162,8 +170,12 @@ def _lost(  # noqa: PLR0911  as above
         return None
     if tail.copied_end <= look.start:
         return None  # retention has removed all that was copied: nothing speaks against the map
-    if look.end == 0 or (behind and tail.copied_end - behind == look.end):
-        return look.end  # on the line of the tail as many offsets as sequence numbers are missing
+    if look.end == 0:
+        return _Left(0, None)
+    if behind and tail.copied_end - behind == look.end:
+        return _Left(
+            look.end, look.next_sequence
+        )  # on the line of the tail as many offsets as sequence numbers are missing
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
         return NeedLog(0) if log is None else _last_left(state, tail, look, log)
@@ -172,18 +184,28 @@ def _lost(  # noqa: PLR0911  as above
     if log_from > 0 and log and log[0].base > log_from:
         return None  # retention and compaction remove batches too: nothing speaks against the map
     cut = _last_left(state, tail, look, log)
-    if cut == 0 and log_from > look.start:
+    if cut.end == 0 and log_from > look.start:
         return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
-    cut = max(cut, look.start)
-    return cut if cut < tail.copied_end else None
+    cut = cut._replace(end=max(cut.end, look.start))
+    return cut if cut.end < tail.copied_end else None
 
 
-def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> int:
-    """The end of the last batch in the log that the map knows; 0: none is there."""
-    known = [
-        b.end for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)
-    ]
-    return known[-1] if known else 0
+def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> _Left:
+    """The last batch in the log that the map knows; its end is 0 where none is there."""
+    known = [b for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)]
+    end = known[-1].end if known else 0
+    own = [b for b in log if _in_history(b, tail.history)]
+    before = [b for b in own if b.end <= end]
+    if before:
+        return _Left(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
+    # What was appended after it in the tail's history is not the map's, and its numbers say nothing of it.
+    return _Left(end, None if own else look.next_sequence)
+
+
+def _in_history(batch: LogBatch, history: History) -> bool:
+    if batch.transactional or batch.control or batch.aborted:
+        return False
+    return history == (batch.producer_id, batch.producer_epoch)
 
 
 def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
@@ -213,15 +235,14 @@ def _moved(tail: Tail, look: LogLook) -> bool:
 
 
 def _truncated(
-    state: PartitionMap, tail: Tail, cut: int, look: LogLook, log: Sequence[LogBatch] | None
+    state: PartitionMap, tail: Tail, left: _Left, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
-    state.segments.cut(cut)
-    upstream = state.segments.frontier(cut)
-    behind = tail.copied_end - cut
-    # Cut back beyond the beginning of the history, nothing that is appended in it may count any more.
-    whole = not tail.live or behind > tail.sequence
-    sequence = (tail.sequence + (_UNREACHED if whole else -behind)) % SEQUENCE_MODULUS
-    end = state.segments.copied_end(cut)
+    state.segments.cut(left.end)
+    upstream = state.segments.frontier(left.end)
+    # Where the log does not say it, nothing that is appended in the history may count any more.
+    anchored = left.sequence is not None
+    sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
+    end = state.segments.copied_end(left.end)
     out = Resolution(
         state.segments,
         state.history,
@@ -232,12 +253,12 @@ def _truncated(
         tail.leader_epoch,
         truncated_from=tail.downstream,
     )
-    out.repair_from, out.live, out.anchored = end, tail.live, not whole
+    out.repair_from, out.live, out.anchored = end, tail.live, anchored
     state.segments.close(end)
     out.foreign = [
         Foreign(b.base, b.records, b.producer_id)
         for b in log or ()
-        if b.base >= cut and not b.control and not b.aborted
+        if b.base >= left.end and not b.control and not b.aborted
     ]
     return out
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from drkit.kafka.requests import ProducerState
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.look import Look
-from drkit.offset_map.settle import confirmed_end, is_stale
+from drkit.offset_map.settling import confirmed_end, is_stale
 from drkit.offsets import History, PartitionMap, Reign, Unavailable
 from drkit.offsets.map_record import BUCKET_KEY
 from drkit.offsets.resolve import NeedLog, Resolution, resolve

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from drkit.offset_map import settle
+from drkit.offset_map import settling
 from drkit.offsets import partition_map, resolve, takeup
 from drkit.offsets.takeup import Author, Go
 from drkit.replicate import take_up
@@ -111,6 +111,6 @@ def test_without_a_rule_a_schedule_breaks_it(rule: str, monkeypatch: pytest.Monk
 
 
 def test_the_modules_of_the_rules_are_those_that_run() -> None:
-    assert vars(settle)["is_stale"] is vars(task)["is_stale"]
+    assert vars(settling)["is_stale"] is vars(task)["is_stale"]
     assert vars(takeup)["next_move"] is vars(take_up)["next_move"]
     assert issubclass(Violated, AssertionError)
