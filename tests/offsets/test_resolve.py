@@ -144,6 +144,17 @@ def test_a_target_that_lost_records_and_grew_again_is_not_taken_for_whole() -> N
     assert found.foreign == [Foreign(30, 20, FOREIGN)]
 
 
+@pytest.mark.parametrize("next_sequence", [after(30), None])
+def test_what_is_left_of_a_lost_tail_keeps_its_sequence_number(next_sequence: int | None) -> None:
+    """Foreign records take offsets and no numbers: the next loss is looked for by the number at the cut."""
+    foreign_between = Intent(Mode.REPAIR, 2, HISTORY, after(30), 40, 30, 1, ((130, 10),))
+    state = map_of(live(1, 0, (100, 30)), foreign_between)
+    log = [ours(0, 20, after(0)), ours(20, 10, after(20))]
+    found = settled(state, look(30, next_sequence), log)
+    assert (found.upstream, found.copied_end, found.anchored) == (130, 30, True)
+    assert found.sequence == after(30)
+
+
 @pytest.mark.parametrize("next_sequence", [after(0), None])
 def test_nothing_copied_yet_says_so(next_sequence: int | None) -> None:
     found = settled(PartitionMap(), look(3, next_sequence))
