@@ -113,7 +113,7 @@ def settling(
     """
     if look.error:
         return Settled(None, look.error, look)
-    if is_stale(look, wanted.state) or -1 < look.leader_epoch < wanted.seen_epoch:
+    if is_stale(look, wanted.state) or _is_older(look, wanted):
         return Settled(None, LEADER_NOT_AVAILABLE, look)
     log: list[LogBatch] | None = None
     log_from = 0
@@ -135,6 +135,8 @@ def settling(
             return Settled(Unavailable(why), 0, look, unread=True)
         log_from = answer.start
         log = yield Scan(log_from, look.end)
+        if not log or log[0].base > log_from:  # retention has removed what was there when it was asked
+            look = replace(look, start=(yield FirstOffset()))
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
 
 
@@ -155,6 +157,11 @@ def confirmed_end(state: PartitionMap) -> int:
 def is_stale(look: Look, state: PartitionMap) -> bool:
     """Whether a broker answered that leads no longer: the map has seen a later leader's log."""
     return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
+
+
+def _is_older(look: Look, wanted: Wanted) -> bool:
+    """Whoever asks has seen a later leader, though the map does not say so yet."""
+    return -1 < look.leader_epoch < wanted.seen_epoch
 
 
 def _behind(wanted: Sequence[Wanted], looks: Looks, shorter: set[TopicPartition]) -> list[Wanted]:

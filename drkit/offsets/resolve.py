@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from drkit.offsets.history import Piece, Said, steps
-from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, History
+from drkit.offsets.map_record import NO_ANCHOR, NO_HISTORY, SEQUENCE_MODULUS, History
 from drkit.offsets.partition_map import PartitionMap, Tail
-from drkit.offsets.segments import SegmentMap, Unavailable
+from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
 
 _WIDER: Final = 8
 _FAR: Final = 100_000
@@ -81,7 +81,9 @@ class Resolution:
     truncated_from: int | None = None
     """The target once reached to here, and its log does not hold that any more."""
     repair_from: int = 0
-    """Target offset after the last record before the first repair."""
+    """Target offset after the last record before the first repair; NO_ANCHOR: retention removed some."""
+    passed: bool = False
+    """Retention has removed what was appended last: the leader's number alone says that it was."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
     anchored: bool = True
@@ -172,10 +174,8 @@ def _lost(  # noqa: PLR0911  as above
         return None  # retention has removed all that was copied: nothing speaks against the map
     if look.end == 0:
         return _Left(0, None)
-    if behind and tail.copied_end - behind == look.end:
-        return _Left(
-            look.end, look.next_sequence
-        )  # on the line of the tail as many offsets as sequence numbers are missing
+    if behind and tail.copied_end - behind == look.end and _is_unbroken(state, look.end, tail.copied_end):
+        return _Left(look.end, look.next_sequence)  # as many offsets as sequence numbers are missing
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
         return NeedLog(0) if log is None else _last_left(state, tail, look, log)
@@ -200,6 +200,17 @@ def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[Log
         return _Left(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
     # What was appended after it in the tail's history is not the map's, and its numbers say nothing of it.
     return _Left(end, None if own else look.next_sequence)
+
+
+def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
+    """Whether the map names a record at each offset of a part of the log that reaches to its last one."""
+    for _, down, length in reversed(state.segments.triples()):
+        if length != OPEN and down + length < end:
+            return False
+        if down <= start:
+            return True
+        end = down
+    return False
 
 
 def _in_history(batch: LogBatch, history: History) -> bool:
@@ -314,7 +325,8 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
     tail, said, history = state.tail, _said(state), state.history
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
-    start, expected, lost = _start(tail, look), 0, False
+    start, expected, lost, skipped = _start(tail, look), 0, False, False
+    hole = _begins_later(log, start)
     for batch in log:
         if batch.end <= start or batch.control or batch.aborted:
             continue
@@ -323,7 +335,8 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
         if not batch.transactional and _of_history(batch, history, look) and at >= expected:
             # Sequence numbers follow each other in a log, but where it has lost the last ones.
             # Or retention has removed some before the first that is left.
-            lost = lost or (at > expected and not (not pieces and start < look.start))
+            skipped = skipped or (at > expected and hole and not pieces)
+            lost = lost or (at > expected and not (hole and not pieces))
             found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
@@ -333,9 +346,31 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
     sequence = (said.since + expected) % SEQUENCE_MODULUS
     out = _resolution(state, pieces, look.end, sequence)
     out.foreign, out.repairs = foreign, pieces
+    if skipped:
+        out.repair_from = NO_ANCHOR
     if lost:
         out.truncated_from = look.end
+    elif hole and not pieces:
+        _pass_removed(out, state, said, look)
     return out
+
+
+def _begins_later(log: Sequence[LogBatch], start: int) -> bool:
+    """Retention has removed the first batches; what was lost with a tail leaves no such hole."""
+    return not log or log[0].base > start
+
+
+def _pass_removed(out: Resolution, state: PartitionMap, said: Said, look: LogLook) -> None:
+    """Retention has removed all that was appended since the tail: where it was does not matter any more."""
+    ahead = steps(look.next_sequence, said.since) if look.next_sequence is not None else 0
+    last = said.pieces(ahead - 1, ahead, 0) if ahead > 0 else None
+    if not last or look.next_sequence is None:
+        return
+    out.upstream, out.sequence = last[-1].upstream + 1, look.next_sequence
+    epoch = said.leader_epoch(ahead - 1)
+    out.leader_epoch = out.leader_epoch if epoch is None else epoch
+    out.live, out.anchored, out.passed = True, False, True
+    out.unappended = _unappended(state, out.sequence)
 
 
 def _start(tail: Tail | None, look: LogLook) -> int:
@@ -368,5 +403,9 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
         state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
     )
     out.live = bool(pieces) or (tail is not None and tail.live)
-    out.unappended = any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())
+    out.unappended = _unappended(state, sequence)
     return out
+
+
+def _unappended(state: PartitionMap, sequence: int) -> bool:
+    return any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())
