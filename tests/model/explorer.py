@@ -123,8 +123,11 @@ class Explorer:
             mine = (request.task, request.target)
             self.world.network = [r for r in network if (r.task, r.target) != mine]
             return
+        if request.seen.node != request.target.leader.node:
+            request.answer = "not leader", -1
+            return
         request.answer = request.target.append(
-            request.identity, request.sequence, request.indexes, request.seen_epoch
+            request.identity, request.sequence, request.indexes, request.seen.epoch
         )
 
     def _map_deliver(self) -> None:

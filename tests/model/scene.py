@@ -45,7 +45,8 @@ class Request:
     identity: History
     sequence: int
     indexes: list[int]
-    seen_epoch: int
+    seen: Leader
+    """To which it goes."""
     answer: tuple[str, int] | None = None
     given_up: bool = False
 
@@ -205,6 +206,16 @@ class World:
         yield
         wanted = Wanted(lane.name, bucket.of(SOURCE_ID, TARGET_ID, lane.number), OWN_IDS)
         return (yield from self.settle(wanted, leader, look))
+
+    def compare(self, lane: Lane, bucket: MapBucket) -> Generator[None, None, Settled]:
+        """As verify does it: the ends, then who leads, then the map."""
+        start, end = lane.target.start, lane.target.stable_end
+        yield
+        leader = self.metadata(lane)
+        yield
+        yield from self.read(bucket)
+        wanted = Wanted(lane.name, bucket.of(SOURCE_ID, TARGET_ID, lane.number), OWN_IDS)
+        return (yield from self.settle(wanted, leader, Look(0, end, start, leader.epoch)))
 
     def wanted(self, lane: Lane, state: PartitionMap, seen_epoch: int) -> Wanted:
         return Wanted(lane.name, state, OWN_IDS, BULK_ID, seen_epoch, frozenset({BULK_ID}))

@@ -45,6 +45,8 @@ class Copy:
 
     lane: Lane
     p: PartitionCopy
+    leader: Leader = Leader(-1, -1)  # noqa: RUF009  it is immutable
+    """As metadata said when it was settled."""
     sent: list[tuple[Request, Any, int]] = field(default_factory=list)
     contents: dict[int, tuple[Any, list[int]]] = field(default_factory=dict)
     barriers: dict[object, bool] = field(default_factory=dict)
@@ -223,6 +225,8 @@ class Task:
     def _resolved(self, due: list[Copy]) -> Steps:  # noqa: C901  one step after the other
         world = self.world
         leaders = {c.lane.name: world.metadata(c.lane) for c in due}
+        for c in due:
+            c.leader = leaders[c.lane.name]
         wanted = [world.wanted(c.lane, self.state(c.p), c.p.target_epoch) for c in due]
         looks = yield from world.looks(wanted, leaders, self.bucket)
         settled = {}
@@ -330,7 +334,7 @@ class Task:
             p.in_flight += 1
             sequence = (staged.sequence_end - staged.records) % (1 << 31)
             _, indexes = c.contents[id(staged.data)]
-            request = Request(self.number, c.lane.target, p.history, sequence, indexes, p.target_epoch)
+            request = Request(self.number, c.lane.target, p.history, sequence, indexes, c.leader)
             self.world.network.append(request)
             c.sent.append((request, staged, p.generation))
         yield
