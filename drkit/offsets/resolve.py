@@ -326,7 +326,7 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch]) -> Answ
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
     start, expected, lost, skipped = _start(tail, look), 0, False, False
-    hole = _begins_later(log, start)
+    hole = look.end > start and _begins_later(log, start)
     for batch in log:
         if batch.end <= start or batch.control or batch.aborted:
             continue

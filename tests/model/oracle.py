@@ -67,7 +67,7 @@ def exact(lane: Lane, found: Resolution, until: int | None = None) -> None:
         wanted = places[at][1] if at < len(places) else end
         got = found.segments.translate(SourceOffset(upstream), found.copied_end)
         # What retention has removed leads to what is left.
-        removed = wanted <= first and (isinstance(got, Unavailable) or got <= first) and start > 0
+        removed = wanted <= first and (isinstance(got, Unavailable) or got <= max(first, start)) and start > 0
         if got != wanted and not removed:
             raise Violated(
                 f"source offset {upstream} is at {wanted}, not at {got}; start {start},"

@@ -106,19 +106,16 @@ WITHOUT: Final[dict[str, Patch]] = {
     "a claim or an append without an answer binds its task": _attribute(
         PartitionCopy, "unanswered", lambda _self: None
     ),
-    "offsets and numbers prove a loss only where the map has no hole": _attribute(
-        resolve, "_is_unbroken", lambda *_: True
-    ),
     "one writer a bucket": _attribute(map_topic.MapTopic, "take", lambda _self: 0),
 }
 
 
 FIRST_TRIED: Final = {
-    "another leader of the source ends a contested history (B3)": 750,
-    "claims that were not appended bind the next task": 600,
-    "what a former leader seems to have lost is written down behind a fence (S1)": 800,
-    "a claim or an append without an answer binds its task": 350,
-    "offsets and numbers prove a loss only where the map has no hole": 390,
+    "another leader of the source ends a contested history (B3)": 700,
+    "what a former leader seems to have lost is written down behind a fence (S1)": 550,
+    "a lost tail is looked for when the leader changes (S2)": 390,
+    "retention before the first record after the tail is not lost": 370,
+    "a claim or an append without an answer binds its task": 3000,
 }
 """Where the search begins that would take seconds from 0."""
 

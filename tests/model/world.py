@@ -119,7 +119,7 @@ class Batch:
     state: str = "committed"
     """committed, open or aborted"""
     misplaced: bool = False
-    """A leader without the records before it has taken it: nothing guards the first append of a history."""
+    """A leader without the records before it has taken it."""
 
     @property
     def end(self) -> int:
@@ -169,8 +169,7 @@ class Target:
     log: list[Batch] = field(default_factory=list)
     producers: dict[int, Producer] = field(default_factory=dict)
     leader: Leader = Leader(0, 0)  # noqa: RUF009  it is immutable
-    start: int = 0
-    """Retention and DeleteRecords move it."""
+    start: int = 0  # retention and DeleteRecords move it
     lost: dict[int, int] = field(default_factory=dict)
     """Records of the flow that an unclean election removed, with their places."""
     lost_at: int = 0
@@ -223,7 +222,10 @@ class Target:
             if sequence != expected:
                 return "out of order", -1
         base = self.end
-        self.log.append(self._place(Batch(base, count, *identity, sequence, indexes, "live"), seen_epoch))
+        batch = self._place(Batch(base, count, *identity, sequence, indexes, "live"), seen_epoch)
+        # Where nothing is left of the producer, any number is taken.
+        batch.misplaced |= known is None and sequence > 0 and seen_epoch < self.lost_at
+        self.log.append(batch)
         self._remember(identity, sequence, last, base)
         return "appended", base
 
@@ -253,10 +255,9 @@ class Target:
         self.log.append(Batch(self.end, 2, FOREIGN_ID, 0, 0, [], "foreign"))
 
     def append_bulk(self, epoch: int, indexes: list[int], seen_epoch: int) -> int:
-        base = self.end
-        batch = Batch(base, len(indexes), BULK_ID, epoch, 0, indexes, "bulk", "open")
+        batch = Batch(self.end, len(indexes), BULK_ID, epoch, 0, indexes, "bulk", "open")
         self.log.append(self._place(batch, seen_epoch))
-        return base
+        return batch.base
 
     def decide(self, epoch: int, how: str) -> None:
         """The marker of a transaction arrives."""
@@ -276,7 +277,7 @@ class Target:
     def lose_tail(self, batches: int) -> None:
         """An unclean election."""
         keep = max(0, len(self.log) - batches)
-        gone = [b for b in self.log[keep:] if b.ours and b.base >= self.start]
+        gone = (b for b in self.log[keep:] if b.ours and b.base >= self.start)
         self.lost |= {i: b.base + n for b in gone for n, i in enumerate(b.indexes)}
         self.log = self.log[:keep]
         self.start = min(self.start, self.end)

@@ -89,6 +89,15 @@ def test_what_was_appended_and_removed_before_a_mark_is_not_copied_again() -> No
     assert (again.upstream, again.sequence, again.copied_end) == (301, 61, 50)
 
 
+def test_a_log_without_more_than_the_map_knows_has_no_hole() -> None:
+    """The leader's number is of an append to another place: only the log says which."""
+    state = map_of(claim(0, 0, (100, 50)), mark(150, 50, leader=2))
+    look = Look(0, 50, start=0, leader_epoch=2, producers={OURS: ProducerState(0, 51, -1)})
+    found = walk(state, look, [ours(0, 50, 0)], 0).resolution
+    assert found is not None
+    assert (found.passed, found.upstream) == (False, 150)
+
+
 def test_a_batch_counts_as_left_where_the_map_names_its_last_record() -> None:
     """Others stand where records of the flow were: its own older batch there is not what the map knows."""
     state = map_of(claim(0, 0, (100, 20)), Intent(Mode.REPAIR, 2, HISTORY, 20, 30, 20, 1, ((120, 20),)))
@@ -97,6 +106,16 @@ def test_a_batch_counts_as_left_where_the_map_names_its_last_record() -> None:
     found = resolve(state, LogLook(25, None, frozenset({OURS})), log, 0)
     assert isinstance(found, Resolution)
     assert (found.truncated_from, found.copied_end, found.upstream, found.sequence) == (50, 10, 110, 10)
+
+
+def test_offsets_and_numbers_agree_by_chance_where_others_wrote() -> None:
+    """Two records of the flow and two of others were lost, then two of others came."""
+    state = map_of(claim(0, 0, (100, 9)), Intent(Mode.REPAIR, 2, HISTORY, 9, 11, 9, 1, ((109, 1),)))
+    log = [ours(0, 8, 0), LogBatch(8, 2, 99, 0, 0, transactional=False, control=False, aborted=False)]
+    look = Look(0, 10, leader_epoch=2, producers={OURS: ProducerState(0, 7, -1)})
+    found = walk(state, look, log, 0).resolution
+    assert found is not None
+    assert (found.copied_end, found.upstream, found.sequence) == (8, 108, 8)
 
 
 def test_a_pack_without_its_mark_gives_no_answer() -> None:

@@ -15,10 +15,11 @@ from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
 from drkit.offsets.resolve import Resolution
 from drkit.replicate import source_errors
+from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.bulk_progress import Sent, acknowledge
 from drkit.replicate.copier import CopyTask
 from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy
+from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.take_up import TakeUp, take_up
 from drkit.wire import Chunk, How, Run
 
@@ -91,3 +92,35 @@ def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionC
     partition.uncommitted += 1
     acknowledge([(sent._replace(generation=partition.generation), 70)])
     assert (partition.acked_upstream, partition.acked_downstream, partition.uncommitted) == (95, 75, 0)
+
+
+def test_a_chunk_is_not_sent_for_a_partition_that_began_anew_meanwhile(partition: PartitionCopy) -> None:
+    """A round of bulk mode waits for one broker before it sends to the next."""
+    other = PartitionCopy(PartitionLease("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
+    other.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=3, history=HISTORY)
+    for node, p in enumerate((partition, other)):
+        chunk = Chunk(
+            bytearray(64), (Run(p.fetch_position, 1),), 1, 0, p.fetch_position + 1, 3, How.FORWARDED
+        )
+        p.take([chunk], chunk.next_source, 3)
+        p.state, p.target_leader = State.BULK, node
+
+    async def add(_partitions: object) -> None:
+        return None
+
+    task: Any = SimpleNamespace(
+        partitions=[partition, other], expired=False, live_floor_ms=lambda _s: 10,
+        flow=SimpleNamespace(produce_in_flight=5), lease=SimpleNamespace(map_topic="map"),
+    )  # fmt: skip
+    appender = BulkAppender(task, 0, SimpleNamespace(add=add))  # type: ignore[arg-type]  # what a round needs
+    sent: list[tuple[int, list[Sent]]] = []
+
+    async def send(node: int, taken: list[Sent]) -> int:
+        sent.append((node, taken))
+        other.void()
+        return 64
+
+    appender._send = send  # type: ignore[method-assign]  # the network
+    with pytest.raises(StopIteration):
+        appender._round().send(None)
+    assert [(node, [s.partition for s in taken]) for node, taken in sent] == [(0, [partition])]
