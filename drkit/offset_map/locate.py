@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +16,8 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Unreadable
 from drkit.offset_map.look import Asked, Look, look_at_leaders, look_beside
 from drkit.offset_map.reading import read_on
-from drkit.offset_map.settle import Settled, Wanted, confirmed_end, is_stale, settle_one
+from drkit.offset_map.settle import settle_one
+from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
@@ -155,9 +156,7 @@ class PartitionLocator:
         ]
         now = await listed(self.target, self.topics, [w.target for w in further], LATEST)
         for w in further:
-            end = min(now.get(w.target, 0), confirmed_end(self.state(w)))
-            if end > looks[w.target].end:
-                looks[w.target] = replace(looks[w.target], end=end, last=None, producers={})
+            looks[w.target] = grown(looks[w.target], self.state(w), now.get(w.target, 0))
 
     async def _settle(
         self, w: CopiedPartition, look: Look, own_ids: frozenset[int], scan_up_to: int | None

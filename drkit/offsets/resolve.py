@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from drkit.offsets.history import Piece, Said, steps
-from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, History
+from drkit.offsets.map_record import NO_ANCHOR, NO_HISTORY, SEQUENCE_MODULUS, History
 from drkit.offsets.partition_map import PartitionMap, Tail
-from drkit.offsets.segments import SegmentMap, Unavailable
+from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
 
 _WIDER: Final = 8
 _FAR: Final = 100_000
@@ -81,7 +81,9 @@ class Resolution:
     truncated_from: int | None = None
     """The target once reached to here, and its log does not hold that any more."""
     repair_from: int = 0
-    """Target offset after the last record before the first repair."""
+    """Target offset after the last record before the first repair; NO_ANCHOR: retention removed some."""
+    passed: bool = False
+    """Retention has removed what was appended last: the leader's number alone says that it was."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
     anchored: bool = True
@@ -151,9 +153,17 @@ def _untouched(look: LogLook) -> Resolution:
 # -- a target that lost its tail ------------------------------------------------------------------------
 
 
+class _Left(NamedTuple):
+    """Where the log ends of what the map says is there."""
+
+    end: int
+    sequence: int | None
+    """The next one of the tail's history at that place; None: unknown."""
+
+
 def _lost(  # noqa: PLR0911  as above
     state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
-) -> int | NeedLog | None:
+) -> _Left | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:
@@ -163,7 +173,9 @@ def _lost(  # noqa: PLR0911  as above
     if tail.copied_end <= look.start:
         return None  # retention has removed all that was copied: nothing speaks against the map
     if look.end == 0:
-        return 0
+        return _Left(0, None)
+    if behind and tail.copied_end - behind == look.end and _is_unbroken(state, look.end, tail.copied_end):
+        return _Left(look.end, look.next_sequence)  # as many offsets as sequence numbers are missing
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
         return NeedLog(0) if log is None else _last_left(state, tail, look, log)
@@ -172,18 +184,39 @@ def _lost(  # noqa: PLR0911  as above
     if log_from == high - 1 and log and log[0].base > log_from:
         return None  # retention or the cleaner has removed that batch: nothing speaks against the map
     cut = _last_left(state, tail, look, log)
-    if cut == 0 and log_from > look.start:
+    if cut.end == 0 and log_from > look.start:
         return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
-    cut = max(cut, look.start)
-    return cut if cut < tail.copied_end else None
+    cut = cut._replace(end=max(cut.end, look.start))
+    return cut if cut.end < tail.copied_end else None
 
 
-def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> int:
-    """The end of the last batch in the log that the map knows; 0: none is there."""
-    known = [
-        b.end for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)
-    ]
-    return known[-1] if known else 0
+def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> _Left:
+    """The last batch in the log that the map knows; its end is 0 where none is there."""
+    known = [b for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)]
+    end = known[-1].end if known else 0
+    own = [b for b in log if _in_history(b, tail.history)]
+    before = [b for b in own if b.end <= end]
+    if before:
+        return _Left(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
+    # What was appended after it in the tail's history is not the map's, and its numbers say nothing of it.
+    return _Left(end, None if own else look.next_sequence)
+
+
+def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
+    """Whether the map names a record at each offset of a part of the log that reaches to its last one."""
+    for _, down, length in reversed(state.segments.triples()):
+        if length != OPEN and down + length < end:
+            return False
+        if down <= start:
+            return True
+        end = down
+    return False
+
+
+def _in_history(batch: LogBatch, history: History) -> bool:
+    if batch.transactional or batch.control or batch.aborted:
+        return False
+    return history == (batch.producer_id, batch.producer_epoch)
 
 
 def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
@@ -213,15 +246,14 @@ def _moved(tail: Tail, look: LogLook) -> bool:
 
 
 def _truncated(
-    state: PartitionMap, tail: Tail, cut: int, look: LogLook, log: Sequence[LogBatch] | None
+    state: PartitionMap, tail: Tail, left: _Left, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
-    state.segments.cut(cut)
-    upstream = state.segments.frontier(cut)
-    behind = tail.copied_end - cut
-    # Cut back beyond the beginning of the history, nothing that is appended in it may count any more.
-    whole = not tail.live or behind > tail.sequence
-    sequence = (tail.sequence + (_UNREACHED if whole else -behind)) % SEQUENCE_MODULUS
-    end = state.segments.copied_end(cut)
+    state.segments.cut(left.end)
+    upstream = state.segments.frontier(left.end)
+    # Where the log does not say it, nothing that is appended in the history may count any more.
+    anchored = left.sequence is not None
+    sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
+    end = state.segments.copied_end(left.end)
     out = Resolution(
         state.segments,
         state.history,
@@ -232,12 +264,12 @@ def _truncated(
         tail.leader_epoch,
         truncated_from=tail.downstream,
     )
-    out.repair_from, out.live, out.anchored = end, tail.live, not whole
+    out.repair_from, out.live, out.anchored = end, tail.live, anchored
     state.segments.close(end)
     out.foreign = [
         Foreign(b.base, b.records, b.producer_id)
         for b in log or ()
-        if b.base >= cut and not b.control and not b.aborted
+        if b.base >= left.end and not b.control and not b.aborted
     ]
     return out
 
@@ -336,8 +368,8 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_fro
     tail, said, history = state.tail, _said(state), state.history
     pieces: list[Piece] = []
     foreign: list[Foreign] = []
-    start, expected, lost = _start(tail, look), 0, False
-    holes = _Holes(max(start, log_from))
+    start, expected, lost, skipped = _start(tail, look), 0, False, False
+    hole, holes = look.end > start and _begins_later(log, start), _Holes(max(start, log_from))
     for batch in log:
         if batch.end <= start:
             continue
@@ -347,10 +379,12 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_fro
         at = steps(batch.sequence, said.since)
         found = None
         if not batch.transactional and _of_history(batch, history, look) and at >= expected:
-            removed = _removed(said, expected, at, holes)
             # Sequence numbers follow each other in a log, but where it has lost the last ones.
             # Or retention has removed some before the first that is left.
-            lost = lost or (removed is None and not (not pieces and start < look.start))
+            begins = hole and not pieces
+            skipped = skipped or (at > expected and begins)
+            removed = [] if begins else _removed(said, expected, at, holes)
+            lost = lost or removed is None
             found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
@@ -361,9 +395,31 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_fro
     sequence = (said.since + expected) % SEQUENCE_MODULUS
     out = _resolution(state, pieces, look.end, sequence)
     out.foreign, out.repairs = foreign, pieces
+    if skipped:
+        out.repair_from = NO_ANCHOR
     if lost:
         out.truncated_from = look.end
+    elif hole and not pieces:
+        _pass_removed(out, state, said, look)
     return out
+
+
+def _begins_later(log: Sequence[LogBatch], start: int) -> bool:
+    """Retention has removed the first batches; what was lost with a tail leaves no such hole."""
+    return not log or log[0].base > start
+
+
+def _pass_removed(out: Resolution, state: PartitionMap, said: Said, look: LogLook) -> None:
+    """Retention has removed all that was appended since the tail: where it was does not matter any more."""
+    ahead = steps(look.next_sequence, said.since) if look.next_sequence is not None else 0
+    last = said.pieces(ahead - 1, ahead, 0) if ahead > 0 else None
+    if not last or look.next_sequence is None:
+        return
+    out.upstream, out.sequence = last[-1].upstream + 1, look.next_sequence
+    epoch = said.leader_epoch(ahead - 1)
+    out.leader_epoch = out.leader_epoch if epoch is None else epoch
+    out.live, out.anchored, out.passed = True, False, True
+    out.unappended = _unappended(state, out.sequence)
 
 
 def _start(tail: Tail | None, look: LogLook) -> int:
@@ -396,5 +452,9 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
         state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
     )
     out.live = bool(pieces) or (tail is not None and tail.live)
-    out.unappended = any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())
+    out.unappended = _unappended(state, sequence)
     return out
+
+
+def _unappended(state: PartitionMap, sequence: int) -> bool:
+    return any(steps(c.base_sequence, sequence) + c.count > 0 for c in state.claims())

@@ -16,7 +16,8 @@ from typing import Final
 from drkit.model import SourceOffset, TargetOffset
 
 _LITTLE_ENDIAN: Final = array("q", [1]).tobytes()[0] == 1
-_OPEN = -1
+OPEN = -1
+"""As the length of the last segment: it goes on."""
 UNKNOWN = -2
 """As the length of the first segment: somebody else copied what lies in it, nobody knows what to where."""
 
@@ -112,31 +113,31 @@ class SegmentMap:
         if up:
             end = min(previous_end, downstream)
             known = max(0, end - down[-1])
-            length[-1] = known if length[-1] == _OPEN else min(length[-1], known)
+            length[-1] = known if length[-1] == OPEN else min(length[-1], known)
             if up[-1] + length[-1] > upstream:  # the source was cut back into the segment
                 length[-1] = upstream - up[-1]
             same = upstream - downstream == up[-1] - down[-1]
             if same and length[-1] != UNKNOWN and down[-1] + length[-1] == downstream:
-                length[-1] = _OPEN
+                length[-1] = OPEN
                 return
         up.append(upstream)
         down.append(downstream)
-        length.append(_OPEN)
+        length.append(OPEN)
 
     def extend(self, newer: SegmentMap, until: int) -> None:
         """Take over from another map what it says of target offsets from `until` on.
 
         This map speaks of everything before `until`.
         """
-        if self._up and self._length[-1] == _OPEN:
+        if self._up and self._length[-1] == OPEN:
             self.close(until)
         for up, down, length in newer.triples():
             known = max(0, until - down)
-            if length != _OPEN and known >= length:
+            if length != OPEN and known >= length:
                 continue
             end = self._down[-1] + self._length[-1] if self._up else until
             self.append(up + known, down + known, previous_end=end)
-            if length != _OPEN:
+            if length != OPEN:
                 self.close(down + length)
 
     def close(self, end: int) -> None:
@@ -151,7 +152,7 @@ class SegmentMap:
             self._down.pop()
             self._length.pop()
         if self._down and self._length[-1] >= downstream - self._down[-1]:
-            self._length[-1] = _OPEN
+            self._length[-1] = OPEN
 
     def copied_end(self, target_end: int) -> int:
         """Target offset after the last copied record, 0 when there is none."""
@@ -160,7 +161,7 @@ class SegmentMap:
         down, length = self._down[-1], self._length[-1]
         if length == UNKNOWN:
             return target_end
-        return target_end if length == _OPEN else min(target_end, down + length)
+        return target_end if length == OPEN else min(target_end, down + length)
 
     def segments(self) -> list[tuple[int, int]]:
         """All (upstream start, downstream start), ascending."""
@@ -172,7 +173,7 @@ class SegmentMap:
 
     def delta(self) -> int | None:
         """Upstream minus downstream of the last segment while it is open."""
-        return self._up[-1] - self._down[-1] if self._up and self._length[-1] == _OPEN else None
+        return self._up[-1] - self._down[-1] if self._up and self._length[-1] == OPEN else None
 
     def known_from(self) -> tuple[int, int] | None:
         """First (upstream, downstream) offset behind an unknown part; None when there is no such part."""
@@ -187,7 +188,7 @@ class SegmentMap:
         length = self._length[-1]
         if length == UNKNOWN:
             return None
-        if length == _OPEN:
+        if length == OPEN:
             length = max(0, target_end - self._down[-1])
         return SourceOffset(self._up[-1] + length)
 
@@ -206,7 +207,7 @@ class SegmentMap:
         offset = upstream - self._up[index]
         if index + 1 == len(self._up):
             length = self._length[index]
-            last = target_end - self._down[index] if length == _OPEN else length
+            last = target_end - self._down[index] if length == OPEN else length
             return TargetOffset(self._down[index] + min(offset, max(0, last)))
         if offset >= self._length[index]:
             return TargetOffset(self._down[index + 1])
@@ -222,7 +223,7 @@ class SegmentMap:
         if self._length[index] == UNKNOWN:
             return _before(SourceOffset(self._up[index + 1]) if index + 1 < len(self) else None)
         offset = downstream - self._down[index]
-        if self._length[index] != _OPEN and offset >= self._length[index]:
+        if self._length[index] != OPEN and offset >= self._length[index]:
             if index + 1 < len(self._up):
                 return SourceOffset(self._up[index + 1])
             offset = self._length[index]
@@ -243,7 +244,7 @@ class SegmentMap:
         index = bisect_left(self._down, downstream) - 1
         while index >= 0 and self._length[index] != UNKNOWN:
             length, inside = self._length[index], downstream - 1 - self._down[index]
-            if length != _OPEN:
+            if length != OPEN:
                 inside = min(inside, length - 1)
             if inside >= 0:
                 return self._up[index] + inside, self._down[index] + inside

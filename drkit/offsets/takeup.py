@@ -130,6 +130,8 @@ class Author:
 
 def settled_records(found: Resolution, history: History, author: Author) -> list[MapRecord]:
     """What only this look at the log has confirmed, to be durable before anything is appended."""
+    if found.passed and found.upstream is not None:
+        return cut_records(found, history, found.upstream, author)
     out: list[MapRecord] = list(repairs_of(found, history, author))
     if found.foreign and found.upstream is not None:
         # What comes after the last of ours was looked at: no need to look again.
@@ -138,7 +140,7 @@ def settled_records(found: Resolution, history: History, author: Author) -> list
 
 
 def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
-    """Where the target's log ends of what was copied, before a marker is written there."""
+    """Where the last record is that the target's log still has or had: no claim says more of it."""
     previous_end = found.copied_end if found.anchored else NO_ANCHOR
     cut = Intent(
         Mode.REPAIR, author.nonce + 1, history, found.sequence, found.copied_end, previous_end,

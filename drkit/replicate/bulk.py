@@ -21,11 +21,11 @@ from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.replicate.bulk_progress import Sent, gaps_of, intents_of
+from drkit.replicate.bulk_progress import Sent, acknowledge, gaps_of, intents_of
 from drkit.replicate.context import TaskContext
 from drkit.replicate.live import refused
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.wire import Chunk, stamp
+from drkit.wire import stamp
 
 _IDLE_SECONDS = 0.5
 _LINGER_SECONDS = 0.02
@@ -168,15 +168,16 @@ class BulkAppender:
             task.finish("expired")
             raise BulkRefused
         await self._add([p.target for p in ready])
-        by_node: dict[int, list[tuple[PartitionCopy, int, Chunk]]] = {}
+        by_node: dict[int, list[Sent]] = {}
         for p in ready:
             if self._ready(p) and p.target.partition >= 0:
-                by_node.setdefault(p.target_leader, []).append((p, p.generation, p.waiting.popleft()))
+                sent = Sent(p, p.generation, p.waiting.popleft(), Future())
+                by_node.setdefault(p.target_leader, []).append(sent)
                 p.uncommitted += 1
         size = 0
-        for node, chunks in by_node.items():
+        for node, taken in by_node.items():
             # While another broker's answer was waited for, a partition may have begun anew.
-            current = [(p, c) for p, generation, c in chunks if generation == p.generation]
+            current = [s for s in taken if s.current]
             size += await self._send(node, current) if current else 0
         return size
 
@@ -194,15 +195,15 @@ class BulkAppender:
         stamp(data, identity.id, identity.epoch, sequence, transactional=True)
         self._sequences[where] = (sequence + count) % SEQUENCE_MODULUS
 
-    async def _send(self, node: int, chunks: list[tuple[PartitionCopy, Chunk]]) -> int:
+    async def _send(self, node: int, taken: list[Sent]) -> int:
         task = self._task
         appends, size = [], 0
-        for p, chunk in chunks:
+        for p, _, chunk, _ in taken:
             self._stamp(p.target, chunk.data, chunk.count)
             appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
             size += len(chunk.data)
-        answers = {(p.target_id, p.target.partition): Future() for p, _ in chunks}
-        self._sent += [Sent(p, p.generation, c, answers[p.target_id, p.target.partition]) for p, c in chunks]
+        answers = {(s.partition.target_id, s.partition.target.partition): s.answer for s in taken}
+        self._sent += taken
         request = produce_request(appends, transactional_id=self._transactions.transactional_id)
         future = await task.links.produce.queue(request, node, task.send_deadline())
         done = Future()
@@ -210,7 +211,7 @@ class BulkAppender:
         future.add_errback(task.guarded(self._failed, answers, done))
         self._requests.append(done)
         task.counters.requests += 1
-        task.counters.batches += len(chunks)
+        task.counters.batches += len(taken)
         return size
 
     @staticmethod
@@ -245,16 +246,15 @@ class BulkAppender:
         if await self._moved():
             raise BulkRefused
         await self._write_progress(placed)
-        if self._task.expired or any(s.generation != s.partition.generation for s, _ in placed):
+        if self._task.expired or not all(s.current for s, _ in placed):
             raise BulkRefused
         await self._transactions.end(commit=True)
         self._committed(placed)
 
     def _committed(self, placed: list[tuple[Sent, int]]) -> None:
         now = wall_ms()
-        for sent, base in placed:
-            if sent.generation == sent.partition.generation:
-                sent.partition.committed(sent.chunk, base)
+        acknowledge(placed)
+        for sent, _ in placed:
             sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
         for gap in gaps_of(placed, self._ends):
             self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)

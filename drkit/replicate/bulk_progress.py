@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from drkit.model import TopicPartition
@@ -21,6 +21,11 @@ class Sent(NamedTuple):
     chunk: Chunk
     answer: Any
 
+    @property
+    def current(self) -> bool:
+        """Its partition has not begun anew since it was taken."""
+        return self.generation == self.partition.generation
+
 
 Placed = tuple[Sent, int]
 """A chunk and the target offset of its first record."""
@@ -38,6 +43,13 @@ def intents_of(placed: Sequence[Placed], nonce: int) -> list[tuple[MapKey, Inten
             out.append((key, _intent(stretch, end, nonce)))
             end = stretch[-1][1] + stretch[-1][0].chunk.count
     return out
+
+
+def acknowledge(placed: Iterable[Placed]) -> None:
+    """The transaction is committed."""
+    for sent, base in placed:
+        if sent.current:
+            sent.partition.committed(sent.chunk, base)
 
 
 class Gap(NamedTuple):

@@ -205,7 +205,7 @@ class CopyTask:
         try:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
         except (Failed, RawError) as error:
-            p.lost = True  # the claim may still become durable, and then binds whoever appends next
+            p.unanswered()  # the claim may still become durable, and then binds whoever appends next
             if generation == p.generation:
                 p.reason = str(error)
                 self.task.trouble(p)

@@ -128,7 +128,7 @@ class LiveAppender:
         for p, _ in round_:
             p.in_flight -= 1
             p.reason = reason_of(error)
-            p.lost = True
+            p.unanswered()
             self._task.trouble(p)
         self._finished()
 
@@ -141,7 +141,7 @@ class LiveAppender:
                 self._one(p, staged, r)
         for p, _ in by_place.values():  # no answer for it: ask
             p.in_flight -= 1
-            p.lost = True
+            p.unanswered()
             self._task.trouble(p)
         self._finished()
         if self._task.awaits_acknowledgement(p for p, _ in round_):

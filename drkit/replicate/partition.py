@@ -197,6 +197,18 @@ class PartitionCopy:
         self.uncommitted = 0
         self.state = State.RESOLVING
 
+    def unanswered(self) -> None:
+        """An append or a claim of this task got no answer: it may still arrive, however late."""
+        self.lost = True
+
+    def rewind(self, end: int, epoch: int) -> None:
+        """The source's history is shorter than what was copied; to be called once the partition is void.
+
+        :param end: where the source's history ends now
+        :param epoch: its leader epoch there, −1 if unknown
+        """
+        self.rewind_to = (end, epoch, self.fetched_epoch)
+
     def stop(self, reason: str) -> None:
         """Leave the partition alone."""
         self.void()

@@ -17,7 +17,8 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import read_on
-from drkit.offset_map.settle import Settled, Wanted, settle
+from drkit.offset_map.settle import settle
+from drkit.offset_map.settling import Settled, Wanted
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution

@@ -79,9 +79,8 @@ def gap(task: TaskContext, p: PartitionCopy, to_offset: int) -> None:
 
 def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> None:
     """The source's history is shorter than what was copied: copying continues where it ends now."""
-    asked = p.fetched_epoch
     task.trouble(p)
-    p.rewind_to = (upstream, epoch, asked)
+    p.rewind(upstream, epoch)
 
 
 def stop_if_gone(task: TaskContext, p: PartitionCopy, found: TopicMetadata) -> bool:

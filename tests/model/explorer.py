@@ -1,18 +1,16 @@
-"""Random schedules over the model, and the oracle: the log of what was appended."""
+"""Random schedules over the model."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 import random
 
-from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
-from drkit.offsets import Unavailable
 from drkit.offsets.resolve import Resolution
-from tests.model.task import SOURCE_ID, TARGET_ID, Task, Violated, World
+from tests.model.oracle import exact, in_order, left, named, reader, there
+from tests.model.scene import Lane, Violated, World
+from tests.model.task import Task
 from tests.model.world import Source
 
 
@@ -25,22 +23,25 @@ class Explorer:
     """The target may lose its tail; if not, the source may: of both at once no oracle says what is right."""
     world: World = field(init=False)
     tasks: list[tuple[Task, Iterator[None]]] = field(default_factory=list)
+    readers: list[Iterator[None]] = field(default_factory=list)
     started: int = 0
     rewound: bool = False
-    target_lost: bool = False
-    offset_of: dict[int, int] = field(default_factory=dict)
     steps: int = 0
 
     def __post_init__(self) -> None:
         rng = self.rng = random.Random(self.seed)
-        compacted = rng.random() < 0.25
+        self.compacted = rng.random() < 0.25
         self.losses = rng.random() < 0.4
-        self.compacted = compacted
-        self.world = World(rng, Source(rng, compacted))
-        self._produce()
+        lanes = [Lane(n, Source(rng, self.compacted)) for n in range(rng.choice([1, 1, 1, 2]))]
+        self.world = World(rng, lanes, map_trouble=rng.choice([0.0, 0.0, 0.05]))
+        for lane in lanes:
+            self._produced(lane)
         self.weights = {
-            "task": 60.0,
+            "task": 80.0,
             "deliver": 12.0,
+            "map_deliver": 1.0,
+            "marker": 6.0,
+            "reader": 6.0,
             "start": rng.choice([0.3, 1.0]),
             "kill": rng.choice([0.1, 0.5]),
             "end": rng.choice([0.1, 0.5]),
@@ -48,12 +49,13 @@ class Explorer:
             "gap": rng.choice([0.0, 0.5]),
             "leader": 0.3,
             "rewind": 0.0 if self.losses else rng.choice([0.0, 0.3]),
-            "compact": 1.0 if compacted else 0.0,
+            "compact": 1.0 if self.compacted else 0.0,
+            "compact_target": 1.0 if rng.random() < (0.7 if self.compacted else 0.1) else 0.0,
             "clean": 2.0,
-            "compact_target": 1.0 if rng.random() < (0.7 if compacted else 0.1) else 0.0,
             "foreign": rng.choice([0.0, 0.3]),
             "target_leader": 0.2,
             "lose": rng.choice([0.03, 0.1]) if self.losses else 0.0,
+            "retention": rng.choice([0.0, 0.0, 0.1, 0.5]),
             "forget": rng.choice([0.0, 0.3]),
             "age": 0.6,
             "check": 1.0,
@@ -73,15 +75,25 @@ class Explorer:
             error.add_note(f"seed {self.seed}, step {self.steps}")
             raise
 
+    @property
+    def _lane(self) -> Lane:
+        lanes = self.world.lanes
+        return lanes[0] if len(lanes) == 1 else self.rng.choice(lanes)
+
     # -- what may happen --------------------------------------------------------------------------------
 
     def _task(self) -> None:
         if self.tasks:
             i = self.rng.randrange(len(self.tasks))
-            try:
-                next(self.tasks[i][1])
-            except StopIteration:
+            if next(self.tasks[i][1], StopIteration) is StopIteration:
                 self.tasks.pop(i)
+
+    def _reader(self) -> None:
+        if not self.readers:
+            self.readers.append(reader(self.world, self._lane))
+        i = self.rng.randrange(len(self.readers))
+        if next(self.readers[i], StopIteration) is StopIteration:
+            self.readers.pop(i)
 
     def _start(self) -> None:
         if len(self.tasks) < 3:
@@ -100,7 +112,7 @@ class Explorer:
     def _deliver(self) -> None:
         """Requests of one connection arrive in order; those of different ones in any."""
         network = self.world.network
-        first = {(r.task, r.generation): r for r in reversed(network)}
+        first = {(r.task, r.target): r for r in reversed(network)}
         if not first:
             return
         request = self.rng.choice(list(first.values()))
@@ -109,153 +121,144 @@ class Explorer:
         network.remove(request)
         if self.rng.random() < 0.03:
             # The connection broke: this request and those after it are gone.
-            mine = (request.task, request.generation)
-            self.world.network = [r for r in network if (r.task, r.generation) != mine]
+            mine = (request.task, request.target)
+            self.world.network = [r for r in network if (r.task, r.target) != mine]
             return
-        target = self.world.target
-        request.answer = target.append(request.identity, request.sequence, request.indexes)
-        target.overgrown |= request.answer[0] == "appended" and request.losses != target.losses
+        if request.seen.node != request.target.leader.node:
+            request.answer = "not leader", -1
+            return
+        request.answer = request.target.append(
+            request.identity, request.sequence, request.indexes, request.seen.epoch
+        )
+
+    def _map_deliver(self) -> None:
+        """A write of which its task has heard nothing arrives, or never will."""
+        waiting = self.world.map.network
+        if waiting:
+            request = self.rng.choice(waiting)
+            if self.rng.random() < 0.2:
+                waiting.remove(request)
+            else:
+                self.world.map.deliver(request)
+
+    def _marker(self) -> None:
+        coordinator = self.world.coordinator
+        if coordinator.markers:
+            coordinator.deliver(self.rng.randrange(len(coordinator.markers)))
 
     def _produce(self) -> None:
-        source = self.world.source
-        source.produce()
-        self.offset_of |= {r.index: r.offset for r in source.records}
+        self._produced(self._lane)
+
+    @staticmethod
+    def _produced(lane: Lane) -> None:
+        lane.source.produce()
+        lane.offset_of |= {r.index: r.offset for r in lane.source.records}
 
     def _gap(self) -> None:
-        source = self.world.source
+        source = self._lane.source
         source.remove_before(self.rng.randint(source.start, source.end))
 
     def _leader(self) -> None:
-        self.world.source.another_leader()
+        self._lane.source.another_leader()
 
     def _rewind(self) -> None:
         self.rewound = True
-        self.world.source.lose_tail()
+        self._lane.source.lose_tail()
 
     def _compact(self) -> None:
-        self.world.source.compact()
+        self._lane.source.compact()
 
     def _compact_target(self) -> None:
-        self.world.target.compact(self.rng)
+        self._lane.target.compact(self.rng)
 
     def _clean(self) -> None:
         self.world.map.clean(self.rng)
 
     def _foreign(self) -> None:
-        self.world.target.foreign()
+        self._lane.target.foreign()
 
     def _target_leader(self) -> None:
-        self.world.target.another_leader()
+        self._lane.target.another_leader()
 
     def _lose(self) -> None:
-        target = self.world.target
-        if target.log and not target.undecided:
-            self.target_lost = True
+        target = self._lane.target
+        if target.log:
             target.lose_tail(self.rng.randint(1, 4))
+
+    def _retention(self) -> None:
+        target = self._lane.target
+        target.remove_before(self.rng.randint(target.start, target.end))
 
     def _forget(self) -> None:
         """A day has passed: what is still on its way then is refused by its deadline."""
         if not self.world.network and not self.tasks:
-            self.world.target.forget_producers()
+            self._lane.target.forget_producers()
 
     def _age(self) -> None:
-        source = self.world.source
+        source = self._lane.source
         source.old_until = self.rng.choice([-1, source.made, self.rng.randint(0, source.made)])
 
     # -- the oracle -------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        world = self.world
-        if world.target.undecided:
+        if self.world.coordinator.markers or any(lane.target.undecided for lane in self.world.lanes):
             return
-        if world.target.overgrown:
-            return
-        self._in_order()
         bucket = MapBucket(0, "map")
-        world.read(bucket)
-        state = bucket.of(SOURCE_ID, TARGET_ID, 0)
-        found = world.settle(state, world.look())
-        if isinstance(found, Unavailable):
-            raise Violated(f"no answer: {found.reason}")
-        self._exact(found)
+        for lane in self.world.lanes:
+            in_order(lane)
+            found = self.world.at_rest(lane, bucket).answer
+            if not isinstance(found, Resolution):
+                raise Violated(f"no answer: {found}")
+            exact(lane, found)
+            self._nothing_missing(lane, found)
 
-    def _in_order(self) -> None:
-        if self.world.target.overgrown:
+    def _nothing_missing(self, lane: Lane, found: Resolution) -> None:
+        if self.rewound or found.upstream is None:
             return
-        appended = [i for b in self.world.target.all_batches if b.state == "committed" for i in b.indexes]
-        if any(a >= b for a, b in pairwise(appended)):
-            raise Violated(f"records are doubled or out of order: {appended}")
-
-    def _exact(self, found: Resolution) -> None:  # noqa: C901  one rule after the other
-        """Every source offset leads to the first copied record at or after it."""
-        places: list[tuple[int, int]] = []
-        end = 0
-        left: list[int] = []
-        for b in self.world.target.all_batches:
-            if b.state != "committed" or not b.indexes:
-                continue
-            for i, index in enumerate(b.indexes):
-                upstream = self.offset_of[index]
-                while places and places[-1][0] >= upstream:
-                    places.pop()
-                places.append((upstream, b.base + i))
-                if index not in b.superseded:
-                    left.append(b.base + i)
-            end = b.base + b.count
-        if not places:
-            return
-        if found.upstream is None:
-            raise Violated(f"records were copied, and the map knows none: {places[:5]}")
-        if found.copied_end != end:
-            raise Violated(f"the copy ends at {end}, the answer at {found.copied_end}")
-        at = 0
-        for upstream in range(places[-1][0] + 2):
-            while at < len(places) and places[at][0] < upstream:
-                at += 1
-            wanted = places[at][1] if at < len(places) else end
-            got = found.segments.translate(SourceOffset(upstream), found.copied_end)
-            # A consumer reads the first record that is left there.
-            if isinstance(got, Unavailable) or bisect_left(left, got) != bisect_left(left, wanted):
-                raise Violated(
-                    f"source offset {upstream} is at {wanted}, not at {got}; {found.segments.triples()}"
-                )
-        copied = {i for b in self.world.target.all_batches if b.state == "committed" for i in b.indexes}
         missing = [
             r
-            for r in self.world.source.records
-            if r.offset < found.upstream and r.index not in copied and r.epoch <= max(found.leader_epoch, 0)
+            for r in lane.source.records
+            if r.offset < found.upstream
+            and r.index not in there(lane)
+            and r.epoch <= max(found.leader_epoch, 0)
         ]
-        if missing and not self.rewound:
+        if missing:
             raise Violated(f"copying goes on at {found.upstream}, before that are missing: {missing[:5]}")
 
     def _rest(self) -> None:
         """Everything late arrives, a last task copies the rest: each record of the source is there once."""
-        while self.world.network:
+        world = self.world
+        world.map_trouble = 0.0
+        while world.network:
             self._deliver()
-        if self.world.target.overgrown:
-            return  # what was lost and grown over is named, and copied again; no oracle says how
+        while world.coordinator.markers:
+            self._marker()
         self.tasks.clear()
         self._check()
-        self.world.target.former = None
-        self.world.stopped.clear()
-        source = self.world.source
+        for lane in world.lanes:
+            lane.target.former = None
+        world.stopped.clear()
         for _ in range(40):
-            self._start()
-            life = self.tasks.pop()[1]
-            for _ in range(400):
-                if next(life, StopIteration) is StopIteration:
-                    break
-                self._deliver()
-            while self.world.network:
-                self._deliver()
-            copied = {i for b in self.world.target.all_batches if b.state == "committed" for i in b.indexes}
-            if not [r for r in source.records if r.index not in copied]:
+            self._whole_life()
+            if not any(left(lane) for lane in world.lanes):
                 break
-            if self.world.stopped:
-                raise Violated(f"stopped: {self.world.stopped[-1]}")
+            if world.stopped:
+                raise Violated(f"stopped: {world.stopped[-1]}")
         else:
-            left = [r for r in source.records if r.index not in copied]
-            raise Violated(f"records are never copied: {left[:5]}")
-        if self.world.target.undecided:
-            self.world.target.take_bulk()
+            raise Violated(f"records are never copied: {[left(lane)[:5] for lane in world.lanes]}")
+        world.coordinator.take()
         self._check()
+        for lane in world.lanes:
+            named(lane)
+
+    def _whole_life(self) -> None:
+        """A task, and all that arrives of it."""
+        self._start()
+        life = self.tasks.pop()[1]
+        for _ in range(600):
+            if next(life, StopIteration) is StopIteration:
+                break
+            self._deliver()
+            self._marker()
+        while self.world.network:
+            self._deliver()

@@ -118,8 +118,20 @@ class Batch:
     """live, bulk, foreign or marker"""
     state: str = "committed"
     """committed, open or aborted"""
+    misplaced: bool = False
+    """A leader without the records before it has taken it."""
     superseded: set[int] = field(default_factory=set)
     """Indexes of records that the cleaner has removed; the header stays as it is."""
+
+    @property
+    def end(self) -> int:
+        """Target offset after it."""
+        return self.base + self.count
+
+    @property
+    def ours(self) -> bool:
+        """It holds records of the flow where they belong."""
+        return self.state == "committed" and bool(self.indexes) and not self.misplaced
 
     def header(self) -> LogBatch:
         return LogBatch(
@@ -137,7 +149,22 @@ class Producer:
     recent: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-@dataclass
+class Leader(NamedTuple):
+    """Which broker leads, as metadata say it."""
+
+    node: int
+    epoch: int
+
+
+class Former(NamedTuple):
+    """The last leader, which may not know yet that it leads no more."""
+
+    leader: Leader
+    end: int
+    producers: dict[int, Producer]
+
+
+@dataclass(eq=False)
 class Target:
     """One partition of the target and its leader."""
 
@@ -145,14 +172,15 @@ class Target:
     cleaned: list[Batch] = field(default_factory=list)
     """Batches that the cleaner has removed."""
     producers: dict[int, Producer] = field(default_factory=dict)
-    leader_epoch: int = 0
-    bulk_epoch: int = 0
-    losses: int = 0
-    """Unclean elections that removed something."""
-    overgrown: bool = False
-    """A leader that has lost records has taken an append from before that: its records are copied again."""
-    former: tuple[int, int, dict[int, Producer]] | None = None
-    """Leader epoch, end and producers of the last leader, which may not know yet that it leads no more."""
+    leader: Leader = Leader(0, 0)  # noqa: RUF009  it is immutable
+    start: int = 0  # retention and DeleteRecords move it
+    lost: dict[int, int] = field(default_factory=dict)
+    """Records of the flow that an unclean election removed, with their places."""
+    lost_at: int = 0
+    """Leader epoch since the last unclean election."""
+    removed: set[int] = field(default_factory=set)
+    """Lost records whose places retention has passed: nothing tells any more that they were lost."""
+    former: Former | None = None
 
     @property
     def all_batches(self) -> list[Batch]:
@@ -161,10 +189,35 @@ class Target:
 
     @property
     def end(self) -> int:
-        return self.log[-1].base + self.log[-1].count if self.log else 0
+        return self.log[-1].end if self.log else 0
 
-    def append(self, identity: tuple[int, int], sequence: int, indexes: list[int]) -> tuple[str, int]:
-        """As ProducerStateManager decides."""
+    def first_offset(self) -> int:
+        return self.start
+
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset."""
+        return next((b.base for b in self.log if b.state == "open"), self.end)
+
+    @property
+    def undecided(self) -> bool:
+        return any(b.state == "open" for b in self.log)
+
+    def at(self, asked: Leader) -> Former | None:
+        """What the broker knows that metadata called the leader; None: it refuses to answer."""
+        if asked.node == self.leader.node:  # also where another one has led meanwhile
+            return Former(self.leader, self.end, self.producers)
+        if self.former is not None and asked.node == self.former.leader.node:
+            return self.former
+        return None
+
+    def append(
+        self, identity: tuple[int, int], sequence: int, indexes: list[int], seen_epoch: int
+    ) -> tuple[str, int]:
+        """As ProducerStateManager decides.
+
+        :param seen_epoch: leader epoch under which whoever appends has seen the partition
+        """
         known, count = self.producers.get(identity[0]), len(indexes)
         last = (sequence + count - 1) % SEQUENCE_MODULUS
         if known is not None:
@@ -174,16 +227,22 @@ class Target:
                 for first, end, base in known.recent:
                     if (first, end) == (sequence, last):
                         return "repeated", base
-            self.overgrown |= bool(self.losses) and identity[1] > known.epoch
             expected = 0 if identity[1] > known.epoch else (known.last + 1) % SEQUENCE_MODULUS
             if sequence != expected:
                 return "out of order", -1
-        elif self.losses:
-            self.overgrown = True  # it has lost all batches of the producer, and takes any sequence number
         base = self.end
-        self.log.append(Batch(base, count, *identity, sequence, indexes, "live"))
+        batch = self._place(Batch(base, count, *identity, sequence, indexes, "live"), seen_epoch)
+        # Where nothing is left of the producer, any number is taken.
+        batch.misplaced |= known is None and sequence > 0 and seen_epoch < self.lost_at
+        self.log.append(batch)
         self._remember(identity, sequence, last, base)
         return "appended", base
+
+    def _place(self, batch: Batch, seen_epoch: int) -> Batch:
+        if seen_epoch < self.lost_at and any(index < batch.indexes[0] for index in self.lost):
+            there = {i for b in self.log if b.state != "aborted" and not b.misplaced for i in b.indexes}
+            batch.misplaced = any(i < batch.indexes[0] and i not in there for i in self.lost)
+        return batch
 
     def _remember(self, identity: tuple[int, int], first: int, last: int, base: int) -> None:
         known = self.producers.get(identity[0])
@@ -201,6 +260,23 @@ class Target:
             self.producers[producer_id] = Producer(epoch)
         return True
 
+    def foreign(self) -> None:
+        self.log.append(Batch(self.end, 2, FOREIGN_ID, 0, 0, [], "foreign"))
+
+    def append_bulk(self, epoch: int, indexes: list[int], seen_epoch: int) -> int:
+        batch = Batch(self.end, len(indexes), BULK_ID, epoch, 0, indexes, "bulk", "open")
+        self.log.append(self._place(batch, seen_epoch))
+        return batch.base
+
+    def decide(self, epoch: int, how: str) -> None:
+        """The marker of a transaction arrives."""
+        for b in self.log:
+            if b.state == "open":
+                b.state = how
+        self.log.append(Batch(self.end, 1, BULK_ID, epoch, -1, [], "marker"))
+
+    # -- failures -------------------------------------------------------------------------------------
+
     def compact(self, rng: random.Random) -> None:
         """The log cleaner, but on the active segment; the flow's last record is nowhere superseded."""
         data = [b for b in self.log if b.indexes and b.state == "committed"]
@@ -215,101 +291,34 @@ class Target:
         gone = {id(b) for b in self.cleaned}
         self.log = [b for b in self.log if id(b) not in gone]
 
-    def foreign(self) -> None:
-        self.log.append(Batch(self.end, 2, FOREIGN_ID, 0, 0, [], "foreign"))
-
-    # -- transactions of bulk mode --------------------------------------------------------------------
-
-    def take_bulk(self) -> int:
-        """InitProducerId: what a predecessor left open is aborted, and the predecessor is fenced."""
-        self.bulk_epoch += 1
-        self.decide("aborted")
-        return self.bulk_epoch
-
-    def append_bulk(self, epoch: int, indexes: list[int]) -> int | None:
-        if epoch != self.bulk_epoch:
-            return None
-        base = self.end
-        self.log.append(Batch(base, len(indexes), BULK_ID, epoch, 0, indexes, "bulk", "open"))
-        return base
-
-    def decide(self, how: str) -> None:
-        decided = [b for b in self.log if b.state == "open"]
-        for b in decided:
-            b.state = how
-        if decided:
-            self.log.append(Batch(self.end, 1, BULK_ID, self.bulk_epoch, -1, [], "marker"))
-
-    @property
-    def undecided(self) -> bool:
-        return any(b.state == "open" for b in self.log)
-
-    # -- failures -------------------------------------------------------------------------------------
+    def remove_before(self, offset: int) -> None:
+        """Retention."""
+        self.start = max(self.start, min(offset, self.stable_end))
+        self.removed |= {i for i, place in self.lost.items() if place < self.start}
+        self.lost = {i: place for i, place in self.lost.items() if place >= self.start}
 
     def lose_tail(self, batches: int) -> None:
         """An unclean election."""
         keep = max(0, len(self.log) - batches)
-        self.losses += keep < len(self.log)
+        gone = (b for b in self.log[keep:] if b.ours and b.base >= self.start)
+        self.lost |= {i: b.base + n for b in gone for n, i in enumerate(b.indexes)}
         self.log = self.log[:keep]
         self.cleaned = [b for b in self.cleaned if b.base < self.end]
-        self.leader_epoch, self.former = self.leader_epoch + 1, None
-        self.producers = {}
+        self.start = min(self.start, self.end)
+        self.leader, self.former = Leader(1 - self.leader.node, self.leader.epoch + 1), None
+        self.lost_at, self.producers = self.leader.epoch, {}
         for b in self.log:
             if b.kind == "live":
-                self._remember(
-                    (b.producer_id, b.epoch),
-                    b.sequence,
-                    (b.sequence + b.count - 1) % SEQUENCE_MODULUS,
-                    b.base,
-                )
+                last = (b.sequence + b.count - 1) % SEQUENCE_MODULUS
+                self._remember((b.producer_id, b.epoch), b.sequence, last, b.base)
             elif b.kind == "marker" and b.producer_id == LIVE_ID:
                 self.producers[LIVE_ID] = Producer(b.epoch)
 
     def another_leader(self) -> None:
         known = {i: replace(p) for i, p in self.producers.items()}
-        self.former = self.leader_epoch, self.end, known
-        self.leader_epoch += 1
+        self.former = Former(self.leader, self.end, known)
+        self.leader = Leader(1 - self.leader.node, self.leader.epoch + 1)
 
     def forget_producers(self) -> None:
         """They are older than `producer.id.expiration.ms`."""
         self.producers = {}
-
-
-@dataclass
-class MapTopic:
-    """A bucket of the map topic: fenced by epoch, cleaned by Kafka."""
-
-    records: list[tuple[int, bytes, bytes | None]] = field(default_factory=list)
-    end: int = 0
-    given: int = 0
-    epoch: int = 0
-
-    def take(self) -> int:
-        self.given += 1
-        return self.given
-
-    def append(self, epoch: int, pairs: list[tuple[bytes, bytes | None]]) -> bool:
-        if epoch < self.epoch:
-            return False
-        self.epoch = epoch
-        for key, value in pairs:
-            self.records.append((self.end, key, value))
-            self.end += 1
-        return True
-
-    def commit(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
-        """With a transaction of bulk mode."""
-        for key, value in pairs:
-            self.records.append((self.end, key, value))
-            self.end += 1
-
-    def clean(self, rng: random.Random) -> None:
-        """The log cleaner: of each key in the cleaned part the newest is left; tombstones go in the end."""
-        upto = rng.randint(0, self.end)
-        tombs = rng.randint(0, upto)
-        newest = {key: offset for offset, key, _ in self.records if offset < upto}
-        self.records = [
-            (offset, key, value)
-            for offset, key, value in self.records
-            if offset >= upto or (newest[key] == offset and not (value is None and offset < tombs))
-        ]

@@ -168,7 +168,18 @@ def test_what_the_cleaner_removed_on_the_target_was_there() -> None:
         after(50),
     )
     assert [found.segments.translate(SourceOffset(u), TargetOffset(54)) for u in (120, 140)] == [20, 44]
-    assert sum(r.records for r in found.repairs) == 40
+    assert [(r.upstream, r.records) for r in found.repairs] == [(120, 5), (125, 15), (140, 10)]
+
+
+@pytest.mark.parametrize("next_sequence", [after(30), None])
+def test_what_is_left_of_a_lost_tail_keeps_its_sequence_number(next_sequence: int | None) -> None:
+    """Foreign records take offsets and no numbers: the next loss is looked for by the number at the cut."""
+    foreign_between = Intent(Mode.REPAIR, 2, HISTORY, after(30), 40, 30, 1, ((130, 10),))
+    state = map_of(live(1, 0, (100, 30)), foreign_between)
+    log = [ours(0, 20, after(0)), ours(20, 10, after(20))]
+    found = settled(state, look(30, next_sequence), log)
+    assert (found.upstream, found.copied_end, found.anchored) == (130, 30, True)
+    assert found.sequence == after(30)
 
 
 @pytest.mark.parametrize("next_sequence", [after(0), None])

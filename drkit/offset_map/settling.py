@@ -1,0 +1,171 @@
+"""How partitions are settled, step by step: what is asked, and what follows. No input or output.
+
+The steps are generators: they yield what they ask and get the answer sent. `settle` asks brokers,
+`tests/model` a model of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from drkit.kafka import codes
+from drkit.model import TopicPartition
+from drkit.offset_map.look import Look
+from drkit.offsets import PartitionMap, Unavailable
+from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
+
+_ROUNDS: Final = 4
+_SCANS: Final = 12
+"""A log is read once for what follows the map, and before that for its last record where that is in doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A partition to settle."""
+
+    target: TopicPartition
+    state: PartitionMap
+    own_ids: frozenset[int]
+    """Live producer ids of the flow."""
+    bulk_id: int = -1
+    """Producer id of the bucket's transactions: its markers must be written before the end counts."""
+    seen_epoch: int = -1
+    """Leader epoch under which whoever asks has seen the partition before."""
+    bulk_ids: frozenset[int] = frozenset()
+    """All that the flow's transactions ever had; empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where a partition is, or the Kafka error code that prevents the answer."""
+
+    answer: Resolution | Unavailable | None
+    error: int
+    look: Look
+    unread: bool = False
+    """There is no answer only because too much of the log had to be read for one."""
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """The answer, if there is one."""
+        return self.answer if isinstance(self.answer, Resolution) else None
+
+
+class LookAt(NamedTuple):
+    """Ask the leaders of these partitions; answered with their looks."""
+
+    wanted: Sequence[Wanted]
+
+
+class ReadMap(NamedTuple):
+    """Read the states on to the end of the map; answered with nothing."""
+
+
+class FirstOffset(NamedTuple):
+    """Ask for the first offset left in the target's log; answered with it, 0 where it is unknown."""
+
+
+class Scan(NamedTuple):
+    """Read the headers of the target's log; answered with them."""
+
+    start: int
+    end: int
+    first_visible: bool = False
+    """Stop after the first batch with records that a consumer sees."""
+
+
+Looks = dict[TopicPartition, Look]
+
+
+def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]:
+    """Look at the logs first and read the map second, until both are of one time.
+
+    The order matters while somebody else appends (another task by mistake, or the copier while a reader
+    translates): a claim is durable before its batch, so a map read after the log knows every batch in it.
+    """
+    looks: Looks = dict((yield LookAt(wanted)))
+    yield ReadMap()
+    shorter: set[TopicPartition] = set()
+    for _ in range(_ROUNDS):
+        # The map confirms more than the log held: it grew between, or the target lost its tail. Only a look
+        # after the map was read tells which: one that is still too short proves the loss.
+        behind = _behind(wanted, looks, shorter)
+        if not behind:
+            break
+        confirmed = {w.target: confirmed_end(w.state) for w in behind}
+        again: Mapping[TopicPartition, Look] = yield LookAt(behind)
+        looks.update(again)
+        shorter |= {tp for tp, look in again.items() if 0 <= look.end < confirmed[tp]}
+        yield ReadMap()
+    for w in _behind(wanted, looks, shorter):
+        looks[w.target] = Look(codes.REQUEST_TIMED_OUT)  # others write all the time: ask again later
+    return looks
+
+
+def settling(
+    wanted: Wanted, look: Look, scan_up_to: int | None = None
+) -> Generator[FirstOffset | Scan, Any, Settled]:
+    """Settle a partition whose log was looked at before its map was read.
+
+    :param scan_up_to: how many target offsets may be read from the log where numbers do not settle the
+        map; None: as many as it takes
+    """
+    if look.error:
+        return Settled(None, look.error, look)
+    if is_stale(look, wanted.state) or _is_older(look, wanted):
+        return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
+    log: list[LogBatch] | None = None
+    log_from = 0
+    for _ in range(_SCANS):
+        # What a look finds is written down by the copier alone: the next look starts from the map again.
+        state = replace(wanted.state, segments=wanted.state.segments.copy())
+        answer = resolve(state, look.log_look(state, wanted.own_ids, wanted.bulk_ids), log, log_from)
+        if isinstance(answer, Resolution) and answer.first_foreign:
+            # Aborted beginnings of our own are nobody else's records.
+            first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
+            answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
+        if not isinstance(answer, NeedLog):
+            return Settled(answer, 0, look)
+        if look.start < 0:
+            look = replace(look, start=(yield FirstOffset()))
+            continue
+        if scan_up_to is not None and look.end - answer.start > scan_up_to:
+            why = f"the target's log from offset {answer.start} on must be read to settle the offset map"
+            return Settled(Unavailable(why), 0, look, unread=True)
+        log_from = answer.start
+        log = yield Scan(log_from, look.end)
+        if not log or log[0].base > log_from:  # retention has removed what was there when it was asked
+            look = replace(look, start=(yield FirstOffset()))
+    return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
+
+
+def grown(look: Look, state: PartitionMap, end: int) -> Look:
+    """A look at a log of which the map vouches for more: it grew meanwhile, or the target lost its tail.
+
+    :param end: the log's end, asked after the map was read
+    """
+    known = min(end, confirmed_end(state))
+    return replace(look, end=known, last=None, producers={}) if known > look.end else look
+
+
+def confirmed_end(state: PartitionMap) -> int:
+    """The target offset up to which the map vouches for the log."""
+    return state.tail.downstream if state.tail else 0
+
+
+def is_stale(look: Look, state: PartitionMap) -> bool:
+    """Whether a broker answered that leads no longer: the map has seen a later leader's log."""
+    return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
+
+
+def _is_older(look: Look, wanted: Wanted) -> bool:
+    """Whoever asks has seen a later leader, though the map does not say so yet."""
+    return -1 < look.leader_epoch < wanted.seen_epoch
+
+
+def _behind(wanted: Sequence[Wanted], looks: Looks, shorter: set[TopicPartition]) -> list[Wanted]:
+    return [
+        w for w in wanted if w.target not in shorter and confirmed_end(w.state) > looks[w.target].end >= 0
+    ]
