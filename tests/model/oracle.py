@@ -95,5 +95,6 @@ def reader(world: World, lane: Lane) -> Iterator[None]:
         found = settled.resolution
         same = leader == lane.target.leader and rewinds == lane.source.epoch
         if found is not None and same:
-            exact(lane, found, found.downstream)
+            # What was copied since the look may be in the answer, too.
+            exact(lane, found, max(found.downstream, found.copied_end))
         yield

@@ -277,10 +277,9 @@ class Target:
     def lose_tail(self, batches: int) -> None:
         """An unclean election."""
         keep = max(0, len(self.log) - batches)
-        gone = (b for b in self.log[keep:] if b.ours and b.base >= self.start)
-        self.lost |= {i: b.base + n for b in gone for n, i in enumerate(b.indexes)}
-        self.log = self.log[:keep]
+        gone, self.log = self.log[keep:], self.log[:keep]
         self.start = min(self.start, self.end)
+        self.lost |= {i: b.base + n for b in gone if b.ours for n, i in enumerate(b.indexes)}
         self.leader, self.former = Leader(1 - self.leader.node, self.leader.epoch + 1), None
         self.lost_at, self.producers = self.leader.epoch, {}
         for b in self.log:
