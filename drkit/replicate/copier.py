@@ -205,11 +205,13 @@ class CopyTask:
         try:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
         except (Failed, RawError) as error:
+            p.claiming -= 1
             p.unanswered()  # the claim may still become durable, and then binds whoever appends next
             if generation == p.generation:
                 p.reason = str(error)
                 self.task.trouble(p)
             return
+        p.claiming -= 1
         barrier.success(None)
         if generation == p.generation:
             self._offer(p)

@@ -64,6 +64,8 @@ class PartitionCopy:
     ready: deque[Staged] = field(default_factory=deque)
     queued_bytes: int = 0
     in_flight: int = 0
+    claiming: int = 0
+    """Claims that are being written to the map."""
     uncommitted: int = 0
     """Chunks in an open transaction of bulk mode."""
     listed: bool = False
@@ -197,6 +199,11 @@ class PartitionCopy:
         self.uncommitted = 0
         self.state = State.RESOLVING
 
+    @property
+    def answered(self) -> bool:
+        """No append and no claim waits for its answer: what is settled then knows of them."""
+        return self.in_flight == 0 and self.claiming == 0
+
     def unanswered(self) -> None:
         """An append or a claim of this task got no answer: it may still arrive, however late."""
         self.lost = True
@@ -281,6 +288,7 @@ class PartitionCopy:
             return None
         # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
         self.claims += 1
+        self.claiming += 1
         own = _own_nonce(nonce, self.claims)
         return Intent(Mode.LIVE, own, self.history, *first, self.staged_epoch, tuple(runs), self.target_epoch)
 

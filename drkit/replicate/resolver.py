@@ -271,7 +271,7 @@ class Resolver:
 
 
 def _due(p: PartitionCopy) -> bool:
-    return p.state is State.RESOLVING and p.in_flight == 0 and time.monotonic() >= p.retry_at
+    return p.state is State.RESOLVING and p.answered and time.monotonic() >= p.retry_at
 
 
 def _needs_start(p: PartitionCopy, settled: Settled) -> bool:

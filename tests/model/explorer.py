@@ -10,8 +10,8 @@ from drkit.offset_map.bucket import MapBucket
 from drkit.offsets.resolve import Resolution
 from tests.model.oracle import exact, in_order, left, named, reader, there
 from tests.model.scene import Lane, Violated, World
+from tests.model.source import Source
 from tests.model.task import Task
-from tests.model.world import Source
 
 
 @dataclass

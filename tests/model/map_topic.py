@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import random
 
 from drkit.offset_map.bucket import MapBucket, Pair
-from tests.model.world import Target
+from tests.model.target import Target
 
 
 @dataclass(eq=False)

@@ -18,7 +18,8 @@ from drkit.offsets import History, MapKey, PartitionMap
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.offsets.resolve import LogBatch
 from tests.model.map_topic import Coordinator, MapRequest, MapTopic
-from tests.model.world import BULK_ID, LIVE_ID, Former, Leader, Source, Target
+from tests.model.source import Source
+from tests.model.target import BULK_ID, LIVE_ID, Former, Leader, Target
 
 OWN_IDS = frozenset({LIVE_ID})
 SOURCE_ID, TARGET_ID = UUID(int=1), UUID(int=2)

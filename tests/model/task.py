@@ -20,7 +20,8 @@ from drkit.replicate.packing import pack_of
 from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.take_up import TakeUp, take_up
 from tests.model.scene import SOURCE_ID, TARGET_ID, Killed, Lane, Request, Silent, Violated, World, Writer
-from tests.model.world import LIVE_ID, YOUNG, Leader
+from tests.model.source import YOUNG
+from tests.model.target import LIVE_ID, Leader
 
 LEASE = History(LIVE_ID, 0)
 FLOOR_MS = YOUNG // 2
@@ -205,7 +206,7 @@ class Task:
         if any(c.p.state is not State.RESOLVING for c in self.copies):
             out["mark"] = self._marks
         if not self.ending:
-            if any(c.p.state is State.RESOLVING and not c.sent for c in self.copies):
+            if any(c.p.state is State.RESOLVING and c.p.answered for c in self.copies):
                 out["resolve"] = self._resolve
             if self.broken or any(c.p.state is State.BULK or self._admissible(c.p) for c in self.copies):
                 out["bulk"] = self._bulk
@@ -215,7 +216,7 @@ class Task:
 
     def _resolve(self) -> Steps:
         """As the product's resolver, with a pause after each step."""
-        due = [c for c in self.copies if c.p.state is State.RESOLVING and not c.sent]
+        due = [c for c in self.copies if c.p.state is State.RESOLVING and c.p.answered]
         try:
             yield from self._resolved(due)
         except (MapFailed, Silent):
@@ -320,10 +321,12 @@ class Task:
         try:
             yield from self._write(pairs([(c.p.key, intent)]))
         except MapFailed:
+            c.p.claiming -= 1
             c.p.unanswered()
             if generation == c.p.generation:
                 c.p.void()
             return
+        c.p.claiming -= 1
         c.barriers[barrier] = True
 
     def _send(self, c: Copy) -> Steps:

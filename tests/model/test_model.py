@@ -109,6 +109,9 @@ WITHOUT: Final[dict[str, Patch]] = {
     "a claim or an append without an answer binds its task": _attribute(
         PartitionCopy, "unanswered", lambda _self: None
     ),
+    "a claim on its way is waited for": _attribute(
+        PartitionCopy, "answered", property(lambda p: p.in_flight == 0)
+    ),
     "one writer a bucket": _attribute(map_topic.MapTopic, "take", lambda _self: 0),
 }
 
@@ -119,6 +122,7 @@ FIRST_TRIED: Final = {
     "a lost tail is looked for when the leader changes (S2)": 390,
     "retention before the first record after the tail is not lost": 370,
     "a claim or an append without an answer binds its task": 3000,
+    "a claim on its way is waited for": 9_001_500,
 }
 """Where the search begins that would take seconds from 0."""
 

@@ -92,7 +92,7 @@ def test_what_was_appended_and_removed_before_a_mark_is_not_copied_again() -> No
 
 def test_a_log_without_more_than_the_map_knows_has_no_hole() -> None:
     """The leader's number is of an append to another place: only the log says which."""
-    state = map_of(claim(0, 0, (100, 50)), mark(150, 50, leader=2))
+    state = map_of(claim(0, 0, (100, 50)), mark(150, 50, leader=2), claim(50, 50, (200, 5)))
     look = Look(0, 50, start=0, leader_epoch=2, producers={OURS: ProducerState(0, 51, -1)})
     found = walk(state, look, [ours(0, 50, 0)], 0).resolution
     assert found is not None
