@@ -17,7 +17,7 @@ from drkit.offsets.takeup import Author, Go
 from drkit.replicate import take_up
 from drkit.replicate.partition import PartitionCopy
 from drkit.replicate.take_up import TakeUp
-from tests.model import map_topic, task, world
+from tests.model import map_topic, target, task
 from tests.model.explorer import Explorer
 from tests.model.scene import Violated
 
@@ -102,7 +102,7 @@ WITHOUT: Final[dict[str, Patch]] = {
     ),
     "a fence comes before a new history": _attribute(take_up, "next_move", _always_go),
     "one append at a time until the leader knows the producer": _attribute(task, "may_send", lambda _p: True),
-    "what retention has removed is not lost": _attribute(world.Target, "first_offset", lambda _self: 0),
+    "what retention has removed is not lost": _attribute(target.Target, "first_offset", lambda _self: 0),
     "retention before the first record after the tail is not lost": _attribute(
         resolve, "_begins_later", lambda *_: False
     ),

@@ -168,7 +168,7 @@ def test_what_the_cleaner_removed_on_the_target_was_there() -> None:
         after(50),
     )
     assert [found.segments.translate(SourceOffset(u), TargetOffset(54)) for u in (120, 140)] == [20, 44]
-    assert [(r.upstream, r.records) for r in found.repairs] == [(120, 5), (125, 15), (140, 10)]
+    assert [(r.upstream, r.records) for r in found.repairs] == [(120, 5), (125, 5), (130, 10), (140, 10)]
 
 
 @pytest.mark.parametrize("next_sequence", [after(30), None])
