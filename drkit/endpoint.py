@@ -10,6 +10,17 @@ from typing import Any, Final
 VERSION: Final = 1
 """Of the document. Readers of a version skip keys that they do not know."""
 _MARK: Final = "drkit_endpoint"
+CONNECTION: Final = frozenset({
+    "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.kerberos.service.name",
+    "ssl.ca.location", "ssl.ca.pem", "ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list",
+    "ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification",
+    "client.dns.lookup", "broker.address.family", "client.rack", "allow.auto.create.topics",
+    "socket.connection.setup.timeout.ms", "socket.timeout.ms", "socket.keepalive.enable",
+    "socket.send.buffer.bytes", "socket.receive.buffer.bytes", "socket.nagle.disable",
+    "connections.max.idle.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    "request.timeout.ms", "metadata.max.age.ms", "topic.metadata.refresh.interval.ms",
+})  # fmt: skip
+"""How brokers are reached. Not how records are read or written, and nothing that loads a file of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +30,7 @@ class Endpoint:
     :param term: the generation of the role: of two endpoints the one with the larger term counts
     :param cluster: its alias
     :param cluster_id: the id that its brokers must show: a host name may lead to another cluster by now
-    :param client: Kafka's client properties that are needed to reach it, no secrets
+    :param client: Kafka's client properties that are needed to reach it (of `CONNECTION`), no secrets
     :param topics: names of before → names there, of topics that are called otherwise there
     """
 

@@ -43,7 +43,7 @@ class FailoverConsumer:
     :param endpoint: the endpoint file
     :param clusters: alias of a cluster → properties for it alone, such as credentials
     :param on_switch: called with a :class:`Switch` when the old client is left, before the new one subscribes
-    :raises ConfigError: there is no endpoint in the file
+    :raises ConfigError: there is no endpoint in the file, or one that is not to be followed
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FailoverConsumer:
     ) -> None:
         self._config, self._clusters, self._more = dict(config), dict(clusters or {}), more
         self._on_switch = on_switch
-        self._watch = EndpointWatch(endpoint)
+        self._watch = EndpointWatch(endpoint, self._config, self._clusters)
         self._lock = threading.RLock()
         self._switches = 0
         self._leaving = False

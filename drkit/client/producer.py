@@ -45,7 +45,7 @@ class FailoverProducer:
     :param endpoint: the endpoint file
     :param clusters: alias of a cluster → properties for it alone, such as credentials
     :param on_switch: called with a :class:`Switch` when the producer is on the new cluster
-    :raises ConfigError: there is no endpoint in the file
+    :raises ConfigError: there is no endpoint in the file, or one that is not to be followed
     :raises WrongCluster: the endpoint leads to another cluster than it says
     """
 
@@ -66,7 +66,7 @@ class FailoverProducer:
         only_errors = bool(given.pop("delivery.report.only.error", False))
         self._most = int(given.get("queue.buffering.max.messages", _MOST))
         self._on_switch, self._wall = on_switch, wall
-        self._watch = EndpointWatch(endpoint)
+        self._watch = EndpointWatch(endpoint, given, clusters)
         transactional = "transactional.id" in given
         self._transaction = Transaction(self._watch.newer) if transactional else None
         self._sending = Sending(

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from drkit.client.trust import why_not
 from drkit.clock import Seconds, monotonic
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError
@@ -43,16 +44,25 @@ OnSwitch = Callable[[Switch], object]
 class EndpointWatch:
     """Follows the endpoint file by its inode and modification time: one `stat` per look, ten looks a second.
 
-    :raises ConfigError: there is no endpoint in the file at the start
+    :param given: the application's own properties
+    :param clusters: alias → what holds there alone, such as credentials
+    :raises ConfigError: there is no endpoint in the file at the start, or one that is not to be followed
     """
 
-    def __init__(self, path: str | os.PathLike[str], clock: Seconds = monotonic) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        given: Mapping[str, Any] | None = None,
+        clusters: Mapping[str, Mapping[str, Any]] | None = None,
+        clock: Seconds = monotonic,
+    ) -> None:
         self._path, self._clock = Path(path), clock
+        self._given, self._clusters = given or {}, clusters or {}
         self._next_look = 0.0
         self._complained = False
         self._seen = self._found = _stamp(self._path)
         try:
-            self.endpoint = parse_endpoint(self._path.read_text(encoding="utf-8"))
+            self.endpoint = self._read(None)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 "the client does not know where to go",
@@ -74,11 +84,11 @@ class EndpointWatch:
         if stamp == self._seen:
             return None
         try:
-            found = parse_endpoint(self._path.read_text(encoding="utf-8"))
+            found = self._read(self.endpoint)
         except (OSError, ValueError) as error:
             if not self._complained:
                 LOG.warning(
-                    "%s is no endpoint, staying with %s: %s", self._path, self.endpoint.cluster, error
+                    "%s is not followed, staying with %s: %s", self._path, self.endpoint.cluster, error
                 )
             self._complained = True
             return None
@@ -90,6 +100,13 @@ class EndpointWatch:
             return found
         self._seen = stamp
         return None
+
+    def _read(self, before: Endpoint | None) -> Endpoint:
+        """What the file says. Raises ValueError when it is no endpoint, or says what it may not."""
+        found = parse_endpoint(self._path.read_text(encoding="utf-8"))
+        if reason := why_not(found, {**self._given, **self._clusters.get(found.cluster, {})}, before):
+            raise ValueError(reason)
+        return found
 
     def followed(self, endpoint: Endpoint) -> None:
         """The client is there now. Until this is said, `newer` says the same again."""

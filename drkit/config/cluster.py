@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import acts
 from drkit.config.fields import Alias, Strict, as_kafka_writes_it, host_and_port
+from drkit.endpoint import CONNECTION
 from drkit.masking import is_secret, masked
 
 _SERVERS: Final = "bootstrap.servers"
@@ -28,6 +29,9 @@ def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
             raise PydanticCustomError("secret", text, {"name": name})
         if name == _SERVERS:
             host_and_port(value)
+        elif name not in CONNECTION:
+            text = "'{name}' does not say how brokers are reached: clients follow no endpoint that sets it"
+            raise PydanticCustomError("connection", text, {"name": name})
     return properties
 
 

@@ -87,6 +87,9 @@ def read_security(settings: ClusterSettings) -> Security:
     )
 
 
+_IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
+
+
 def _tls(client: Mapping[str, str], where: str) -> Tls:
     trust = _store(client, "truststore", where)
     own = _store(client, "keystore", where)
@@ -106,9 +109,17 @@ def _tls(client: Mapping[str, str], where: str) -> Tls:
         key_pem=own.key if own else client.get("ssl.keystore.key", client.get("ssl.key.pem")),
         key_password=None if own else client.get("ssl.key.password"),
         verify=client.get("enable.ssl.certificate.verification", "true").lower() != "false",
-        # Java switches it off with an empty text, librdkafka with "none".
-        check_hostname=client.get("ssl.endpoint.identification.algorithm", "https").lower() == "https",
+        check_hostname=_checks_hostname(client, where),
     )
+
+
+def _checks_hostname(client: Mapping[str, str], where: str) -> bool:
+    """Java switches the check off with an empty text, librdkafka with ``none``; nothing else does."""
+    said = client.get(_IDENTIFICATION, "https").strip().lower()
+    if said not in {"https", "", "none"}:
+        hint = "https checks that the certificate names the broker; none, or an empty text, does not"
+        _refuse(where, _IDENTIFICATION, f"'{said}' is not one of https, none", hint)
+    return said == "https"
 
 
 def _store(client: Mapping[str, str], which: str, where: str) -> Store | None:

@@ -90,3 +90,10 @@ def test_who_is_told_for_whom(tmp_path: Path):
     ways = read(file, ENV).settings.failover.repoint
     assert [w.kind for w in ways if w.tells(["shop-1", "other"])] == [w.kind for w in ways]
     assert "file" not in [w.kind for w in ways if w.tells(["other"])]
+
+
+def test_applications_are_told_only_how_brokers_are_reached(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    file.write_text(f'{ONE}applications = {{ "plugin.library.paths" = "x.so" }}\n')
+    with pytest.raises(ConfigError, match="does not say how brokers are reached"):
+        read(file, {})

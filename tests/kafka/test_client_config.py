@@ -146,6 +146,14 @@ def test_tls_without_host_names():
     assert confluent_config(settings)["ssl.endpoint.identification.algorithm"] == "none"
 
 
+@pytest.mark.parametrize("said", ["true", "htps", "off"])
+def test_a_misspelt_check_of_host_names_is_refused_and_never_switched_off(said: str):
+    settings = cluster(security_protocol="SSL", ssl_endpoint_identification_algorithm=said)
+    for config in (raw_config, confluent_config):
+        with pytest.raises(ConfigError, match="ssl.endpoint.identification.algorithm"):
+            config(settings)
+
+
 def test_java_only_properties_do_no_harm():
     confluent = confluent_config(
         cluster(ssl_protocol="TLSv1.3", key_deserializer="x", security_providers="y")
