@@ -150,7 +150,7 @@ def test_tls_without_host_names():
 def test_a_misspelt_check_of_host_names_is_refused_and_never_switched_off(said: str):
     settings = cluster(security_protocol="SSL", ssl_endpoint_identification_algorithm=said)
     for config in (raw_config, confluent_config):
-        with pytest.raises(ConfigError, match="ssl.endpoint.identification.algorithm"):
+        with pytest.raises(ConfigError, match=r"ssl\.endpoint\.identification\.algorithm"):
             config(settings)
 
 

@@ -55,8 +55,9 @@ def exact(lane: Lane, found: Resolution, until: int | None = None) -> None:
                 places.pop()
             places.append((upstream, b.base + i))
         end = b.end
-    if not places or (until is not None and until <= start):
-        return  # retention has removed all that was looked at
+    seen = ours(lane, until)
+    if all(b.superseded.issuperset(b.indexes) for b in seen) or (until is not None and until <= start):
+        return  # nothing was copied, or retention or the cleaner has removed all that was looked at
     if found.upstream is None:
         raise Violated(f"records were copied, and the map knows none: {places[:5]}")
     if found.copied_end != end and max(found.copied_end, end) > start:
