@@ -22,6 +22,8 @@ _LAST: Final = 100
 _SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.1
 """So long without a heartbeat, and a look has seen them all."""
+_AHEAD_MS: Final = 10_000
+"""A heartbeat further ahead of our clock does not count: it would hide for so long that none comes."""
 
 
 class HeartbeatTail:
@@ -46,6 +48,7 @@ class HeartbeatTail:
         self._consumer: Consumer | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
+        self._ahead_ms = 0
         self._end = 0
         """Where the topic ended when we began: what stands before it did not arrive while we listened."""
         self._caught_up = False
@@ -63,6 +66,11 @@ class HeartbeatTail:
             return None
         age = max(0, self._clock() - newest) / 1000
         return Beat(age, None if delay is None else delay / 1000)
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far the last heartbeat was ahead of our clock, if too far to count; else 0."""
+        return self._ahead_ms / 1000
 
     def read(self) -> Beat | None:
         """Read on to the end; the topic may be missing, or the target silent: then what was known stands."""
@@ -164,8 +172,12 @@ class HeartbeatTail:
             return  # somebody else's record hides none of ours
         if beat is None or (beat.source, beat.target) != (self._flow.source, self._flow.target):
             return
-        self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
+        ahead = beat.timestamp - self._clock()
+        counts = ahead <= _AHEAD_MS
+        self._ahead_ms = 0 if counts else ahead
+        if counts:
+            self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
         if self._caught_up:
-            self._delay_ms = max(0, self._clock() - beat.timestamp)
+            self._delay_ms = max(0, -ahead) if counts else None
             self._came.set()
             self._arrived(beat)

@@ -28,9 +28,9 @@ class Fault(NamedTuple):
 
     code: str
     """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``not_running``, ``heartbeat_stale``,
-    ``heartbeat_missing``, ``rpo_exceeded``, ``hanging_transaction``, ``topics_left_out``, ``lag_unknown``,
-    ``checkpoints_stale``, ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and
-    ``status_stale``."""
+    ``heartbeat_missing``, ``heartbeat_ahead``, ``rpo_exceeded``, ``hanging_transaction``,
+    ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``, ``groups_not_ready``, ``groups_unknown``;
+    of a run also ``failed`` and ``status_stale``."""
     text: str
 
 
@@ -193,6 +193,8 @@ class Findings:
     target_error: str = ""
     partitions: list[PartitionStatus] = field(default_factory=list)
     heartbeat: Beat | None = None
+    heartbeat_ahead_seconds: float = 0.0
+    """By so much the last one is ahead of this machine's clock, if too much to count."""
     beats_expected: bool = True
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
@@ -266,6 +268,10 @@ def _owed(found: Findings, debt: FenceDebt) -> Fault:
 def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
     if not found.beats_expected:
         return []
+    if found.heartbeat_ahead_seconds:
+        ahead = f"{found.heartbeat_ahead_seconds:,.0f} s"
+        text = f"the last heartbeat is {ahead} ahead of this machine's clock, and does not count: set the clocks right"
+        return [Fault("heartbeat_ahead", f"{text}, or find who wrote it")]
     if found.heartbeat is None:
         return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
     limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)

@@ -110,6 +110,7 @@ class StatusCollector:
             if measure:
                 self.beats.follow()
             found.heartbeat = self.beats.read()
+            found.heartbeat_ahead_seconds = self.beats.ahead_seconds
             self._from_state(found, state)
             self._lag(found, state)
             if self._with_groups:

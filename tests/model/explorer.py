@@ -219,7 +219,7 @@ class Explorer:
             r
             for r in lane.source.records
             if r.offset < found.upstream
-            and r.index not in there(lane)
+            and r.index not in there(lane) | lane.target.removed
             and r.epoch <= max(found.leader_epoch, 0)
         ]
         if missing:

@@ -18,6 +18,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.log_reader import read_partitions
+from drkit.replicate.status import Beat
 from tests.replicate.beside import Beside
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
@@ -70,6 +71,30 @@ def test_heartbeats_are_seen_arriving_however_fast_they_come(b: ClusterSettings,
     try:
         eventually(lambda: len(arrived) > 20, 20, "arrivals")
         assert tail.read() is not None
+    finally:
+        tail.close()
+
+
+def test_a_heartbeat_from_the_future_does_not_count(b: ClusterSettings, cluster: Cluster, topic_name: str):
+    """It would hide for an hour that none comes: a clock that jumped, or a record of somebody else."""
+    flow, now = FLOW.model_copy(update={"source": f"ahead-{topic_name}"}), 1_700_000_000_000
+    tail = HeartbeatTail(b, flow, clock=lambda: now)
+    assert not create_topics(cluster, [TopicPlan(tail.topic, 1, 1)])
+    producer = Producer({"bootstrap.servers": b.bootstrap_servers})
+    for at_ms in (now - 60_000, now + 3_600_000):
+        beat = Heartbeat(flow.source, "b", at_ms)
+        producer.produce(tail.topic, beat.value, beat.key)
+        assert producer.flush(30) == 0
+    try:
+        beat_seen = eventually(lambda: tail.read() if tail.read() and tail.ahead_seconds else None)
+        assert (beat_seen.age_seconds, tail.ahead_seconds) == (60.0, 3600.0)
+        beat = Heartbeat(flow.source, "b", now + 5_000)
+        producer.produce(tail.topic, beat.value, beat.key)
+        assert producer.flush(30) == 0
+        eventually(
+            lambda: tail.read() and not tail.ahead_seconds, what="a heartbeat of a clock that is right"
+        )
+        assert tail.newest() == Beat(0.0, 0.0)
     finally:
         tail.close()
 

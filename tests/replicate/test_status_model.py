@@ -72,6 +72,7 @@ def test_healthy():
         ({"runner": replace(RUNNER, alive=False)}, "not_running"),
         ({"heartbeat": None}, "heartbeat_missing"),
         ({"heartbeat": Beat(10.1)}, "heartbeat_stale"),
+        ({"heartbeat_ahead_seconds": 3600.0}, "heartbeat_ahead"),
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
