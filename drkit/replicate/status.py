@@ -269,9 +269,11 @@ def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
     if not found.beats_expected:
         return []
     if found.heartbeat_ahead_seconds:
-        ahead = f"{found.heartbeat_ahead_seconds:,.0f} s"
-        text = f"the last heartbeat is {ahead} ahead of this machine's clock, and does not count: set the clocks right"
-        return [Fault("heartbeat_ahead", f"{text}, or find who wrote it")]
+        text = (
+            f"the last heartbeat is {found.heartbeat_ahead_seconds:,.0f} s ahead of this machine's clock, and"
+            " does not count: set the clocks right, or find who wrote it"
+        )
+        return [Fault("heartbeat_ahead", text)]
     if found.heartbeat is None:
         return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
     limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)
