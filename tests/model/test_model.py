@@ -79,6 +79,15 @@ def _settled_without_transactions(p: PartitionCopy) -> bool:
     return not p.waiting and not p.ready and p.in_flight == 0
 
 
+def _nothing_removed(_said: Any, low: int, high: int, _holes: Any) -> list[Any] | None:
+    return [] if low == high else None
+
+
+def _no_hole_is_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(resolve, "_begins_later", lambda *_: False)
+    patch.setattr(resolve, "_removed", _nothing_removed)
+
+
 WITHOUT: Final[dict[str, Patch]] = {
     "anchors confirm claims of every writer (B1)": _attribute(partition_map, "stretches", _no_stretches),
     "a gap, a rewind or compaction ends a contested history (B2, B3)": _attribute(
@@ -97,15 +106,11 @@ WITHOUT: Final[dict[str, Patch]] = {
     "a chunk in an open transaction is on its way (S3)": _attribute(
         PartitionCopy, "settled", property(_settled_without_transactions)
     ),
-    "what the target's cleaner removed was appended": _attribute(
-        resolve, "_removed", lambda _said, low, high, _holes: [] if low == high else None
-    ),
+    "what the target's cleaner removed was appended": _attribute(resolve, "_removed", _nothing_removed),
     "a fence comes before a new history": _attribute(take_up, "next_move", _always_go),
     "one append at a time until the leader knows the producer": _attribute(task, "may_send", lambda _p: True),
     "what retention has removed is not lost": _attribute(target.Target, "first_offset", lambda _self: 0),
-    "retention before the first record after the tail is not lost": _attribute(
-        resolve, "_begins_later", lambda *_: False
-    ),
+    "retention before the first record after the tail is not lost": _no_hole_is_told,
     "a claim or an append without an answer binds its task": _attribute(
         PartitionCopy, "unanswered", lambda _self: None
     ),
@@ -120,7 +125,7 @@ FIRST_TRIED: Final = {
     "another leader of the source ends a contested history (B3)": 700,
     "what a former leader seems to have lost is written down behind a fence (S1)": 550,
     "a lost tail is looked for when the leader changes (S2)": 390,
-    "retention before the first record after the tail is not lost": 370,
+    "retention before the first record after the tail is not lost": 250,
     "a claim or an append without an answer binds its task": 3000,
     "a claim on its way is waited for": 9_001_500,
 }
