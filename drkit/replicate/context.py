@@ -15,6 +15,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state.record import Record as StateRecord
 from drkit.flow_state.records import EventRecord
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
@@ -34,6 +35,7 @@ _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
 SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which it is said that a partition does not get on."""
+MARKERS_HINT = "grant ALTER on the target cluster to drkit's principal"
 QUEUE_LIMIT_BYTES = 24 << 20
 """Fetched but not yet acknowledged bytes a task holds at the most."""
 
@@ -237,6 +239,11 @@ class TaskContext:
         p.stop(reason)
         self.emit(kind, p, reason=reason, stopped=True, **evidence)
         self.changed.set()
+
+    def stop_unfenced(self, p: PartitionCopy, reason: str) -> None:
+        """Stop a partition of which drkit may not write the transaction markers."""
+        evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
+        self.stop(p, "fence_refused", reason, evidence=evidence, hint=MARKERS_HINT)
 
     def emit(self, kind: str, p: PartitionCopy, **fields: object) -> None:
         """Write an event to the state topic, where the driver and `drkit status` read it."""

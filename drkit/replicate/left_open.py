@@ -15,20 +15,20 @@ from typing import Final, NamedTuple
 from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.markers import Marker, write_markers
-from drkit.kafka.open_transactions import owners
+from drkit.kafka.open_transactions import open_in, owners
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import ProducerState, TopicMetadata, describe_producers, fetch_one, metadata
+from drkit.kafka.requests import ProducerState, TopicMetadata, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets import Intent, MapKey, PartitionMap, decode_record
 from drkit.offsets.map_record import Mode
-from drkit.replicate.context import TaskContext, error_name
+from drkit.replicate.context import MARKERS_HINT, TaskContext, error_name
 from drkit.replicate.partition import PartitionCopy
 from drkit.wire import records_in, visible
 
 _DECIDED: Final = {"CompleteCommit": True, "CompleteAbort": False}
 """The coordinator's state of a transaction that has ended → whether it was committed."""
-_HINT: Final = "grant ALTER on the target cluster to drkit's principal"
+_REFUSED: Final = "a transaction of drkit's own was left open, and drkit may not end it"
 
 
 class LeftOpen(NamedTuple):
@@ -61,10 +61,10 @@ async def end_on_map(task: TaskContext, bucket: int) -> None:
             code = await _end(task, left, commits=await _has_committed_data(task, bucket, topic, left))
             if code == CLUSTER_AUTHORIZATION_FAILED:
                 raise Failed(
-                    "a transaction of drkit's own was left open, and drkit may not end it",
+                    _REFUSED,
                     where=f"{at.topic}-{at.partition} on {task.links.target.alias}",
                     evidence=error_name(code),
-                    hint=_HINT,
+                    hint=MARKERS_HINT,
                 )
 
 
@@ -83,9 +83,7 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
                 state = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition)
                 committed = is_in_map(state, left.state.open_since)
             if await _end(task, left, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
-                reason = "a transaction of drkit's own was left open, and drkit may not end it"
-                evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
-                task.stop(p, "fence_refused", reason, evidence=evidence, hint=_HINT)
+                task.stop_unfenced(p, _REFUSED)
 
 
 def is_in_map(state: PartitionMap, open_since: int) -> bool:
@@ -122,16 +120,8 @@ async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicParti
 async def _open(
     task: TaskContext, producer_id: int, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ProducerState]:
-    by_node: dict[int, list[TopicPartition]] = {}
-    for at, node in leaders.items():
-        by_node.setdefault(node, []).append(at)
-    found = {}
-    for node, some in by_node.items():
-        for at, (error, known) in (await describe_producers(task.links.target, node, some)).items():
-            state = known.get(producer_id)
-            if not error and state is not None and state.open_since >= 0:
-                found[at] = state
-    return found
+    found = await open_in(task.links.target, leaders)
+    return {at: o.state for at, some in found.items() for o in some if o.producer_id == producer_id}
 
 
 async def _end(task: TaskContext, left: LeftOpen, *, commits: bool) -> int:

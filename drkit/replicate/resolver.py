@@ -223,8 +223,7 @@ class Resolver:
                 p, code = taken.p, codes.get((fence.producer_id, taken.p.target), -1)
                 if code == CLUSTER_AUTHORIZATION_FAILED:
                     reason = f"{fence.reason}, and drkit may not fence its earlier appends"
-                    hint = "grant ALTER on the target cluster to drkit's principal"
-                    task.stop(p, "fence_refused", reason, evidence=error_name(code), hint=hint)
+                    task.stop_unfenced(p, reason)
                     continue
                 if not code:
                     records = taken.records_behind_fence(self._author(taken))

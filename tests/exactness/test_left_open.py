@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafka.protocol.producer.produce import ProduceRequest
 import pytest
 
 from drkit.flow_state.names import bulk_transactional_id
@@ -20,6 +17,7 @@ from drkit.offsets.map_record import Mode
 from drkit.replicate.left_open import is_in_map
 from drkit.wire import split, stamp
 from tests.exactness.truth import Truth
+from tests.failover.open_transaction import before_implicit_adding
 from tests.replicate.flow import Flow
 from tests.replicate.produce import aged, fill, now_ms
 
@@ -65,7 +63,7 @@ class EarlierTask:
             identity = transactions.identity
             stamp(data, identity.id, identity.epoch, 0, transactional=True)
             append = Append(at.topic, topics[at.topic].topic_id, at.partition, data)
-            request = _before_implicit_adding(produce_request([append], transactional_id=name))
+            request = before_implicit_adding(produce_request([append], transactional_id=name))
             answer = await raw.send(request, topics[at.topic].leaders[at.partition].node)
             assert not answer.responses[0].partition_responses[0].error_code
         await transactions.end(commit=True)
@@ -77,13 +75,6 @@ def _next(state: PartitionMap) -> Intent:
     return Intent(
         Mode.BULK, 7, tail.history, tail.sequence, tail.downstream + 1, tail.copied_end, 0,
         ((COPIED, OPEN),), 0,
-    )  # fmt: skip
-
-
-def _before_implicit_adding(request: Any) -> ProduceRequest:
-    return ProduceRequest(
-        transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms,
-        topic_data=request.topic_data, max_version=11,
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ class Story:
             found = (await metadata(raw, [topic]))[topic]
             appends = [Append(topic, found.topic_id, 0, bytes(batch))]
             request = produce_request(appends, transactional_id=world.name("nobody"))
-            answer = await raw.send(_before_implicit_adding(request), found.leaders[0].node)
+            answer = await raw.send(before_implicit_adding(request), found.leaders[0].node)
             return int(answer.responses[0].partition_responses[0].error_code)
 
         assert world.ask(world.source, append) == 0
@@ -97,7 +97,7 @@ def codes(status: FlowStatus) -> set[str]:
     return {f.code for f in status.faults}
 
 
-def _before_implicit_adding(request: ProduceRequest) -> ProduceRequest:
+def before_implicit_adding(request: ProduceRequest) -> ProduceRequest:
     """From version 12 on the broker adds the partition to the coordinator's transaction (KIP-890)."""
     return ProduceRequest(
         transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms,
