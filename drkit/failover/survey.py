@@ -21,6 +21,7 @@ from drkit.failover.group_look import (
     marked,
     on_target,
 )
+from drkit.failover.machine import StepName
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
 from drkit.flow_state.records import (
@@ -262,16 +263,12 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     :param records: known to be missing
     :param held: what open transactions held back besides
     """
-    state, now = context.state, context.wall()
-    runner, source_seen = replicator_of(state.records, now), state.get(SourceSeenRecord)
+    now, source_seen = context.wall(), context.state.get(SourceSeenRecord)
     seen = source_seen.at_ms if source_seen is not None else None
     last_seen = context.decision.get("source_last_seen_ms")
-    alive = runner is not None and runner.alive
-    found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records, held)
-    told = context.decision.get("risk_seconds")
-    if told is None or (found.seconds is not None and found.seconds <= told):
-        return found
-    return found._replace(seconds=float(told), basis="as drkit watch saw it")
+    dead_since = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
+    sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
+    return of_silent_source(sighting, records, held)
 
 
 def _newest_beat(context: Context, now: int) -> int | None:

@@ -13,6 +13,7 @@ from drkit.flow_state.records import (
     FenceDebt,
     GenerationRecord,
     LeaseRecord,
+    PendingLift,
     ProducerIdsRecord,
     PromotionRecord,
     RoleRecord,
@@ -162,6 +163,7 @@ class StatusCollector:
         roles = state.all(RoleRecord)
         found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
+        found.lift = state.get(PendingLift)
         found.taken_over = state.get(PromotionRecord) is not None
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
@@ -268,7 +270,7 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.open_transactions,
+            found.term, found.debt, found.lift, found.open_transactions,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:
