@@ -29,7 +29,9 @@ from drkit.failover.machine import (
     StepName,
     is_before,
 )
+from drkit.failover.stall import Stall, StoodStill
 from drkit.failover.step import Effect, Step, StepResult
+from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
 
 _UNANSWERED: Final = "a cluster stopped answering"
@@ -51,12 +53,16 @@ class Interpreter:
     """One process at work on one run.
 
     :param steps: every row of the table has its step
+    :param stall: whether this process stood still
     """
 
-    def __init__(self, context: Context, journal: Journal, steps: Mapping[StepName, Step]) -> None:
+    def __init__(
+        self, context: Context, journal: Journal, steps: Mapping[StepName, Step], stall: Stall
+    ) -> None:
         self._context = context
         self._journal = journal
         self._steps = steps
+        self._stall = stall
         self._steps_back = 0
 
     def walk(self) -> None:
@@ -123,7 +129,7 @@ class Interpreter:
     def _still_holds(self, row: Row) -> bool:
         """Whether the effect of a step that ended can be proven now."""
         try:
-            self._steps[row.step].prove(self._context)
+            self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
         except Taken:
             raise
         except (DrkitError, RawError) as error:
@@ -208,10 +214,10 @@ class Interpreter:
         deadline = float("inf")
         while True:
             try:
-                done = step.run(context)
+                done = self._awake(name, lambda: step.run(context))
                 # What the step found is known to its own proof, and to nobody else until it is proven.
                 self._journal.found[name] = done.evidence
-                return done, step.prove(context)
+                return done, self._awake(name, lambda: step.prove(context))
             except (RawError, ClusterUnreachable) as error:
                 deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
                 if context.clock() >= deadline:
@@ -220,10 +226,24 @@ class Interpreter:
                 context.forget_admin()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
+    def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
+        """Do it again when this process stood still meanwhile, if the run is still its own.
+
+        :raises Taken: it is not: nothing is sent any more
+        """
+        while True:
+            try:
+                with permitted_by(self._stall.ask):
+                    return work()
+            except StoodStill:
+                self._tell(name, "this process stood still: the journal is read again")
+                self._stall.renew()
+                self._journal.confirm()
+
     def _undo(self, row: Row) -> None:
         self._tell(row.step, "taken back")
         self._journal.write(Kind.UNDO, row.step, "", {})
-        done = self._steps[row.step].undo(self._context)
+        done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
         self._journal.write(Kind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)})
 
     def _tell(self, step: StepName, what: str) -> None:

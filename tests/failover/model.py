@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +17,11 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.context import Progress
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.interpreter import Interpreter
+from drkit.failover.journal import Taken
 from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, State, StepName
+from drkit.failover.stall import Stall
 from drkit.failover.step import Effect, StepResult
+from drkit.kafka.permit import may_send
 
 _S = StepName
 
@@ -69,9 +72,14 @@ class Memory:
         self.run = RunLog("r", 1)
         self.found: dict[StepName, dict[str, Any]] = {}
         self.calm = False
+        self.stands_still_at: int | None = None
+        self.overtaken: World | None = None
+        """The world as another orchestrator left it, while this process stood still."""
+        self.seconds = 0.0
 
     def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         number = len(self.run.entries)
+        self.confirm()
         if kind is Kind.INTENT and step is POINT_OF_NO_RETURN and not self.world.opened:
             self._may_open()
         self.run.take(Entry("r", number, "a", 1, kind, step, effect, number, dict(body)))
@@ -79,6 +87,13 @@ class Memory:
             self.world.move(self.chance)
         if number == self.kill_at:
             raise Killed
+        if number == self.stands_still_at:
+            self.seconds += 60.0
+            self.overtaken = replace(self.world)
+
+    def confirm(self) -> None:
+        if self.overtaken is not None:
+            raise Taken("it took over")
 
     def _may_open(self) -> None:
         w, loss = self.world, self.result(_S.DRAIN) or {}
@@ -136,6 +151,7 @@ class Work:
         match self.name:
             case _S.FENCE if w.reachable:
                 with context.journal.effect(self.name, "acl", {}):
+                    may_send()
                     w.fenced, w.lift_pending = True, False
                 if not w.fenced:
                     raise Refused("it takes writes")
@@ -148,13 +164,16 @@ class Work:
                 return StepResult({"lost": w.written - w.copied})
             case _S.FREEZE:
                 with context.journal.effect(self.name, "writers", {}):
+                    may_send()
                     w.frozen = True
             case _S.TRANSLATE:
                 return StepResult({"place": min(w.committed, w.copied)})
             case _S.COMMIT_OFFSETS:
                 with context.journal.effect(self.name, "groups", {}):
+                    may_send()
                     w.placed = context.result(_S.TRANSLATE)["place"]
             case _S.OPEN:
+                may_send()
                 w.opened = True
         return StepResult({})
 
@@ -172,6 +191,7 @@ class Work:
 
     def undo(self, context: Any) -> StepResult:
         w = context.world
+        may_send()
         if self.name is _S.FREEZE:
             w.frozen = False
         if self.name is _S.FENCE:
@@ -198,7 +218,8 @@ class Play:
     def process(self, *, abort: bool) -> None:
         """One process works at the run until it is killed, held or done."""
         self.journal.found = {}
-        interpreter = Interpreter(Paper(self.world, self.journal), self.journal, STEPS)  # type: ignore[arg-type]
+        stall = Stall(lambda: self.journal.seconds)
+        interpreter = Interpreter(Paper(self.world, self.journal), self.journal, STEPS, stall)  # type: ignore[arg-type]
         try:
             if abort or self.run.state is State.ABORTING:
                 interpreter.abort("why")

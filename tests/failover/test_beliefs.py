@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from confluent_kafka.admin import AdminClient
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.failover import interpreter
 from drkit.failover.entries import violations
 from drkit.failover.machine import GROUNDS, TABLE, Belief, State, StepName
+from drkit.failover.stall import Stall, StoodStill
+from drkit.kafka.admin import Cluster
+from drkit.kafka.permit import permitted_by
+from drkit.kafka.raw import EventLoop, RawCluster
 from tests.failover.model import Play
 
 SEEDS = range(600)
@@ -50,6 +56,50 @@ def test_the_model_finds_what_the_table_keeps_off(without: str, monkeypatch: pyt
     monkeypatch.setattr("tests.failover.model.Interpreter", Blind)
     with pytest.raises(AssertionError):
         [played(seed) for seed in SEEDS]
+
+
+def overtaken(entry: int) -> None:
+    """A process stands still behind an entry, and another one brings the run to its end."""
+    for abort in (False, True):
+        play = Play(7)
+        play.journal.calm, play.journal.kill_at = True, None
+        if abort:
+            play.journal.kill_at = 16
+            play.process(abort=False)
+            assert StepName.FREEZE in play.run.begun
+        play.journal.stands_still_at = len(play.run.entries) + entry
+        play.process(abort=abort)
+        if play.journal.overtaken is not None:
+            assert play.world == play.journal.overtaken, (entry, abort)
+
+
+def test_a_process_that_was_overtaken_while_it_stood_still_does_nothing_more() -> None:
+    for entry in range(40):
+        overtaken(entry)
+
+
+def test_the_model_finds_a_process_that_does_not_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stall, "ask", lambda _: None)
+    with pytest.raises(AssertionError):
+        [overtaken(entry) for entry in range(40)]
+
+
+def test_each_request_asks_first() -> None:
+    def never() -> None:
+        raise StoodStill
+
+    settings = ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1")
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+    admin = Cluster(settings, AdminClient({"bootstrap.servers": "127.0.0.1:1"}), "id", [])
+    try:
+        with permitted_by(never):
+            for request in (lambda: loop.run(raw.send, None), lambda: admin.call("do it", print)):
+                with pytest.raises(StoodStill):
+                    request()
+    finally:
+        raw.close()
+        loop.close()
 
 
 def test_the_table_names_what_each_step_rests_on() -> None:

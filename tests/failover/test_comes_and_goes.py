@@ -137,6 +137,12 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
                 assert all(stage.write(topic, acknowledged))
             return result
 
+        def undo(self, context: Context) -> StepResult:
+            done = super().undo(context)
+            world.stop_replicating()  # `drkit replicate` begins again with the new producer id
+            world.replicate()
+            return done
+
     stage.primary.kill()
     with world.desk(steps={**all_steps(), StepName.FREEZE: Return()}) as desk:
         report = desk.begin([stage.groups[1]], Request(accept_data_loss="for the test"))
