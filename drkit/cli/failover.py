@@ -28,12 +28,19 @@ _PLACE = "drkit failover"
 @click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
+@click.option(
+    "--despite-signs-of-life",
+    metavar="REASON",
+    default="",
+    help="Give up a primary that is silent here and alive elsewhere; on record.",
+)
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
 def failover(
     flow: str | None,
     groups: tuple[str, ...],
     accept_data_loss: str,
+    despite_signs_of_life: str,
     *,
     whole: bool,
     planned: bool,
@@ -52,7 +59,7 @@ def failover(
     """
     _one_of(group=bool(groups), all=whole, resume=resume, abort=abort)
     settings = configuration().settings
-    request = Request(planned, accept_data_loss, evict_members, keep_positions)
+    request = Request(planned, accept_data_loss, evict_members, keep_positions, despite_signs_of_life)
     with Desk(settings, settings.one_flow(flow), show_progress) as desk:
         if dry_run:
             _rehearse(desk, groups, request)

@@ -59,6 +59,8 @@ class Request(NamedTuple):
     """Remove members from groups on the target instead of refusing."""
     keep_positions: bool = False
     """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
+    despite_signs_of_life: str = ""
+    """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""

@@ -24,6 +24,7 @@ from drkit.failover.group_look import (
 from drkit.failover.machine import StepName
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
+from drkit.failover.signs import signs_of_life
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
@@ -81,6 +82,8 @@ class Survey:
     """What of the target's topics is not fit to take over."""
     paused: str
     """Who paused failovers, and why; empty: nobody."""
+    signs_of_life: tuple[str, ...] = ()
+    """Of a source that does not answer this machine."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -98,6 +101,7 @@ class Survey:
             "replicator": self.replicator._asdict() if self.replicator else None,
             "unready": list(self.unready),
             "paused": self.paused,
+            "signs_of_life": list(self.signs_of_life),
         }
 
 
@@ -138,6 +142,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     }
     rounds = state.get(CheckpointsRecord)
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
+    board = read_board(context.target_admin(), context.flow)
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     return Survey(
         now, *identities,
@@ -147,7 +152,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
         tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
-        _paused(context),
+        _paused(board), signs_of_life(context, board) if source is None else (),
     )  # fmt: skip
 
 
@@ -181,8 +186,8 @@ def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, 
     )
 
 
-def _paused(context: Context) -> str:
-    note = read_board(context.target_admin(), context.flow).get(_PAUSE)
+def _paused(board: Mapping[str, Any]) -> str:
+    note = board.get(_PAUSE)
     if note is None:
         return ""
     why = f": {note['why']}" if note.get("why") else ""

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from confluent_kafka import Producer
 import pytest
 
+from drkit.config import Settings
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
 from drkit.errors import Refused
 from drkit.failover import fence_dues
 from drkit.failover.context import Context, Request
+from drkit.failover.desk import Desk
 from drkit.failover.drain import Drain
 from drkit.failover.entries import Kind, violations
 from drkit.failover.freeze import Freeze
 from drkit.failover.machine import State, StepName
+from drkit.failover.signs import _seen_alive
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
+from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.failover.command import drkit
@@ -91,6 +99,40 @@ def held_behind_the_fence(stage: Stage) -> None:
 def faults(stage: Stage) -> dict[str, str]:
     [flow] = drkit(stage.file, "status").data["flows"]
     return {f["code"]: f["text"] for f in flow["faults"]}
+
+
+def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
+    """A3: the replicator copies on, and so would applications write on."""
+    world, group = stage.world, stage.groups[0]
+    plain = world.plain()
+    closed = PortReservation()
+    plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
+    settings = Settings.model_validate(plain)
+    with Desk(settings, settings.flows[0]) as desk:
+        with pytest.raises(Refused, match="does not answer this machine, but it is alive") as caught:
+            desk.begin([group], Request(accept_data_loss="for the test"))
+        assert "a heartbeat was written there" in caught.value.evidence
+        assert "--despite-signs-of-life" in caught.value.hint
+        known = Request(accept_data_loss="for the test", despite_signs_of_life="for the test")
+        assert desk.rehearse([group], known).refusals == []
+    closed.close()
+    assert stage.write(stage.topics[0], [b"still ours"]) == [True]
+
+
+def test_an_observer_that_sees_it_is_a_sign_of_life():
+    def vote(sight: Sight, at_ms: int) -> dict[str, Any]:
+        return Vote("there", "r", 1, at_ms, sight).to_json()
+
+    context: Any = SimpleNamespace(wall=lambda: 100_000)
+    for board, seen in (
+        ({"vote/there": vote(Sight.CLEAR, 98_000)}, True),
+        ({"vote/there": vote(Sight.FEW, 98_000)}, True),
+        ({"vote/there": vote(Sight.GONE, 98_000)}, False),
+        ({"vote/there": vote(Sight.CLEAR, 80_000)}, False),
+        ({"vote/there": vote(Sight.CLEAR, 98_000), "agent/x": {"fenced": True}}, False),
+        ({"vote/there": {"sight": 5}, "vote/other": 7}, False),
+    ):
+        assert bool(list(_seen_alive(context, board))) is seen, board
 
 
 def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: Stage):
