@@ -105,7 +105,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     """A3: the replicator copies on, and so would applications write on."""
     world, group = stage.world, stage.groups[0]
     plain = world.plain()
-    closed = PortReservation()
+    closed = PortReservation()  # nothing listens there
     plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
     settings = Settings.model_validate(plain)
     with Desk(settings, settings.flows[0]) as desk:
@@ -115,7 +115,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
         assert "--despite-signs-of-life" in caught.value.hint
         known = Request(accept_data_loss="for the test", despite_signs_of_life="for the test")
         assert desk.rehearse([group], known).refusals == []
-    closed.close()
+    closed.release()
     assert stage.write(stage.topics[0], [b"still ours"]) == [True]
 
 
