@@ -76,6 +76,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
         "asked": scope.get("groups", []),
         "positions": positions,
         "at_work": verified,
+        "repeats": evidence.get(StepName.VERIFY, {}).get("repeats", {}),
     }
 
 
