@@ -56,7 +56,7 @@ class Stage:
 
     def write(self, topic: str, values: list[bytes]) -> list[bool]:
         """Whether the primary acknowledged each record."""
-        heard: dict[bytes, bool] = {}
+        heard: dict[bytes | None, bool] = {}
         out = Producer({"bootstrap.servers": self.world.source.bootstrap_servers, "log_level": 0})
         for value in values:
             out.produce(topic, value, partition=0,
@@ -155,7 +155,9 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
     assert report["state"] == "aborted"
     assert "is still fenced for 1 topics" in report["next"][0]
     assert not violations(world.run_log())
-    assert flow_state(world.state()).get(PendingLift).topics == (topic,)
+    pending = flow_state(world.state()).get(PendingLift)
+    assert pending is not None
+    assert pending.topics == (topic,)
     assert "drkit fence pay" in faults(stage)["fence_lift_pending"]
     with world.desk() as desk:
         assert fence_dues.shown(desk).lift is not None
@@ -222,5 +224,7 @@ def test_behind_an_abort_that_is_pending_the_standby_can_be_opened(stage: Stage)
     assert report["state"] == "done"
     assert world.run_log().state is State.DONE
     state = flow_state(world.state())
-    assert state.get(RoleRecord, topic).is_promoted
+    role = state.get(RoleRecord, topic)
+    assert role is not None
+    assert role.is_promoted
     assert state.get(PendingLift) is None, "the fence is wanted again"
