@@ -21,6 +21,8 @@ from drkit.failover.group_look import (
     marked,
     on_target,
 )
+from drkit.failover.outside import Outside, look_outside
+from drkit.failover.reach import Reach, look_reach
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
 from drkit.flow_state.records import (
@@ -80,6 +82,10 @@ class Survey:
     """What of the target's topics is not fit to take over."""
     paused: str
     """Who paused failovers, and why; empty: nobody."""
+    outside: Outside
+    """What remains where it is."""
+    reach: tuple[Reach, ...]
+    """Which clients are sent to the target, by which way."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -97,6 +103,8 @@ class Survey:
             "replicator": self.replicator._asdict() if self.replicator else None,
             "unready": list(self.unready),
             "paused": self.paused,
+            "outside": self.outside.to_json(),
+            "reach": [r.in_words() for r in self.reach],
         }
 
 
@@ -129,7 +137,9 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     identities = _identities(context, source)
     copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
     partitions = _partitions(context, copied, source, now)
-    positions, origin = positions_of(context, source, scope.groups)
+    # All groups while the source is silent: then the flow's checkpoints alone say who remains.
+    positions, origin = positions_of(context, source, scope.groups if source is not None else None)
+    outside = look_outside(context, source, positions)
     mine = {
         g: {at: s for at, s in p.items() if at.topic in scope.topics}
         for g, p in positions.items()
@@ -146,7 +156,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
         tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
-        _paused(context),
+        _paused(context), outside, look_reach(context, outside),
     )  # fmt: skip
 
 

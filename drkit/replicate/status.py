@@ -200,6 +200,8 @@ class Findings:
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """A failover promoted the whole flow."""
+    passive: int | None = None
+    """Topics with a copy that no failover has opened; None: nobody has looked."""
     debt: FenceDebt | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
@@ -248,7 +250,7 @@ def faults_of(
         faults.append(Fault("rpo_exceeded", text))
     if late := hanging(found.open_transactions, open_seconds):
         faults.append(Fault(HANGING, fault_text(late, open_seconds)))
-    unknown = [p for p in found.partitions if p.records is None]
+    unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
     if unknown and not found.source_error:
         first = unknown[0]
         text = f"the lag of {len(unknown)} partitions is not known, of {first.topic}-{first.partition}"
@@ -287,8 +289,8 @@ def role_of(found: Findings) -> str:
     """What the flow is doing."""
     if found.target_error:
         return "unknown"
-    if found.taken_over:
+    if found.taken_over or (found.promoted and found.passive == 0):
         return "promoted"  # whoever still holds the lease copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
-    return "promoted" if found.promoted else "stopped"
+    return "promoted" if found.promoted and found.passive is None else "stopped"
