@@ -56,7 +56,7 @@ class Outside:
     torn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Group of the scope → other topics that it reads, which remain on the source."""
     staying: tuple[str, ...] = ()
-    """Groups that read topics which remain on the source, and do not move."""
+    """Groups that do not move, and read topics of the flow that remain."""
     staying_topics: tuple[str, ...] = ()
     """Topics of the flow that remain on the source, with or without a copy."""
 
@@ -171,18 +171,19 @@ def outside(
     """
     promoted = {t for t, r in state.all(RoleRecord).items() if r.is_promoted}
     moved = {*scope.topics, *promoted}
-    remaining = {g: _elsewhere(flow, r.topics, moved) for g, r in sorted(readers.items())}
+    torn = {g: _elsewhere(flow, readers[g].topics, moved) for g in scope.groups if g in readers}
     staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}
     reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
+    remaining = (copied | missing.keys()) - moved
     return Outside(
         missing,
         {g: why for g, why in reasons.items() if why},
         tuple(g for g, why in reasons.items() if not why),
         tuple(g for g, r in staying.items() if not r.is_known),
-        {g: remaining[g] for g in scope.groups if remaining.get(g)},
-        tuple(g for g in staying if remaining[g] or reasons.get(g)),
-        tuple(sorted((copied | missing.keys()) - moved)),
+        {g: topics for g, topics in torn.items() if topics},
+        tuple(g for g, r in staying.items() if r.topics & remaining),
+        tuple(sorted(remaining)),
     )
 
 

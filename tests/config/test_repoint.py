@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_who_is_told_for_whom(tmp_path: Path):
 
 def test_a_way_for_producers_names_topics():
     """Without `groups` a way with `topics` is used for these alone; with neither, every client follows it."""
-    file = {"kind": "file", "path": "/e.json"}
+    file: dict[str, Any] = {"kind": "file", "path": "/e.json"}
     for more, used, not_used in [
         ({"topics": ["orders"]}, ([], ["orders"]), (["shop"], ["pay"])),
         ({"topics": "orders", "groups": ["shop"]}, (["shop"], ["pay"]), (["other"], ["pay"])),

@@ -159,8 +159,13 @@ def test_other_topics_of_a_moved_group_are_named_also_those_outside_of_the_flow(
 
 def test_what_remains_is_what_neither_moves_nor_has_moved():
     scope = Scope({"orders": "b.orders"}, ("g-both", "g-shop"), whole_flow=False)
-    found = outside(FLOW, scope, readers(), {"fresh": "it has no copy yet"}, state("quiet"))
-    assert (found.staying, found.staying_topics) == (("g-cash",), ("fresh", "pay"))
+    some = readers(
+        alien=Reader("consumer", frozenset({"fresh"})),
+        elsewhere=Reader("consumer", frozenset({"local"})),
+        with_it=Reader("consumer", frozenset({"orders"})),
+    )
+    found = outside(FLOW, scope, some, {"fresh": "it has no copy yet"}, state("quiet"))
+    assert (found.staying, found.staying_topics) == (("alien", "g-cash"), ("fresh", "pay"))
     rest = outside(FLOW, Scope({"pay": "b.pay"}, ("g-both", "g-cash"), whole_flow=False), readers(), {},
                    state("orders", "quiet"))  # fmt: skip
     assert (rest.staying, rest.staying_topics) == ((), ())
