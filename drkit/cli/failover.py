@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from drkit.cli.configuration import configuration
-from drkit.cli.failover_view import rows_of, show_progress, show_proposal, shown
+from drkit.cli.failover_view import notes_of, rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.errors import ConfigError, DrkitError
 from drkit.failover.context import Request
-from drkit.failover.desk import Confirm, Desk, Proposal
+from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
 
 _PLACE = "drkit failover"
 
@@ -21,7 +21,8 @@ _PLACE = "drkit failover"
 @click.command()
 @click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 @click.option("--group", "groups", multiple=True, help="A group, its topics, all who read these. Repeatable.")
-@click.option("--all", "whole", is_flag=True, help="Everything that the flow copies.")
+@click.option("--topic", "topics", multiple=True, help="A topic, and all who read it. Repeatable.")
+@click.option("--all", "whole", is_flag=True, help="All that the flow copies and that has not moved yet.")
 @click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
 @click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
@@ -36,11 +37,15 @@ _PLACE = "drkit failover"
 )
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
+@click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
+@click.option("--repoint-others", is_flag=True, help="Send clients to the standby that do not move, too.")
 def failover(
     flow: str | None,
     groups: tuple[str, ...],
+    topics: tuple[str, ...],
     accept_data_loss: str,
     despite_signs_of_life: str,
+    leave_behind: tuple[str, ...],
     *,
     whole: bool,
     planned: bool,
@@ -50,25 +55,31 @@ def failover(
     yes: bool,
     evict_members: bool,
     keep_positions: bool,
+    repoint_others: bool,
 ) -> None:
     """Move topics and their consumer groups to the standby: exactly where they were, or refused.
 
-    Name what moves by --group or --all; go on with what was begun by --resume or --abort.
+    Name what moves by --group, --topic or --all; go on with what was begun by --resume or --abort.
 
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """
-    _one_of(group=bool(groups), all=whole, resume=resume, abort=abort)
+    _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
-    request = Request(planned, accept_data_loss, evict_members, keep_positions, despite_signs_of_life)
-    with Desk(settings, settings.one_flow(flow), show_progress) as desk:
+    request = Request(
+        planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
+        keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
+        despite_signs_of_life=despite_signs_of_life,
+    )  # fmt: skip
+    chosen = settings.one_flow(flow)
+    with Desk(settings, chosen, show_progress) as desk:
         if dry_run:
-            _rehearse(desk, groups, request)
+            _rehearse(chosen.name, desk.rehearse(groups, request, topics))
         elif resume:
             _told(desk, lambda: desk.resume(request))
         elif abort:
             _told(desk, lambda: desk.abort("asked for by --abort"))
         else:
-            _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes)))
+            _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes), topics=topics))
 
 
 def _one_of(**said: bool) -> None:
@@ -77,7 +88,7 @@ def _one_of(**said: bool) -> None:
             "say what is to be done, and one thing only",
             where=_PLACE,
             evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
-            hint="drkit failover --group G, or --all, or --resume, or --abort",
+            hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
         )
 
 
@@ -92,11 +103,13 @@ def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:
     emit(report if session().as_json else shown(report))
 
 
-def _rehearse(desk: Desk, groups: tuple[str, ...], request: Request) -> None:
-    found = desk.rehearse(groups, request)
+def _rehearse(flow: str, found: Rehearsal) -> None:
+    proposal = Proposal(flow, found.chosen, found.survey)
     rows = rows_of(found)
     refused = [error.as_dict() | {"gate": gate} for gate, error in found.refusals]
-    emit({"steps": rows, "refused": refused} if session().as_json else rows)
+    show_proposal(proposal)
+    notes = notes_of(proposal)
+    emit({"steps": rows, "refused": refused, "notes": notes} if session().as_json else rows)
     for _, error in found.refusals:
         raise error
 

@@ -31,7 +31,10 @@ def show_proposal(proposal: Proposal) -> None:
         f"topics    {_some(list(scope.topics))}",
         f"groups    {_some(list(scope.groups))}",
     ]
-    lines += [f"          {note}" for note in chosen.notes()]
+    lines += [f"          {note}" for note in (*chosen.notes(), *seen.outside.notes())]
+    lines += [f"{'clients' if not n else '':<10}{way.in_words()}" for n, way in enumerate(seen.reach)]
+    if not seen.reach:
+        lines.append("clients   no way of [failover] repoint reaches them: move them by other means")
     risk = seen.risk
     records = "unknown" if risk.records is None else f"{risk.records:,}"
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
@@ -41,6 +44,12 @@ def show_proposal(proposal: Proposal) -> None:
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
     click.echo("\n".join(lines), err=True)
+
+
+def notes_of(proposal: Proposal) -> list[str]:
+    """What a proposal says besides the topics and groups that move."""
+    seen = proposal.survey
+    return [*proposal.chosen.notes(), *seen.outside.notes(), *(way.in_words() for way in seen.reach)]
 
 
 def rows_of(found: Rehearsal) -> list[dict[str, str]]:
@@ -60,6 +69,8 @@ def shown(report: Mapping[str, Any]) -> dict[str, Any]:
         "topics": _some([a if a == b else f"{a} → {b}" for a, b in report["topics"].items()]),
         "groups moved": _some(groups["moved"]) or "none",
     }
+    if report["moved_before"]:
+        out["already moved"] = _some(report["moved_before"])
     if groups["kept"]:
         out["left where they are"] = _some(groups["kept"])
     if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:

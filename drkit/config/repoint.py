@@ -14,7 +14,7 @@ from drkit.config.fields import Patterns, Strict, http_address
 from drkit.masking import MASK
 from drkit.topology import NameFilter
 
-_COMMON: Final = frozenset({"kind", "groups", "timeout_seconds", "retry_seconds"})
+_COMMON: Final = frozenset({"kind", "groups", "topics", "timeout_seconds", "retry_seconds"})
 _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "file": ("path",),
     "command": ("command",),
@@ -26,6 +26,7 @@ _MAY_HAVE: Final[dict[str, frozenset[str]]] = {
     "webhook": frozenset({"secret", "headers", "ca_file"}),
     "configmap": frozenset({"namespace", "key", "kubeconfig"}),
 }
+_EVERY: Final = ".*"
 _MOST_KEY: Final = r"^[-._a-zA-Z0-9]{1,253}$"
 
 
@@ -42,7 +43,10 @@ class RepointSettings(Strict):
     kind: Annotated[str, AfterValidator(_kind)]
     """How clients are told: "file", "command", "webhook", "configmap" or "print"."""
     groups: Patterns = (".*",)
-    """Whom it tells: it is used when one of these consumer groups is moved."""
+    """Who follows it: it is used when one of these consumer groups is moved."""
+    topics: Patterns | None = None
+    """Whose producers follow it: it is used when one of these topics of the source is moved. Absent: no topic
+    is named; where ``groups`` is absent, too, every client follows it."""
     timeout_seconds: PositiveFloat = 10.0
     """How long one try may take."""
     retry_seconds: float = Field(30.0, ge=0)
@@ -87,10 +91,25 @@ class RepointSettings(Strict):
             raise PydanticCustomError("path", "'{path}' is not a full path", {"path": self.path})
         return self
 
-    def tells(self, groups: Iterable[str]) -> bool:
-        """Whether it is used when these groups are moved."""
-        chosen = NameFilter(self.groups)
-        return any(chosen.accepts(group) for group in groups)
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether every client may follow it: neither groups nor topics limit it."""
+        return self.topics is None and _EVERY in self.groups
+
+    def reaches_group(self, group: str) -> bool:
+        """Whether members of this group follow it."""
+        if self.topics is not None and "groups" not in self.model_fields_set:
+            return False  # limited by topics alone
+        return NameFilter(self.groups).accepts(group)
+
+    def reaches_topic(self, topic: str) -> bool:
+        """Whether producers of this topic of the source follow it, as far as the settings say."""
+        return self.is_unlimited or NameFilter(self.topics or ()).accepts(topic)
+
+    def tells(self, groups: Iterable[str], topics: Iterable[str] = ()) -> bool:
+        """Whether it is used when these groups and topics are moved."""
+        found = any(map(self.reaches_group, groups)) or any(map(self.reaches_topic, topics))
+        return found or self.is_unlimited
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         hidden = {"secret", "url"}

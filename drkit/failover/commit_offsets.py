@@ -55,7 +55,7 @@ class CommitOffsets:
         :raises Failed: the target did not store what it was told
         """
         positions = context.result(StepName.TRANSLATE)["positions"]
-        groups = sorted(g for g in context.scope.groups if g in positions)
+        groups = sorted(positions)
         if context.request.evict_members:
             evict_members(context, self.name, context.target, groups)
         there: dict[str, TargetGroup] = context.run(on_target, context.target, groups)

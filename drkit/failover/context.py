@@ -36,7 +36,7 @@ class Scope(NamedTuple):
     groups: tuple[str, ...]
     """Consumer groups; they keep their names."""
     whole_flow: bool
-    """Everything that the flow copies (``--all``): no topic remains behind."""
+    """Everything that the flow copies and no earlier failover moved (``--all``): no topic remains."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""
@@ -57,6 +57,10 @@ class Request(NamedTuple):
     """The reason for which somebody accepts a loss above the budget, or an unknown one."""
     evict_members: bool = False
     """Remove members from groups on the target instead of refusing."""
+    leave_behind: tuple[str, ...] = ()
+    """Topics without a copy that a switchover of everything may leave on the old primary."""
+    repoint_others: bool = False
+    """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
     keep_positions: bool = False
     """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
     despite_signs_of_life: str = ""
@@ -64,12 +68,13 @@ class Request(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""
-        return dict(self._asdict())
+        return self._asdict() | {"leave_behind": list(self.leave_behind)}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Request:
         """From the journal."""
-        return cls(**{k: raw[k] for k in cls._fields if k in raw})
+        said = {k: raw[k] for k in cls._fields if k in raw}
+        return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
 
 
 class Progress(NamedTuple):

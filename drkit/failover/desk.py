@@ -144,9 +144,12 @@ class Desk:
         request: Request,
         confirm: Confirm = lambda _: None,
         decision: Mapping[str, Any] = _NO_DECISION,
+        *,
+        topics: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Fail over some groups, or everything when none is named; returns the report.
+        """Fail over some groups and topics, or everything when none is named; returns the report.
 
+        :param topics: by their names on the source, also those that no group reads
         :param confirm: asked before anything is begun
         :param decision: who decided, and why; journalled. Empty: whoever runs this, and the votes of now
         :raises Refused: by a gate or a step; `report` tells how far it came
@@ -154,7 +157,7 @@ class Desk:
         """
         refuse_open(self._topic)
         context = self._new_context(_NOTHING, request, NoJournal(), decision)
-        chosen = choose(context, groups)
+        chosen = choose(context, groups, topics)
         context = self._context = replace(context, scope=chosen.scope)
         seen = survey(context)
         for _, refusal in refusals(question_of(context, seen)):
@@ -165,18 +168,19 @@ class Desk:
         journal = self._journal(uuid.uuid4().hex[:12])
         decision = decided(context, decision)
         opening = {"scope": chosen.scope.to_json(), "request": request.to_json(), "decision": decision}
+        opening["asked"] = chosen.to_json()
         journal.begin(term, opening)
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
-    def rehearse(self, groups: Sequence[str], request: Request) -> Rehearsal:
+    def rehearse(self, groups: Sequence[str], request: Request, topics: Sequence[str] = ()) -> Rehearsal:
         """What would be done and what would be refused; changes nothing.
 
         :raises DrkitError: a cluster does not answer
         """
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
-        chosen = choose(context, groups)
+        chosen = choose(context, groups, topics)
         context = self._context = replace(context, scope=chosen.scope, term=self._topic.history.term + 1)
         seen = survey(context)
         journal.found[StepName.SNAPSHOT] = seen.to_json()

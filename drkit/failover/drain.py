@@ -12,9 +12,9 @@ from drkit.failover.loss import Lost, evidence_of, held_of, is_drained, known_re
 from drkit.failover.machine import StepName
 from drkit.failover.rest import wait_for_groups
 from drkit.failover.risk import held_text
+from drkit.failover.silent import silent_risk
 from drkit.failover.standing import standing
 from drkit.failover.step import Effect, StepResult
-from drkit.failover.survey import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.raw import RawError

@@ -82,7 +82,14 @@ def _paused(q: Question) -> Iterator[Refused]:
 
 
 def _promoted(q: Question) -> Iterator[Refused]:
-    if q.survey.promoted:
+    if q.survey.promoted and q.scope.whole_flow:
+        yield Refused(
+            "everything that the flow copies has moved: there is nothing left to fail over",
+            where=q.flow,
+            evidence=f"opened by earlier failovers: {_some(q.survey.promoted)}",
+            hint="drkit status says who is active; to move back, protect the new primary first",
+        )
+    elif q.survey.promoted:
         yield Refused(
             "these topics were opened by an earlier failover: producers own them on the target",
             where=q.flow,
@@ -182,6 +189,35 @@ def _planned(q: Question) -> Iterator[Refused]:
         )
 
 
+def _not_copied(q: Question) -> Iterator[Refused]:
+    if not (q.request.planned and q.scope.whole_flow):
+        return  # named in the proposal and the report
+    missing = q.survey.outside.not_copied
+    left = sorted(missing.keys() - set(q.request.leave_behind))
+    if left:
+        yield Refused(
+            f"{len(left)} topics of the flow have no copy: a switchover of everything would leave them",
+            where=f"{q.flow}: {_some(left)}",
+            evidence=f"{left[0]}: {missing[left[0]]}",
+            hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
+            f"them on the primary by name: --leave-behind {left[0]}",
+        )
+
+
+def _repoint_others(q: Question) -> Iterator[Refused]:
+    if q.scope.whole_flow or q.request.repoint_others:
+        return
+    for way in q.survey.reach:
+        if way.others:
+            yield Refused(
+                "a repoint way also reaches clients that remain on the primary",
+                where=f"{way.way} of [failover] repoint",
+                evidence=way.others,
+                hint="limit it with groups or topics in the settings; or move everything: --all; or send "
+                "these clients to the target, too: --repoint-others",
+            )
+
+
 GATES: Final = (
     Gate(
         "failover-wrong-cluster",
@@ -205,6 +241,12 @@ GATES: Final = (
     Gate("failover-data-loss", _loss, "more would be lost than `rpo_seconds`, or nobody knows how much"),
     Gate(
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
+    ),
+    Gate("failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"),
+    Gate(
+        "failover-repoint-others",
+        _repoint_others,
+        "a repoint way would also send clients to the standby that do not move",
     ),
 )
 """The table: all are asked, in this order."""

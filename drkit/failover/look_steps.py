@@ -76,11 +76,13 @@ def question_of(context: Context, seen: Survey) -> Question:
 
 
 def _notes(seen: Survey) -> list[str]:
+    notes = [*seen.outside.notes(), *(r.in_words() for r in seen.reach)]
     if not seen.source_error:
-        return []
+        return notes
     age = seen.positions_age_seconds
     old = "their age is not known" if age is None else f"{age:.0f} s old"
     return [
+        *notes,
         f"{seen.source.alias} does not answer: {seen.source_error}",
         f"groups stand where the last checkpoints ({old}) have them: what they read since repeats",
     ]

@@ -27,7 +27,7 @@ class Repoint:
         text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
         return [Effect(text, way.adapter.name, renamed) for way in ways] or [
-            Effect("tell nobody", "failover.repoint is empty", "clients have to be moved by other means")
+            Effect("tell nobody", _no_way(context), "clients have to be moved by other means")
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -38,7 +38,7 @@ class Repoint:
         """
         endpoint, ways = _endpoint(context), _ways(context)
         if not ways:
-            note = "nobody was told: failover.repoint is empty; move the clients by other means"
+            note = f"nobody was told: {_no_way(context)}; move the clients by other means"
             return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
 
         def on_outcome(outcome: Outcome) -> None:
@@ -62,12 +62,18 @@ class Repoint:
 
 def _ways(context: Context) -> Any:
     scope = context.scope
-    groups = None if scope.whole_flow else scope.groups
+    late = context.result(StepName.TRANSLATE).get("positions", {})  # with groups that came after SNAPSHOT
     return adapters(
         context.settings.failover.repoint,
-        groups,
+        None if scope.whole_flow else {*scope.groups, *late},
+        scope.topics,
         say=lambda line: context.tell(Progress(StepName.REPOINT, line)),
     )
+
+
+def _no_way(context: Context) -> str:
+    is_empty = not context.settings.failover.repoint
+    return "failover.repoint is empty" if is_empty else "no way of failover.repoint is for what moves"
 
 
 def _endpoint(context: Context) -> Endpoint:

@@ -26,6 +26,8 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         "by": {k: run.holder.get(k) for k in ("host", "pid")},
         "request": run.request,
         "topics": scope.get("topics", {}),
+        "moved_before": run.opening.get("asked", {}).get("moved", []),
+        "outside": _outside(evidence),
         "groups": _groups(evidence, scope),
         "seconds": _seconds(run),
         "steps": [
@@ -66,6 +68,15 @@ def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
     return {k: found.get(k) for k in names}
 
 
+def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
+    """What remains where it is, by SNAPSHOT, with what TRANSLATE has found since."""
+    found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
+    late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
+    found["groups"] = {**found.get("groups", {}), **late.get("remaining", {})}
+    found["not_copied"] = {**found.get("not_copied", {}), **late.get("not_copied", {})}
+    return found
+
+
 def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, Any]) -> dict[str, Any]:
     committed = evidence.get(StepName.COMMIT_OFFSETS, {})
     verified = evidence.get(StepName.VERIFY, {}).get("groups", {})
@@ -74,6 +85,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
         "moved": committed.get("groups", []),
         "kept": committed.get("kept", []),
         "asked": scope.get("groups", []),
+        "late": evidence.get(StepName.TRANSLATE, {}).get("late", {}).get("groups", []),
         "positions": positions,
         "at_work": verified,
         "repeats": evidence.get(StepName.VERIFY, {}).get("repeats", {}),

@@ -39,11 +39,11 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 
 def _behind(context: Context, source: RawCluster) -> dict[str, str]:
     places = standing(context, source, final=True)
-    of_scope = source, context.flow, context.known, context.scope.groups
-    committed: Positions = context.run(committed_on_source, *of_scope)
+    # All groups: one that began to commit since SNAPSHOT moves too.
+    committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
     left: dict[str, int] = {}
-    for group in context.scope.groups:
-        for at, stored in committed.get(group, {}).items():
+    for group, partitions in committed.items():
+        for at, stored in partitions.items():
             place = places.get(at)
             if not isinstance(place, Place):
                 continue

@@ -1,79 +1,104 @@
-"""What a failover moves: the topics of a group with everybody who reads them, or all that a flow copies."""
+"""What a failover moves: topics with every group that reads them, or all that a flow copies.
+
+What an earlier failover has opened is no part of it: it is named, and the rest moves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from drkit.config.closest import suggestion
+from drkit.config import FlowSettings
+from drkit.config.closest import closest
 from drkit.errors import ConfigError
 from drkit.failover.context import Context, Scope
 from drkit.failover.group_look import Positions
 from drkit.failover.survey import positions_of
+from drkit.failover.words import first_of
+from drkit.flow_state.records import RoleRecord
+
+
+class Ground(NamedTuple):
+    """What a choice rests on."""
+
+    flow: FlowSettings
+    copied: Mapping[str, str]
+    """Source topic → target topic, with those that were opened before."""
+    promoted: frozenset[str]
+    """Source topics that an earlier failover opened."""
+    positions: Positions
+    """Of every group of the flow."""
+    origin: str
+    """Where the positions come from."""
 
 
 class Chosen(NamedTuple):
-    """A scope, and what has to be said about it before anybody agrees."""
+    """A scope, what was asked for, and what has to be said about it before anybody agrees."""
 
     scope: Scope
-    asked: tuple[str, ...]
+    groups: tuple[str, ...]
     """The groups that were named."""
+    topics: tuple[str, ...]
+    """The topics that were named."""
     others: tuple[str, ...]
     """Groups that move too, because they read the same topics."""
-    torn: dict[str, tuple[str, ...]]
-    """Group → topics that it also reads and that stay on the source."""
+    moved: tuple[str, ...]
+    """Topics that were asked for and that an earlier failover opened."""
 
     def notes(self) -> list[str]:
-        """In words."""
-        told = []
+        """Sentences for the proposal."""
+        notes = []
+        if self.moved:
+            notes.append(f"already moved: {first_of(self.moved)}")
         if self.others:
-            told.append(f"these groups read the same topics and move too: {', '.join(self.others)}")
-        told += [
-            f"{group} also reads {', '.join(topics)}, which stays where it is: it needs both clusters"
-            for group, topics in sorted(self.torn.items())
-        ]
+            notes.append(f"these groups read the same topics and move too: {', '.join(self.others)}")
         renamed = {a: b for a, b in sorted(self.scope.topics.items()) if a != b}
-        told += [
+        notes += [
             f"topic {a} is called {b} on the other side; groups keep their names" for a, b in renamed.items()
         ]
-        return told
+        return notes
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal, beside the scope."""
+        return {"groups": list(self.groups), "topics": list(self.topics), "moved": list(self.moved)}
 
 
-def choose(context: Context, groups: Sequence[str]) -> Chosen:
-    """The scope of some groups; of everything that the flow copies when none is named.
+def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+    """The scope of some groups and topics; of all that the flow copies when none is named.
 
-    :raises ConfigError: a group is not known, or there is nothing to move
+    :param topics: source topics, also those that no group reads
+    :raises ConfigError: a group or topic is not known, or there is nothing to move
     """
     positions, origin = positions_of(context, context.source())
-    return chosen(context, positions, origin, groups)
+    promoted = frozenset(t for t, r in context.state.all(RoleRecord).items() if r.is_promoted)
+    return chosen(Ground(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
 
 
-def chosen(context: Context, positions: Positions, origin: str, groups: Sequence[str]) -> Chosen:
-    """See :func:`choose`; with the positions of all groups."""
-    copied = _copied(context)
-    for group in groups:
-        if group not in positions:
-            raise ConfigError(
-                f"the group '{group}' has no committed offsets in a topic that the flow copies",
-                where=f"--group, flow {context.flow.name}",
-                evidence=f"{len(positions)} groups have some, as known from {origin}",
-                hint=suggestion(group, positions) or "drkit status shows the groups",
-            )
-    topics = {at.topic for g in groups for at in positions[g]} & copied.keys() if groups else set(copied)
-    if not topics:
+def chosen(ground: Ground, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+    """The scope by what is known; see :func:`choose`. Pure.
+
+    When an earlier failover opened everything that was asked for, the scope holds it: a gate refuses it.
+    """
+    _refuse_unknown(ground, groups, topics)
+    copied, positions = ground.copied, ground.positions
+    named = {at.topic for g in groups for at in positions[g]} | set(topics)
+    asked = named & copied.keys() if groups or topics else set(copied)
+    if not asked:
         raise ConfigError(
             "there is nothing to move: the flow has copied no topic",
-            where=f"flow {context.flow.name}",
-            hint=f"copy first: drkit replicate --flow '{context.flow.name}'",
+            where=f"flow {ground.flow.name}",
+            hint=f"copy first: drkit replicate --flow '{ground.flow.name}'",
         )
-    moved = sorted(g for g, p in positions.items() if any(at.topic in topics for at in p))
-    scope = Scope({t: copied[t] for t in sorted(topics)}, tuple(moved), whole_flow=not groups)
-    others = tuple(g for g in moved if g not in groups) if groups else ()
-    return Chosen(scope, tuple(groups), others, _torn(positions, moved, topics, copied))
+    left = asked - ground.promoted
+    moving = left or asked
+    readers = sorted(g for g, p in positions.items() if any(at.topic in moving for at in p))
+    scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
+    others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)
+    return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)))
 
 
-def _copied(context: Context) -> dict[str, str]:
-    """Source topic → target topic; heartbeats are nobody's data."""
+def copied_of(context: Context) -> dict[str, str]:
+    """Source topic → target topic, without topics of heartbeats."""
     flow = context.flow
     return {
         name: target
@@ -82,12 +107,25 @@ def _copied(context: Context) -> dict[str, str]:
     }
 
 
-def _torn(
-    positions: Positions, moved: Sequence[str], topics: set[str], copied: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for group in moved:
-        rest = sorted({at.topic for at in positions[group]} & copied.keys() - topics)
-        if rest:
-            found[group] = tuple(rest)
-    return found
+def _refuse_unknown(ground: Ground, groups: Iterable[str], topics: Iterable[str]) -> None:
+    for group in groups:
+        if group not in ground.positions:
+            raise ConfigError(
+                f"the group '{group}' has no committed offsets in a topic that the flow copies",
+                where=f"--group, flow {ground.flow.name}",
+                evidence=f"{len(ground.positions)} groups have some, as known from {ground.origin}",
+                hint=_nearest(group, ground.positions) or "drkit status shows the groups",
+            )
+    for topic in topics:
+        if topic not in ground.copied:
+            raise ConfigError(
+                f"the flow has no copy of the topic '{topic}'",
+                where=f"--topic, flow {ground.flow.name}",
+                evidence=f"{len(ground.copied)} topics of {ground.flow.source} have one",
+                hint=_nearest(topic, ground.copied) or "drkit status shows the topics",
+            )
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = closest(word, known)
+    return f"did you mean '{near}'?" if near else ""

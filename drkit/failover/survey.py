@@ -21,10 +21,12 @@ from drkit.failover.group_look import (
     marked,
     on_target,
 )
-from drkit.failover.machine import StepName
+from drkit.failover.outside import Outside, look_outside
+from drkit.failover.reach import Reach, look_reach
 from drkit.failover.ready import unready_topics
-from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
+from drkit.failover.risk import Risk, held_total, of_answering_source
 from drkit.failover.signs import signs_of_life
+from drkit.failover.silent import silent_risk
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
@@ -35,9 +37,8 @@ from drkit.flow_state.run_lease import Replicator, replicator_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.held_back import held_back, with_held
-from drkit.replicate.lag_source import Ends, HeldBack, Waiting, ends_of, waiting
+from drkit.replicate.lag_source import Ends, Waiting, ends_of, waiting
 from drkit.replicate.lag_target import Copied, Place
 from drkit.replicate.source_look import gaps_of
 from drkit.replicate.status import PartitionStatus, oldest_of
@@ -82,7 +83,11 @@ class Survey:
     """What of the target's topics is not fit to take over."""
     paused: str
     """Who paused failovers, and why; empty: nobody."""
-    signs_of_life: tuple[str, ...] = ()
+    outside: Outside
+    """What remains where it is."""
+    reach: tuple[Reach, ...]
+    """Which clients are sent to the target, by which way."""
+    signs_of_life: tuple[str, ...]
     """Of a source that does not answer this machine."""
 
     def to_json(self) -> dict[str, Any]:
@@ -102,6 +107,8 @@ class Survey:
             "unready": list(self.unready),
             "paused": self.paused,
             "signs_of_life": list(self.signs_of_life),
+            "outside": self.outside.to_json(),
+            "reach": [r.in_words() for r in self.reach],
         }
 
 
@@ -134,7 +141,9 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     identities = _identities(context, source)
     copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
     partitions = _partitions(context, copied, source, now)
-    positions, origin = positions_of(context, source, scope.groups)
+    # All groups while the source is silent: then the flow's checkpoints alone say who remains.
+    positions, origin = positions_of(context, source, scope.groups if source is not None else None)
+    outside = look_outside(context, source, positions)
     mine = {
         g: {at: s for at, s in p.items() if at.topic in scope.topics}
         for g, p in positions.items()
@@ -152,7 +161,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
         tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
-        _paused(board), signs_of_life(context, board) if source is None else (),
+        _paused(board), outside, look_reach(context, outside),
+        signs_of_life(context, board) if source is None else (),
     )  # fmt: skip
 
 
@@ -260,26 +270,3 @@ def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluste
     exact = all(p.exact for p in partitions)
     missing = None if records is None else records + held.records
     return of_answering_source(missing, seconds, exact=exact, reason=reason, held=held)
-
-
-def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
-    """The bound of what a source that does not answer took with it.
-
-    :param records: known to be missing
-    :param held: what open transactions held back besides
-    """
-    now, source_seen = context.wall(), context.state.get(SourceSeenRecord)
-    seen = source_seen.at_ms if source_seen is not None else None
-    last_seen = context.decision.get("source_last_seen_ms")
-    dead_since = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
-    sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
-    return of_silent_source(sighting, records, held)
-
-
-def _newest_beat(context: Context, now: int) -> int | None:
-    tail = HeartbeatTail(context.target_settings, context.flow, lambda: now)
-    try:
-        beat = tail.read()
-    finally:
-        tail.close()
-    return None if beat is None else now - int(beat.age_seconds * 1000)

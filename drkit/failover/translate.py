@@ -8,11 +8,13 @@ from typing import Any, Final
 from drkit.errors import Failed, Refused
 from drkit.failover.context import Context
 from drkit.failover.group_look import partition_of
+from drkit.failover.late import late_notes, look_late
 from drkit.failover.loss import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.machine import StepName
+from drkit.failover.silent import silent_risk
 from drkit.failover.standing import Standing, standing
 from drkit.failover.step import Effect, StepResult
-from drkit.failover.survey import positions_of, silent_risk
+from drkit.failover.survey import positions_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
@@ -62,15 +64,17 @@ class Translate:
             raise _unavailable(context, found["unavailable"])
         number = sum(map(len, found["positions"].values()))
         notes = [f"{number:,} positions of {len(found['positions']):,} groups are exact"]
-        return StepResult(found, (*notes, found["loss"]["statement"]))
+        return StepResult(found, (*notes, *late_notes(found["late"]), found["loss"]["statement"]))
 
     def _translated(self, context: Context, source: RawCluster | None) -> dict[str, Any]:
         places = standing(context, source, final=True)
-        committed, origin = positions_of(context, source, context.scope.groups)
+        late = look_late(context, source)
+        groups = sorted({*context.scope.groups, *late["groups"]})
+        committed, origin = positions_of(context, source, groups)
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}
-        for group in context.scope.groups:
+        for group in groups:
             for at, stored in sorted(committed.get(group, {}).items()):
                 if at.topic not in names:
                     continue
@@ -89,6 +93,7 @@ class Translate:
             "positions": positions,
             "unavailable": unavailable,
             "positions_from": origin,
+            "late": late,
             "frontiers": frontiers_of(places),
             **_bounds(context, places),
             "loss": evidence_of(context, lost, risk, fenced=fenced),

@@ -28,10 +28,7 @@ class Fault(NamedTuple):
     """Why a flow is not healthy. A fault of every kind has one fixed code."""
 
     code: str
-    """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``fence_lift_pending``,
-    ``not_running``, ``heartbeat_stale``, ``heartbeat_missing``, ``heartbeat_ahead``, ``rpo_exceeded``,
-    ``hanging_transaction``, ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``,
-    ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and ``status_stale``."""
+    """One of those in docs/status.md; of a run also ``failed`` and ``status_stale``."""
     text: str
 
 
@@ -203,6 +200,8 @@ class Findings:
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """A failover promoted the whole flow."""
+    passive: int | None = None
+    """Topics with a copy that no failover has opened; None: not known."""
     debt: FenceDebt | None = None
     lift: PendingLift | None = None
     term: int = 0
@@ -251,7 +250,7 @@ def faults_of(
         faults.append(Fault("rpo_exceeded", text))
     if late := hanging(found.open_transactions, open_seconds):
         faults.append(Fault(HANGING, fault_text(late, open_seconds)))
-    unknown = [p for p in found.partitions if p.records is None]
+    unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
     if unknown and not found.source_error:
         first = unknown[0]
         text = f"the lag of {len(unknown)} partitions is not known, of {first.topic}-{first.partition}"
@@ -293,8 +292,8 @@ def role_of(found: Findings) -> str:
     """What the flow is doing."""
     if found.target_error:
         return "unknown"
-    if found.taken_over:
+    if found.taken_over or (found.promoted and found.passive == 0):
         return "promoted"  # whoever still holds the lease copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
-    return "promoted" if found.promoted else "stopped"
+    return "promoted" if found.promoted and found.passive is None else "stopped"

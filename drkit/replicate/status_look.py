@@ -165,6 +165,9 @@ class StatusCollector:
         found.term, found.debt = term_of(state), state.get(FenceDebt)
         found.lift = state.get(PendingLift)
         found.taken_over = state.get(PromotionRecord) is not None
+        accepts, is_beats = self._flow.topic_filter.accepts, self._flow.is_heartbeats
+        copied = (t for t in state.all(GenerationRecord) if accepts(t) and not is_beats(t))
+        found.passive = sum(t not in found.promoted for t in copied)
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
@@ -260,7 +263,8 @@ class StatusCollector:
     def _judged(self, found: Findings) -> FlowStatus:
         flow = self._flow
         counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
-        loss = loss_of(found, counted)
+        # What a failover has opened lives on the target: the primary can lose nothing of it.
+        loss = loss_of(found, [p for p in counted if p.topic not in found.promoted])
         rpo = self._settings.failover.rpo_seconds
         faults = faults_of(
             found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds,

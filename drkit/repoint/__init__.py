@@ -2,7 +2,7 @@
 
 from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
 from drkit.repoint.endpoints import endpoint_of
-from drkit.repoint.kinds import adapters
+from drkit.repoint.kinds import adapters, name_of
 from drkit.repoint.tell import Outcome, Result, Way, tell_all
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "Way",
     "adapters",
     "endpoint_of",
+    "name_of",
     "tell_all",
 ]

@@ -87,15 +87,29 @@ class Unusable:
 
 
 def adapters(
-    settings: Iterable[RepointSettings], groups: Iterable[str] | None = None, say: Say = _log
+    settings: Iterable[RepointSettings],
+    groups: Iterable[str] | None = None,
+    topics: Iterable[str] = (),
+    *,
+    say: Say = _log,
 ) -> list[Way]:
-    """An adapter for each way that tells the clients of these groups, in the order of the settings.
+    """An adapter for each way that clients of these groups and topics follow, in the order of the settings.
 
     :param groups: the moved groups; None: all ways
+    :param topics: the moved topics, by their names on the source
     :param say: where the kind ``print`` says its lines
     """
-    moved = None if groups is None else tuple(groups)
-    return [Way(_made(one, say), one.retry_seconds) for one in settings if moved is None or one.tells(moved)]
+    moved, names = None if groups is None else tuple(groups), tuple(topics)
+    return [
+        Way(_made(one, say), one.retry_seconds)
+        for one in settings
+        if moved is None or one.tells(moved, names)
+    ]
+
+
+def name_of(settings: RepointSettings) -> str:
+    """What the way of these settings is called in reports."""
+    return _made(settings, _log).name
 
 
 def _made(settings: RepointSettings, say: Say) -> Adapter:

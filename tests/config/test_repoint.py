@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drkit.cli.main import run
-from drkit.config import read
+from drkit.config import RepointSettings, read
 from drkit.errors import ConfigError
 
 ONE = '[clusters.x]\nbootstrap_servers = "p:1"\n'
@@ -90,6 +91,25 @@ def test_who_is_told_for_whom(tmp_path: Path):
     ways = read(file, ENV).settings.failover.repoint
     assert [w.kind for w in ways if w.tells(["shop-1", "other"])] == [w.kind for w in ways]
     assert "file" not in [w.kind for w in ways if w.tells(["other"])]
+    assert [w.is_unlimited for w in ways] == [w.kind != "file" for w in ways]
+
+
+def test_a_way_for_producers_names_topics():
+    """Without `groups` a way with `topics` is used for these alone; with neither, every client follows it."""
+    file: dict[str, Any] = {"kind": "file", "path": "/e.json"}
+    for more, used, not_used in [
+        ({"topics": ["orders"]}, ([], ["orders"]), (["shop"], ["pay"])),
+        ({"topics": "orders", "groups": ["shop"]}, (["shop"], ["pay"]), (["other"], ["pay"])),
+        ({"groups": ["shop"]}, (["shop"], []), ([], ["orders"])),
+    ]:
+        way = RepointSettings.model_validate({**file, **more})
+        assert way.tells(*used)
+        assert not way.tells(*not_used)
+        assert not way.is_unlimited
+    everybody = RepointSettings.model_validate(file)
+    assert everybody.tells([], ["quiet"])
+    assert everybody.is_unlimited
+    assert RepointSettings.model_validate({**file, "groups": [".*"]}).is_unlimited
 
 
 def test_applications_are_told_only_how_brokers_are_reached(tmp_path: Path):

@@ -63,7 +63,7 @@ class Stage:
         number = next(self._left)
         world, group, topic = self.world, self.world.name(f"g{number}"), self.world.name(f"t{number}")
         endpoint = world.folder / f"endpoint-{number}.json"
-        world.failover_fields["repoint"] = [{"kind": "file", "path": str(endpoint)}]
+        world.failover_fields["repoint"] = [{"kind": "file", "path": str(endpoint), "groups": [group]}]
         first = self._orchestrators.run(world.plain(), "begin", groups=[group], kill=kill)
         assert first.killed is (kill is not None), first
         assert first.killed or first.error is None, first.error

@@ -53,7 +53,7 @@ def test_each_name_of_before_leads_to_its_copy_also_after_the_next_failover(
     prepare(world, {shop: orders, late: later})
 
     with world.desk() as desk:
-        report = desk.begin([shop], Request())
+        report = desk.begin([shop], Request(repoint_others=True))
     assert (report["state"], report["topics"]) == ("done", {orders: copies[orders]})
     assert f"topic {orders} is called {copies[orders]} on {world.target.alias}" in json.dumps(report)
     assert list(world.committed(world.target, shop)) == [TopicPartition(copies[orders], 0)]
