@@ -10,6 +10,8 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.noticeboard import Noticeboard, ensure_board, topic_name
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets
@@ -131,7 +133,8 @@ def test_logs_are_read_to_the_end_they_had(b: ClusterSettings, cluster: Cluster,
 def test_the_notes_of_observers_are_read_however_often_they_write(b: ClusterSettings, cluster: Cluster):
     ensure_board(cluster, FLOW)
     board = Noticeboard(b, FLOW, AwakeClock(), 5.0)
-    with Writing(b, topic_name(FLOW), b"vote/o1", b'{"n": 1}'):
+    vote = Vote("o1", "r", 1, 0, Sight.CLEAR)
+    with Writing(b, topic_name(FLOW), b"vote/o1", vote.encode()):
         at = TopicPartition(topic_name(FLOW), 0)
         eventually(lambda: list_offsets(cluster, [at], "latest")[at] > 50, 60, "notes")
         board.start()
