@@ -163,6 +163,7 @@ class StatusCollector:
         found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
         found.taken_over = state.get(PromotionRecord) is not None
+        found.left_out_producers = tuple(sorted(left_out(state)))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
@@ -268,7 +269,7 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.open_transactions,
+            found.term, found.debt, found.open_transactions, found.left_out_producers,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:
