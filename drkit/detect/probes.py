@@ -9,7 +9,6 @@ counts for nothing, and they name no other brokers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 import threading
 from typing import Final
 
@@ -83,17 +82,25 @@ class Probes:
 
     def seen(self) -> Seen:
         """What the newest probes of all addresses say together."""
-        with self._lock:
-            tracks = {
-                a: Track(t.last, t.failing_since, of_note=a in self._from_notes)
-                for a, t in self._tracks.items()
-            }
-        return see(tracks, self._clock.now(), self._rules)
+        return see(self._view(), self._clock.now(), self._rules)
 
     def newest(self) -> dict[Address, Probe | None]:
         """The newest probe of each address."""
+        return {a: t.last for a, t in sorted(self._view().items())}
+
+    def _view(self) -> dict[Address, Track]:
+        """All addresses, each server once. Of a bootstrap server a note may know the broker's id."""
         with self._lock:
-            return {a: t.last for a, t in sorted(self._tracks.items())}
+            names = {(a.listener, a.server): t for a, t in self._tracks.items() if a.broker < 0}
+            doubled = {(a.listener, a.server) for a in self._from_notes} & set(names)
+            view = {}
+            for address, track in self._tracks.items():
+                by_note, at = address in self._from_notes, (address.listener, address.server)
+                if at in doubled and not by_note:
+                    continue
+                shown = names[at] if at in doubled else track
+                view[address] = Track(shown.last, shown.failing_since, of_note=by_note and at not in doubled)
+            return view
 
     def known(self) -> Known:
         """What others, and we after a restart, need to know of the cluster: its id and its brokers."""
@@ -109,10 +116,14 @@ class Probes:
             for gone in self._from_notes - wanted:
                 self._remove(gone)
             there = {(a.listener, a.broker) for a in self._tracks if a not in self._from_notes}
-            new = (a for a in sorted(wanted) if a not in self._tracks and (a.listener, a.broker) not in there)
-            for address in islice(new, MOST_ADDRESSES - len(self._from_notes)):
-                self._from_notes.add(address)
-                self._add(address)
+            servers = {(a.listener, a.server) for a in self._tracks if a.broker >= 0}
+            for address in sorted(wanted - set(self._tracks)):
+                listener, server, broker = address
+                taken = (listener, broker) in there or (listener, server) in servers
+                if not taken and len(self._from_notes) < MOST_ADDRESSES:
+                    servers.add((listener, server))
+                    self._from_notes.add(address)
+                    self._add(address)
 
     def _may_exist(self, address: Address) -> bool:
         registered = self._brokers_listed is None or address.broker in self._brokers_listed
@@ -155,7 +166,8 @@ class Probes:
         for broker, server in met.brokers:
             address = Address(listener, server, broker)
             for old in [a for a in self._tracks if a.listener == listener and a != address]:
-                if old.broker == broker:  # it moved
+                noted = old in self._from_notes and old.server == server
+                if old.broker == broker or noted:  # it moved, or a note had another id for it
                     self._remove(old)
             self._from_notes.discard(address)
             self._add(address)

@@ -71,13 +71,13 @@ def listener() -> Iterator[Listener]:
     found.close()
 
 
-def probes_of(bootstrap: str, **client: str) -> Probes:
+def probes_of(bootstrap: str, seconds: float = 0.05, **client: str) -> Probes:
     properties = {
         "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "drkit",
         "sasl.password": SECRET.decode(), **client,
     }  # fmt: skip
     cluster = ClusterSettings(alias="primary", bootstrap_servers=bootstrap, client=properties)
-    quick = DetectionSettings(probe_interval_seconds=0.05, probe_timeout_seconds=1.0)
+    quick = DetectionSettings(probe_interval_seconds=seconds, probe_timeout_seconds=1.0)
     return Probes({OWN: cluster}, quick, AwakeClock())
 
 
@@ -104,6 +104,25 @@ def test_an_address_of_a_note_gets_no_credentials_until_a_broker_names_it(listen
             probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.1), Met("abc", ((77, listener.address),)))
             eventually(lambda: SECRET in listener.received, what="the credentials")
             assert {SASL_HANDSHAKE, SASL_AUTHENTICATE} <= set(listener.asked)
+        finally:
+            probes.stop()
+
+
+def test_a_broker_that_a_note_places_at_a_bootstrap_server_is_as_that_server_is():
+    """Each server is shown once, and the wrong id in a note does not keep the server from being asked."""
+    with PortReservation() as ports:
+        ours = Address(OWN, f"127.0.0.1:{ports.reserve()}")
+        probes = probes_of(ours.server, seconds=60.0)
+        probes.start()
+        try:
+            eventually(lambda: probes.newest()[ours], what="a probe")
+            noted = ours._replace(broker=98)
+            probes.remember([Known("abc", (noted, ours._replace(broker=99)))])
+            assert set(probes.newest()) == {noted}
+            probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.1), None)
+            assert probes.newest()[noted] == Probe(Outcome.ANSWERS, 1.0, 1.1)
+            probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.2), Met("abc", ((7, ours.server),)))
+            assert set(probes.newest()) == {ours._replace(broker=7)}
         finally:
             probes.stop()
 
