@@ -41,12 +41,18 @@ EPOCHS: Final = Counter("drkit_epochs", "Epochs of the copy task that ended.", _
 HEARTBEATS: Final = Counter(
     "drkit_heartbeats", "Heartbeats that the source acknowledged.", _FLOW, registry=REGISTRY
 )
+LEFT_OUT: Final = Counter(
+    "drkit_left_out_records",
+    "Records left out because a producer of an opposite flow wrote them.",
+    (*_FLOW, "producer"),
+    registry=REGISTRY,
+)
 EVENTS: Final = Counter("drkit_events", "Events by kind.", ("kind",), registry=REGISTRY)
 ERRORS: Final = Counter("drkit_errors", "Errors by class.", ("kind",), registry=REGISTRY)
 
 COUNTED: Final[dict[Counter | Gauge, tuple[str, ...]]] = {
     RECORDS: _TOPIC, BYTES: _TOPIC, BATCHES: _TOPIC, FRONTIER: _TOPIC,
-    EPOCHS: _FLOW, HEARTBEATS: _FLOW,
+    EPOCHS: _FLOW, HEARTBEATS: _FLOW, LEFT_OUT: (*_FLOW, "producer"),
     EVENTS: ("kind",), ERRORS: ("kind",),
 }  # fmt: skip
 """Every metric that is counted here, and its labels."""
@@ -126,6 +132,11 @@ def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ..
             return (*flow, OTHERS, "")
         _partitions.add(at)
     return at
+
+
+def left_out(flow: tuple[str, str], producer: int, records: int) -> None:
+    """A task reports records that it left out: a producer of an opposite flow wrote them."""
+    LEFT_OUT.labels(*flow, str(producer)).inc(records)
 
 
 def epoch_ended(flow: tuple[str, str]) -> None:

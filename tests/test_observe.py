@@ -73,6 +73,7 @@ def test_prometheus_reads_what_was_copied():
     observe.setup()
     observe.copied(("a", "b"), "orders", 0, records=5, size=70, batches=1, frontier=5)
     observe.epoch_ended(("a", "b"))
+    observe.left_out(("a", "b"), 4711, 3)
     observe.error(ValueError("x"))
     text = generate_latest(observe.REGISTRY).decode()
     labels = '{partition="0",source="a",target="b",topic="orders"}'
@@ -80,6 +81,7 @@ def test_prometheus_reads_what_was_copied():
     assert f"drkit_bytes_total{labels} 70.0" in text
     assert 'drkit_errors_total{kind="ValueError"} 1.0' in text
     assert 'drkit_epochs_total{source="a",target="b"} 1.0' in text
+    assert 'drkit_left_out_records_total{producer="4711",source="a",target="b"} 3.0' in text
 
 
 def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,9 +12,13 @@ from drkit.cli.configuration import configuration
 from drkit.cli.failover_view import notes_of, rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError
 from drkit.failover.context import Request
 from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
+from drkit.failover.journal import NoRun
+from drkit.failover.journal_file import default_folder
+from drkit.failover.journal_lost import explained
 
 _PLACE = "drkit failover"
 
@@ -75,9 +80,9 @@ def failover(
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
         elif resume:
-            _told(desk, lambda: desk.resume(request))
+            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request)))
         elif abort:
-            _told(desk, lambda: desk.abort("asked for by --abort"))
+            _told(desk, lambda: _found(settings, flow, lambda: desk.abort("asked for by --abort")))
         else:
             _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes), topics=topics))
 
@@ -90,6 +95,16 @@ def _one_of(**said: bool) -> None:
             evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
             hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
         )
+
+
+def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Where the target's journal has no run, say what this machine's files know of one."""
+    try:
+        return work()
+    except NoRun as error:
+        folder = settings.failover.journal_folder
+        files = Path(folder).expanduser() if folder else default_folder()
+        raise explained(error, files, settings.one_flow(flow).name) from error
 
 
 def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runn
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
+_SHOWN_PRODUCERS: Final = 5
 _SHOWN_OPEN: Final = 20
 
 
@@ -41,6 +42,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
         "run_by": _runner(status.runner),
         "fence owed": _owed(status),
+        "left out": _left_out(status),
         "loss if the primary died now": loss_text(status.loss, status.open_transactions),
         "replication delay": _delay(status.heartbeat),
         "heartbeat": _beat(status.heartbeat),
@@ -121,6 +123,16 @@ def _owed(status: FlowStatus) -> str | None:
         return None
     minutes = max(0, status.at_ms - debt.since_ms) / 60_000
     return f"on {status.source} for {minutes:,.0f} min, {debt.owed_by}; {debt.why}"
+
+
+def _left_out(status: FlowStatus) -> str | None:
+    """Whose records are not copied back."""
+    ids = status.left_out_producers
+    if not ids:
+        return None
+    more = f" and {len(ids) - _SHOWN_PRODUCERS} more" if len(ids) > _SHOWN_PRODUCERS else ""
+    named = ", ".join(map(str, ids[:_SHOWN_PRODUCERS]))
+    return f"what flows in opposite_flows wrote here: producers {named}{more}"
 
 
 def _runner(runner: Runner | None) -> str:

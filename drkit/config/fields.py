@@ -16,7 +16,8 @@ TO_DO: Final = "to_do"
 """In the context of an error: what the user is to do about it."""
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
+    """A list, or one string with commas."""
     return split_list(value) if isinstance(value, str) else value
 
 
@@ -60,7 +61,7 @@ def _number(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], BeforeValidator(_listed)]
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], BeforeValidator(listed)]
 """Whole-name regular expressions: an array, or one string with commas as MM2 writes it."""
 
 Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import ROLES, AdminProperties, ConsumerProperties, ProducerProperties
-from drkit.config.fields import TO_DO, Alias, Patterns, Strict
+from drkit.config.fields import TO_DO, Alias, Patterns, Strict, listed
 from drkit.config.naming_class import checked, is_own_class, own_naming
 from drkit.masking import masked
 from drkit.topology import (
@@ -50,6 +58,11 @@ class FlowSettings(Strict):
     naming: str = "identity"
     """``"identity"``: topics keep their names; ``"prefix"``: they get the source's alias in front;
     ``"mypackage.module:ClassName"``: your own class."""
+
+    opposite_flows: Annotated[tuple[Alias, ...], BeforeValidator(listed)] | None = None
+    """Flows in the other direction with the same topic names: what they wrote is not copied back. Each is
+    named by the alias that its own configuration gives to this flow's target. Absent: the flow of this file
+    in the other direction; topics into which any other one copies are left out. An empty list: no flow."""
 
     internal_topic_separator: bool = True
     """MirrorMaker 2's own topics have the separator in their names too; false: always a dot. drkit's have

@@ -84,6 +84,18 @@ class Settings(Strict):
             return value
         return {k: {"alias": k, **v} if isinstance(v, Mapping) else v for k, v in value.items()}
 
+    @field_validator("flows", mode="after")
+    @classmethod
+    def _opposites_of_this_file(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
+        """Where this file has both directions, each flow names the other."""
+        ways = {(f.source, f.target) for f in flows}
+        return tuple(
+            f.model_copy(update={"opposite_flows": (f.target,)})
+            if f.opposite_flows is None and (f.target, f.source) in ways
+            else f
+            for f in flows
+        )
+
     def cluster(self, alias: str) -> ClusterSettings:
         """The cluster of this alias. Raises ConfigError naming the closest one."""
         try:

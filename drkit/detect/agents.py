@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import ClassVar
 
 from drkit.detect.lease import Hold
+from drkit.detect.shapes import count, label, lines, moment
+from drkit.detect.votes import MOST_AGENTS
+from drkit.flow_state.body import record, stored
+from drkit.flow_state.fields import flag, member
+from drkit.flow_state.record import Record
 
-KEY: Final = "agent/"
-"""Before an agent's name, in the topic of the observers."""
 
-
-@dataclass(frozen=True, slots=True)
-class AgentNote:
+@record
+class AgentNote(Record):
     """What an agent published: a request for its lease, and how it stands."""
 
-    agent: str
-    run: str
+    KEY: ClassVar[str] = "agent/"
+    REQUIRED: ClassVar[bool] = False
+
+    agent: str = stored(label)
+    run: str = stored(label)
     """Of the agent's process."""
-    number: int
+    number: int = stored(count)
     """Of its newest request; observers give it back in their votes."""
-    hold: Hold
-    at_ms: int
-    fenced: bool = False
+    hold: Hold = stored(member(Hold))
+    at_ms: int = stored(moment)
+    fenced: bool = stored(flag, default=False)
     """Its command ended well and the proof succeeded; stays so until a person lifts it."""
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = stored(lines, default=())
     """The proof, or why there is none."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in the topic."""
-        return asdict(self) | {"hold": self.hold.value, "evidence": list(self.evidence)}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> AgentNote | None:
-        """From the topic; None for what we do not understand."""
-        try:
-            return cls(
-                str(raw["agent"]), str(raw["run"]), int(raw["number"]), Hold(raw["hold"]), int(raw["at_ms"]),
-                fenced=bool(raw["fenced"]), evidence=tuple(map(str, raw["evidence"])),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError):
-            return None
 
 
 class Agents:
@@ -67,8 +56,12 @@ class Agents:
             self._leased.pop(note.agent, None)  # it was stopped, and promises nothing
 
     def renewals(self, now: float) -> dict[str, int]:
-        """The requests to answer: those of agents that were heard just now."""
-        return {a: n.number for a, (n, at) in sorted(self._newest.items()) if now - at <= self._ttl}
+        """The requests to answer: those of agents that were heard just now, the longest known first.
+
+        So the names of many more, whoever wrote them, take no answer from an agent that was there before.
+        """
+        heard = ((a, n.number) for a, (n, at) in self._newest.items() if now - at <= self._ttl)
+        return dict(islice(heard, MOST_AGENTS))
 
     def armed(self, lost_at: float) -> tuple[str, ...]:
         """Agents that watched the primary when it was lost, or have fenced it since.

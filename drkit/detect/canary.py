@@ -102,10 +102,22 @@ async def sing(cluster: RawCluster, broker: int, place: Place, token: bytes, tim
     )  # fmt: skip
     if fetched.error_code:
         return refused("fetch", fetched.error_code)
-    values = [r.value for header, data in split(fetched.records or b"") for r in decode(header, data)]
-    if token not in values:
+    if token not in _values(fetched.records or b"", told.base_offset):
         return Sung(Outcome.WRITE_REFUSED, f"the record at offset {told.base_offset} is not what was written")
     return Sung(Outcome.WORKS)
+
+
+def _values(records: bytes, offset: int) -> list[bytes | None]:
+    """The values of the batch at this offset; batches of other writers, which may hold anything, stay closed.
+
+    :raises CorruptBatch: the broker did not keep what it took
+    """
+    for header, data in split(records):
+        if header.base_offset == offset:
+            return [record.value for record in decode(header, data)]
+        if header.base_offset > offset:
+            break
+    return []
 
 
 def refused(what: str, code: int) -> Sung:

@@ -1,16 +1,18 @@
 """What observers, fence agents and people tell each other: one small compacted topic per flow.
 
 It stands on the target, and on a third cluster if there is one; what is told twice is read once. Keys are
-texts, values JSON objects. Nothing here waits for a cluster that does not answer.
+texts, values JSON objects that :mod:`drkit.detect.notes` reads. Nothing here waits for a cluster that does
+not answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 import json
 import logging
 import threading
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -19,8 +21,11 @@ from drkit import observe
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
+from drkit.detect.marks import Automatic, Pause
+from drkit.detect.notes import Note, Notes, R
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import watch_topic
+from drkit.flow_state.record import Record
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import newest_values
@@ -34,18 +39,6 @@ _QUIET: Final = logging.getLogger("drkit.detect.clients")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 Value = dict[str, Any]
-
-
-class Note(NamedTuple):
-    """The newest value of a key, as we got it."""
-
-    value: Value
-    arrived: float
-    """As of our clock that stands still while we do."""
-    wall_ms: int
-    """Our wall clock then."""
-    live: bool
-    """It came after we had read the topic to its end."""
 
 
 def topic_name(flow: FlowSettings) -> str:
@@ -68,12 +61,29 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
     create_own_topic(cluster, topic_name(flow), configs)
 
 
-def read_board(cluster: Cluster, flow: FlowSettings) -> dict[str, Value]:
+def read_notes(cluster: Cluster, flow: FlowSettings) -> Notes:
     """Everything that stands there now. Raises DrkitError."""
     name = topic_name(flow)
-    found = newest_values(cluster, [name]).get(name, {})
-    values = {key.decode(errors="replace"): _decoded(value) for key, value in found.items()}
-    return {key: value for key, value in values.items() if value is not None}
+    notes = Notes(partial(_report, f"{name} on {cluster.alias}"))
+    for key, value in newest_values(cluster, [name]).get(name, {}).items():
+        notes.take(key, value)
+    return notes
+
+
+def read_board(cluster: Cluster, flow: FlowSettings) -> dict[str, Value]:
+    """The same as plain data. A pause that cannot be read is a pause. Raises DrkitError."""
+    notes = read_notes(cluster, flow)
+    found = {key: note.body.to_json() for key, note in notes.by_key().items()}
+    if why := notes.damaged(Pause):
+        found[Pause.KEY] = {"by": "a note that cannot be read", "why": f"{why}; drkit watch resume"}
+    return found
+
+
+def _report(where: str, key: str, why: str) -> None:
+    observe.event(
+        "note_dropped", level="warning", where=where, key=key, reason=why,
+        hint="find out who writes to this topic besides drkit, and deny it",
+    )  # fmt: skip
 
 
 def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str, Any] | None) -> None:
@@ -114,14 +124,6 @@ def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
     )
 
 
-def _decoded(value: bytes) -> Value | None:
-    try:
-        body = json.loads(value)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
-
-
 class Noticeboard:
     """The topic on one cluster, read and written from a thread of its own until :meth:`stop`.
 
@@ -141,7 +143,7 @@ class Noticeboard:
         self._cluster, self._flow, self._ttl = cluster, flow, ttl_seconds
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
-        self._notes: dict[str, Note] = {}
+        self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"))
         self._waiting: dict[str, bytes] = {}
         self._ended = threading.Event()
         self._end = 0
@@ -161,15 +163,37 @@ class Noticeboard:
         if self._thread.is_alive():
             self._thread.join(3.0)
 
-    def publish(self, key: str, value: Mapping[str, Any]) -> None:
-        """Tell the others, as soon as possible; a newer value of the same key replaces one that waits."""
+    def publish(self, key: str, note: Record) -> None:
+        """Tell the others, as soon as possible; a newer note of the same key replaces one that waits."""
         with self._lock:
-            self._waiting[key] = json.dumps(value).encode()
+            self._waiting[key] = note.encode()
 
-    def notes(self, prefix: str = "") -> dict[str, Note]:
+    def notes(self, prefix: str = "") -> dict[str, Note[Any]]:
         """What stands there, by key."""
         with self._lock:
-            return {k: n for k, n in self._notes.items() if k.startswith(prefix)}
+            return self._notes.by_key(prefix)
+
+    def all(self, kind: type[R]) -> list[Note[R]]:
+        """All notes of a kind."""
+        with self._lock:
+            return self._notes.all(kind)
+
+    def one(self, kind: type[R]) -> Note[R] | None:
+        """The note of a kind that has a single one."""
+        with self._lock:
+            return self._notes.one(kind)
+
+    @property
+    def pause(self) -> str:
+        """See :class:`drkit.detect.notes.Notes`."""
+        with self._lock:
+            return self._notes.pause
+
+    @property
+    def automatic(self) -> Automatic | None:
+        """See :class:`drkit.detect.notes.Notes`."""
+        with self._lock:
+            return self._notes.automatic
 
     @property
     def is_read(self) -> bool:
@@ -257,15 +281,15 @@ class Noticeboard:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 self._is_read = True
             return
+        self.take(key, value, message.offset() or 0)
+
+    def take(self, key: Any, value: Any, offset: int) -> None:
+        """Take one record of the topic."""
         # Where the others write faster than a fetch waits, the end is never told: the offset tells it.
-        offset = message.offset() or 0
         live = self._is_read or offset >= self._end
         self._is_read = live or offset + 1 >= self._end
         if not isinstance(key, bytes):
             return
-        name, body = key.decode(errors="replace"), _decoded(value) if isinstance(value, bytes) else None
         with self._lock:
-            if body is None:
-                self._notes.pop(name, None)
-            else:
-                self._notes[name] = Note(body, self._clock.now(), self._wall(), live)
+            body = value if isinstance(value, bytes) else None
+            self._notes.take(key, body, self._clock.now(), self._wall(), live=live)

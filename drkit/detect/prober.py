@@ -58,6 +58,7 @@ class Prober:
 
     :param cluster: how its listener is reached; only this address of it is used
     :param expected: the id that the cluster must have; None while nobody knows
+    :param logs_in: whether this address may see credentials; False: it is asked for ApiVersions, no more
     :param heard: told of every probe, and of what the broker said of its cluster
     """
 
@@ -69,6 +70,7 @@ class Prober:
         clock: AwakeClock,
         expected: Callable[[], str | None],
         heard: Callable[[Address, Probe, Met | None], None],
+        logs_in: Callable[[], bool] = lambda: True,
     ) -> None:
         self.address = address
         self._cluster = cluster.model_copy(update={"bootstrap_servers": address.server})
@@ -76,6 +78,7 @@ class Prober:
         self._clock = clock
         self._expected = expected
         self._heard = heard
+        self._logs_in = logs_in
         self._ended = threading.Event()
         self._raw: RawCluster | None = None
         self._renewed = float("-inf")
@@ -107,10 +110,11 @@ class Prober:
             loop.close()
 
     def _look(self, loop: EventLoop, began: float) -> tuple[Outcome, str, Met | None]:
-        where = f"clusters.{self._cluster.alias}.client"
+        where, logs_in = f"clusters.{self._cluster.alias}.client", self._logs_in()
+        seconds = self._settings.probe_timeout_seconds
         try:
             security = read_security(self._cluster)
-            found = probe(self.address.server, security, where, self._settings.probe_timeout_seconds)
+            found = probe(self.address.server, security, where, seconds, handshake=logs_in)
         except DrkitError as error:
             return Outcome.SHUT_OUT, error.what, None
         if found.kind is not Kind.KAFKA:
@@ -118,6 +122,8 @@ class Prober:
             if found.kind in _OUTCOMES:
                 return _OUTCOMES[found.kind], found.evidence, None
             return Outcome.SHUT_OUT, "; ".join(filter(None, (found.kind.value, found.evidence))), None
+        if not logs_in:
+            return Outcome.UNCONFIRMED, "", None
         if self.address.broker < 0 or began - self._renewed > _RENEW_SECONDS:
             self._drop()
             self._renewed = began

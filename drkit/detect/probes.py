@@ -1,14 +1,16 @@
 """All addresses of a primary: which there are, and a prober for each.
 
 Addresses come from the brokers' own answers, listener by listener, and are kept when a broker falls silent: a
-cluster no longer lists a broker that died.
+cluster no longer lists a broker that died. Addresses in a note of the observers' topic are those of whoever
+wrote it: until a broker names them, too, they see no credentials unless TLS proves the name, their cluster id
+counts for nothing, and they name no other brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import threading
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 
@@ -17,11 +19,13 @@ from drkit.config import ClusterSettings
 from drkit.config.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
+from drkit.detect.marks import MOST_ADDRESSES, Known
 from drkit.detect.prober import Met, Prober, stranger
 from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.security import read_security
 
 OWN: Final = "own"
 """The listener that the flow itself uses."""
@@ -51,6 +55,10 @@ class Probes:
         self._lock = threading.Lock()
         self._tracks: dict[Address, Track] = {}
         self._probers: dict[Address, Prober] = {}
+        self._from_notes: set[Address] = set()
+        """Addresses that no broker and no setting has named."""
+        self._brokers_listed: frozenset[int] | None = None
+        """Ids of all brokers, as the cluster listed them last; None: it never did."""
         self._ended = threading.Event()
         self.cluster_id = cluster_id
         self._care = threading.Thread(target=self._take_care, name="canary", daemon=True)
@@ -74,33 +82,65 @@ class Probes:
 
     def seen(self) -> Seen:
         """What the newest probes of all addresses say together."""
-        with self._lock:
-            tracks = {a: Track(t.last, t.failing_since) for a, t in self._tracks.items()}
-        return see(tracks, self._clock.now(), self._rules)
+        return see(self._view(), self._clock.now(), self._rules)
 
     def newest(self) -> dict[Address, Probe | None]:
         """The newest probe of each address."""
-        with self._lock:
-            return {a: t.last for a, t in sorted(self._tracks.items())}
+        return {a: t.last for a, t in sorted(self._view().items())}
 
-    def known(self) -> dict[str, Any]:
+    def _view(self) -> dict[Address, Track]:
+        """All addresses, each server once. Of a bootstrap server a note may know the broker's id."""
+        with self._lock:
+            names = {(a.listener, a.server): t for a, t in self._tracks.items() if a.broker < 0}
+            doubled = {(a.listener, a.server) for a in self._from_notes} & set(names)
+            view = {}
+            for address, track in self._tracks.items():
+                by_note, at = address in self._from_notes, (address.listener, address.server)
+                if at in doubled and not by_note:
+                    continue
+                shown = names[at] if at in doubled else track
+                view[address] = Track(shown.last, shown.failing_since, of_note=by_note and at not in doubled)
+            return view
+
+    def known(self) -> Known:
         """What others, and we after a restart, need to know of the cluster: its id and its brokers."""
         with self._lock:
             brokers = sorted(a for a in self._tracks if a.broker >= 0)
-        return {"cluster_id": self.cluster_id, "brokers": [list(a) for a in brokers]}
+        return Known(self.cluster_id, tuple(brokers[:MOST_ADDRESSES]))
 
-    def remember(self, known: Mapping[str, Any]) -> None:
-        """Take what somebody told with :meth:`known`; what a broker says itself wins."""
+    def remember(self, notes: Iterable[Known]) -> None:
+        """Take the addresses in the newest notes of all topics; what a broker says itself wins."""
         with self._lock:
-            if self.cluster_id is None:
-                self.cluster_id = known.get("cluster_id")
-            if known.get("cluster_id") != self.cluster_id:
-                return
-            told = {a.broker for a in self._tracks}
-            for listener, server, broker in known.get("brokers", ()):
-                if listener in self._listeners and int(broker) not in told:
-                    self._add(Address(str(listener), str(server), int(broker)))
-            self._forget_doubles()
+            ours = [n for n in notes if self.cluster_id in {None, n.cluster_id}]
+            wanted = {a for n in ours for a in n.brokers if self._may_exist(a)}
+            for gone in self._from_notes - wanted:
+                self._remove(gone)
+            there = {(a.listener, a.broker) for a in self._tracks if a not in self._from_notes}
+            servers = {(a.listener, a.server) for a in self._tracks if a.broker >= 0}
+            for address in sorted(wanted - set(self._tracks)):
+                listener, server, broker = address
+                taken = (listener, broker) in there or (listener, server) in servers
+                if not taken and len(self._from_notes) < MOST_ADDRESSES:
+                    servers.add((listener, server))
+                    self._from_notes.add(address)
+                    self._add(address)
+
+    def _may_exist(self, address: Address) -> bool:
+        registered = self._brokers_listed is None or address.broker in self._brokers_listed
+        return registered and address.listener in self._listeners
+
+    def _logs_in(self, address: Address) -> bool:
+        """Whether an address may see credentials: the settings, a broker or our authority name it."""
+        with self._lock:
+            if address not in self._from_notes:
+                return True
+        try:
+            tls = read_security(self._listeners[address.listener]).tls
+        except DrkitError:
+            return False
+        # The authorities of the system vouch for every name there is, also for one that an intruder owns.
+        ours = tls is not None and bool(tls.ca_file or tls.ca_pem)
+        return ours and tls is not None and tls.verify and tls.check_hostname
 
     def expect(self, cluster_id: str) -> None:
         """Who the cluster must be, from a source that knows."""
@@ -111,7 +151,7 @@ class Probes:
         with self._lock:
             if address not in self._tracks:
                 return
-            if met is not None:
+            if met is not None and address not in self._from_notes:
                 # On a first contact there is nothing to compare with: whoever answers is the cluster.
                 self.cluster_id = self.cluster_id or met.cluster_id
                 if met.cluster_id == self.cluster_id:
@@ -126,14 +166,17 @@ class Probes:
         for broker, server in met.brokers:
             address = Address(listener, server, broker)
             for old in [a for a in self._tracks if a.listener == listener and a != address]:
-                if old.broker == broker:  # it moved
+                noted = old in self._from_notes and old.server == server
+                if old.broker == broker or noted:  # it moved, or a note had another id for it
                     self._remove(old)
+            self._from_notes.discard(address)
             self._add(address)
         self._forget_doubles()
 
     def _forget_doubles(self) -> None:
         """A bootstrap server that is a broker's own address is no address more."""
-        brokers = {(a.listener, a.server) for a in self._tracks if a.broker >= 0}
+        named = (a for a in self._tracks if a.broker >= 0 and a not in self._from_notes)
+        brokers = {(a.listener, a.server) for a in named}
         for double in [a for a in self._tracks if a.broker < 0 and (a.listener, a.server) in brokers]:
             self._remove(double)
 
@@ -141,13 +184,16 @@ class Probes:
         if address in self._tracks:
             return
         self._tracks[address] = Track()
-        cluster = self._listeners[address.listener]
-        prober = Prober(address, cluster, self._settings, self._clock, lambda: self.cluster_id, self._heard)
+        prober = Prober(
+            address, self._listeners[address.listener], self._settings, self._clock,
+            expected=lambda: self.cluster_id, heard=self._heard, logs_in=lambda: self._logs_in(address),
+        )  # fmt: skip
         self._probers[address] = prober
         prober.start()
 
     def _remove(self, address: Address) -> None:
         self._tracks.pop(address)
+        self._from_notes.discard(address)
         self._probers.pop(address).stop()
 
     # -- now and then -------------------------------------------------------------------------------
@@ -188,6 +234,7 @@ class Probes:
         except (DrkitError, RawError):
             return bool(failing)
         with self._lock:
+            self._brokers_listed = frozenset(registered)
             for gone in [a for a in self._tracks if a.broker >= 0 and a.broker not in registered]:
                 self._remove(gone)
                 failing.discard(gone)

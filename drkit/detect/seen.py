@@ -27,9 +27,10 @@ class Outcome(Enum):
     HUNG_UP = "accepts connections and closes them, or speaks another protocol"
     UNRESOLVED = "its name does not resolve"
     SHUT_OUT = "answers, but not to us"
+    UNCONFIRMED = "answers; only a note names this address, so drkit does not log in there"
 
 
-WELL: Final = frozenset({Outcome.WORKS, Outcome.ANSWERS})
+WELL: Final = frozenset({Outcome.WORKS, Outcome.ANSWERS, Outcome.UNCONFIRMED})
 DEAD: Final = frozenset({Outcome.REFUSED, Outcome.NO_ROUTE, Outcome.SILENT, Outcome.HUNG_UP})
 """Nobody there, or nobody who answers: killed, cut off, frozen, half open."""
 ILL: Final = frozenset({Outcome.WRITE_REFUSED, Outcome.WRITE_SILENT})
@@ -68,6 +69,8 @@ class Track:
     last: Probe | None = None
     failing_since: float | None = None
     """The begin of the first of the failures that no success has interrupted."""
+    of_note: bool = False
+    """Only a note of the observers' topic names it."""
 
     def take(self, probe: Probe) -> None:
         """The newest probe."""
@@ -129,6 +132,11 @@ class _Counts:
     """Brokers with an address that works, or of which the contrary is no fact yet."""
     failing: set[str] = field(default_factory=set)
     confirmed: set[Outcome] = field(default_factory=set)
+    unresolved_names: bool = False
+    """A bootstrap server's name does not resolve; it is not among `confirmed_brokers`."""
+    confirmed_brokers: set[Outcome] = field(default_factory=set)
+    ours_dead: bool = False
+    """An address that not only a note names is dead: so names resolve, and connections are tried."""
     doubtful: int = 0
     stale: int = 0
     told: list[str] = field(default_factory=list)
@@ -141,31 +149,38 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Seen:
     if counts.stale == len(probed):
         return Seen(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
     # A name that leads to any broker is an address, but no broker of its own.
-    brokers = {_broker(a) for a in probed if a.broker >= 0} or {_broker(a) for a in probed}
+    known = {_broker(a) for a in probed if a.broker >= 0}
+    brokers = known or {_broker(a) for a in probed}
     since = [t.failing_since for t in probed.values()]
     all_since = max(s for s in since if s is not None) if None not in since else None
     lost = (counts.failing - counts.working) & brokers
-    return Seen(
-        _sight(counts, len(lost), len(brokers)), all_since, tuple(counts.told), len(brokers), len(lost)
-    )
+    sight = _sight(counts, len(lost), len(brokers), brokers_known=bool(known))
+    return Seen(sight, all_since, tuple(counts.told), len(brokers), len(lost))
 
 
 def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> _Counts:
     counts = _Counts()
     for address, track in sorted(probed.items()):
         probe, broker = track.last, _broker(address)
-        if probe is None or now - probe.ended > rules.stale:
+        if probe is None or _is_stale(address, probe, now, rules):
             counts.stale += 1
             counts.working.add(broker)
             counts.told.append(f"{address}: no probe ended in the last {rules.stale:g} s")
         elif track.failing_since is None:
             counts.working.add(broker)
+            if probe.outcome is Outcome.UNCONFIRMED:
+                counts.told.append(f"{address}: {probe.outcome.value}")
         else:
             lasted = now - track.failing_since
             said = f" ({probe.evidence})" if probe.evidence else ""
             counts.told.append(f"{address}: {probe.outcome.value}{said}, for {lasted:.1f} s")
             if lasted >= rules.confirm or probe.outcome is Outcome.WRONG_CLUSTER:
                 counts.confirmed.add(probe.outcome)
+                counts.ours_dead |= not track.of_note and probe.outcome in DEAD
+                if address.broker < 0 and probe.outcome is Outcome.UNRESOLVED:
+                    counts.unresolved_names = True
+                else:
+                    counts.confirmed_brokers.add(probe.outcome)
                 counts.failing.add(broker)
             else:
                 counts.doubtful += 1
@@ -173,16 +188,32 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
     return counts
 
 
-def _sight(counts: _Counts, lost: int, brokers: int) -> Sight:
+def _is_stale(address: Address, probe: Probe, now: float, rules: SightRules) -> bool:
+    """Whether a probe says nothing of now. A resolver takes its time to say again what it said before."""
+    waits = address.broker < 0 and probe.outcome is Outcome.UNRESOLVED
+    return now - probe.ended > rules.stale and not waits
+
+
+def _sight(counts: _Counts, lost: int, brokers: int, *, brokers_known: bool) -> Sight:
     if Outcome.WRONG_CLUSTER in counts.confirmed:
         return Sight.WRONG
     if not counts.confirmed:
         return Sight.FADING if counts.doubtful or counts.stale else Sight.CLEAR
     if counts.working:
         return Sight.FEW if 2 * lost >= brokers else Sight.PARTIAL
-    if counts.confirmed <= DEAD:
+    if _all_dead(counts, brokers_known=brokers_known):
         return Sight.GONE
     return Sight.REFUSING if counts.confirmed & ILL else Sight.BLIND
+
+
+def _all_dead(counts: _Counts, *, brokers_known: bool) -> bool:
+    """Whether every broker is dead.
+
+    A bootstrap name that does not resolve, beside others that do, leads to one of the brokers; while none of
+    these is known it may lead to one that lives.
+    """
+    passed_over = not counts.unresolved_names or (brokers_known and counts.ours_dead)
+    return passed_over and bool(counts.confirmed_brokers) and counts.confirmed_brokers <= DEAD
 
 
 def _broker(address: Address) -> str:

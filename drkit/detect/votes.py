@@ -8,14 +8,18 @@ from a machine whose clock is wrong has no weight; too few votes hold a failover
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from drkit.detect.seen import Sight
+from drkit.detect.shapes import count, label, lines, moment
+from drkit.flow_state.body import record, stored
+from drkit.flow_state.fields import mapping_of, member, optional, seconds
+from drkit.flow_state.record import Record
 
-KEY: Final = "vote/"
-"""Before an observer's name, in the topic of the observers."""
+MOST_AGENTS: Final = 1000
+"""Fence agents whose requests one vote answers."""
 _TWO: Final = 2
 
 
@@ -40,55 +44,36 @@ MEANS: Final[Mapping[Sight, Says]] = {
 """A broker that answers anything is alive, in whatever state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+@record
+class Vote(Record):
     """What an observer published."""
 
-    observer: str
-    run: str
+    KEY: ClassVar[str] = "vote/"
+    REQUIRED: ClassVar[bool] = False
+
+    observer: str = stored(label)
+    run: str = stored(label)
     """Of the observer's process: another one after a restart."""
-    sequence: int
-    at_ms: int
+    sequence: int = stored(count)
+    at_ms: int = stored(moment)
     """The observer's wall clock."""
-    sight: Sight
-    evidence: tuple[str, ...] = ()
-    phi: float | None = None
-    quiet_seconds: float | None = None
+    sight: Sight = stored(member(Sight))
+    evidence: tuple[str, ...] = stored(lines, default=())
+    phi: float | None = stored(optional(seconds), default=None)
+    quiet_seconds: float | None = stored(optional(seconds), default=None)
     """Since replication last moved, as this observer sees it; None: not known."""
-    abstained_seconds: float = 0.0
+    abstained_seconds: float = stored(seconds, default=0.0)
     """Since this observer last renewed a lease of a fence agent, or since its start."""
-    alive_ms: int | None = None
+    alive_ms: int | None = stored(optional(moment), default=None)
     """When this observer last saw a broker of the primary work, by its wall clock; None: never."""
-    renews: Mapping[str, int] = field(default_factory=dict)
+    renews: Mapping[str, int] = stored(mapping_of(label, count, MOST_AGENTS), default_factory=dict)
     """Fence agent → the newest request of its lease that this vote grants."""
-    mode: str = "approve"
+    mode: str = stored(label, default="approve")
 
     @property
     def says(self) -> Says:
         """Its weight."""
         return MEANS[self.sight]
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in the topic."""
-        return asdict(self) | {"sight": self.sight.value, "evidence": list(self.evidence)}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Vote | None:
-        """From the topic; None for what is no vote that we understand."""
-        try:
-            return cls(
-                str(raw["observer"]), str(raw["run"]), int(raw["sequence"]), int(raw["at_ms"]),
-                Sight(raw["sight"]), tuple(map(str, raw["evidence"])), _number(raw["phi"]),
-                _number(raw["quiet_seconds"]), float(raw["abstained_seconds"]),
-                None if raw["alive_ms"] is None else int(raw["alive_ms"]),
-                {str(k): int(v) for k, v in raw["renews"].items()}, str(raw["mode"]),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 class Heard(NamedTuple):

@@ -7,8 +7,7 @@ import getpass
 import socket
 from typing import Any, Final
 
-from drkit.detect import votes
-from drkit.detect.noticeboard import read_board
+from drkit.detect.noticeboard import read_notes
 from drkit.detect.votes import Vote
 from drkit.failover.context import Context
 
@@ -26,12 +25,11 @@ def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
     if told:
         return dict(told)
     now = context.wall()
-    board = read_board(context.target_admin(), context.flow)
-    found = [Vote.from_json(v) for k, v in sorted(board.items()) if k.startswith(votes.KEY)]
+    found = [note.body for note in read_notes(context.target_admin(), context.flow).all(Vote)]
     return {
         "by": f"{_user()} on {socket.gethostname()}",
         "mode": "by hand",
-        "votes": [v.to_json() for v in found if v is not None and now - v.at_ms < _OLD_MS],
+        "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
     }
 
 

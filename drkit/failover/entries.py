@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, State, StepName, is_before
 
-_PART_CHARACTERS: Final = 400_000
-"""Of an entry in one record: brokers take a megabyte by default, and a character may be two bytes."""
+_PART_BYTES: Final = 1_000_000
+"""Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
 _VERSION: Final = 1
 
 
@@ -75,14 +75,25 @@ class Entry(NamedTuple):
 def parts_of(entry: Entry) -> list[bytes]:
     """The values of the records that hold an entry; a large one takes several."""
     text = entry.to_json()
-    pieces = [text[i : i + _PART_CHARACTERS] for i in range(0, len(text), _PART_CHARACTERS)]
-    if len(pieces) == 1:
-        return [text.encode()]
+    if len(whole := text.encode()) <= _PART_BYTES:
+        return [whole]
+    pieces = list(_pieces(text))
     head = {"part_of": f"{entry.run_id}/{entry.number}/{entry.by}", "of": len(pieces)}
     return [
         json.dumps({**head, "part": i, "text": piece}, ensure_ascii=False).encode()
         for i, piece in enumerate(pieces)
     ]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of which each fits into a record as JSON: there a character takes 1 to 6 bytes."""
+    begin = 0
+    while begin < len(text):
+        end = min(len(text), begin + _PART_BYTES)
+        while (size := len(json.dumps(text[begin:end], ensure_ascii=False).encode())) > _PART_BYTES:
+            end = begin + (end - begin) * _PART_BYTES // size
+        yield text[begin:end]
+        begin = end
 
 
 class Assembly:

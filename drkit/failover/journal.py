@@ -27,6 +27,13 @@ class Taken(Refused):
     """Another orchestrator works at it."""
 
 
+class NoRun(ConfigError):
+    """The journal on the target has no run that is under way."""
+
+    runs: frozenset[str] = frozenset()
+    """Those that it has."""
+
+
 class Journal:
     """The lock and the pen of one process.
 
@@ -225,16 +232,18 @@ def _process(holder: Mapping[str, Any]) -> Process:
 def open_run(topic: JournalTopic, verb: str) -> RunLog:
     """The run that is under way.
 
-    :raises ConfigError: there is none
+    :raises NoRun: there is none
     """
     if topic.history.open is None:
         last = topic.history.last
-        raise ConfigError(
+        error = NoRun(
             f"there is no failover to {verb}",
             where=topic.where,
             evidence=f"the last one was run {last.run_id}: {last.state}"
             if last is not None
-            else "there never was one",
+            else "the target's journal has none",
             hint="begin one: drkit failover --group G, or --all",
         )
+        error.runs = frozenset(topic.history.runs)
+        raise error
     return topic.history.open

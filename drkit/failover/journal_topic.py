@@ -220,7 +220,7 @@ class JournalTopic:
                 leader = self._topic.leaders.get(0)
                 if leader is not None and leader.node >= 0:
                     return leader.node, (self.name, self._topic.topic_id)
-                self._in_time(deadline, f"no leader, Kafka error code {self._topic.error}")
+                self._in_time(deadline, _why_no_leader(self._topic.error))
                 self._topic = None
             await self._cluster.loop.sleep(_PAUSE_SECONDS)
 
@@ -232,3 +232,9 @@ class JournalTopic:
                 evidence=evidence,
                 hint="check the target's brokers and in-sync replicas, then: drkit failover --resume",
             )
+
+
+def _why_no_leader(code: int) -> str:
+    if code in codes.NO_SUCH_TOPIC:
+        return f"the topic is not there any more (Kafka error code {code}): was it deleted?"
+    return f"no leader, Kafka error code {code}"

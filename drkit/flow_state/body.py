@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self, TypeVar, dataclass_transform, overload
 from uuid import UUID
 
@@ -34,8 +35,18 @@ def stored(kind: Kind[T], *, key: str = "", missing: D) -> T | D: ...
 def stored(kind: Kind[T], *, key: str = "", default: D, omit_none: bool = False) -> T | D: ...
 
 
+@overload
+def stored(kind: Kind[T], *, key: str = "", default_factory: Callable[[], D]) -> T | D: ...
+
+
 def stored(
-    kind: Kind[Any], *, key: str = "", missing: Any = _NONE, default: Any = _NONE, omit_none: bool = False
+    kind: Kind[Any],
+    *,
+    key: str = "",
+    missing: Any = _NONE,
+    default: Any = _NONE,
+    default_factory: Callable[[], Any] | None = None,
+    omit_none: bool = False,
 ) -> Any:
     """A field of a class under :func:`record`.
 
@@ -43,8 +54,12 @@ def stored(
     :param key: its name in the JSON object, when it is not that of the field
     :param missing: its value where the JSON object has none; without it that is malformed
     :param default: the same, and the default of the class
+    :param default_factory: the same for a value that must not be shared
     :param omit_none: None is left out of the JSON object
     """
+    if default_factory is not None:
+        metadata = {_STORED: _Stored(kind, key, default_factory(), omit_none)}
+        return field(default_factory=default_factory, metadata=metadata)
     metadata = {_STORED: _Stored(kind, key, missing if default is _NONE else default, omit_none)}
     return field(metadata=metadata) if default is _NONE else field(default=default, metadata=metadata)
 
@@ -90,7 +105,7 @@ def _plain(value: Any) -> Any:
     match value:
         case Body():
             return value.to_json()
-        case UUID():
+        case UUID() | StrEnum():
             return str(value)
         case tuple():
             return [_plain(each) for each in value]

@@ -7,6 +7,7 @@ name, never a default and never a crash later on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 import json
 import math
 import re
@@ -18,10 +19,13 @@ from drkit.model import TopicPartition
 T = TypeVar("T")
 K = TypeVar("K")
 D = TypeVar("D")
+E = TypeVar("E", bound=StrEnum)
 Kind = Callable[[Any], T]
 """Checks a JSON value and returns it as its type; raises :class:`Malformed`."""
 
 LONG: Final = 2**63 - 1
+EXACT: Final = 2**53 - 1
+"""The largest integer that every reader of JSON has exactly."""
 SHORT: Final = 2**15 - 1
 MOST_BYTES: Final = 16 << 20
 """A longer value is not parsed: the largest record of drkit has less than one MiB."""
@@ -52,7 +56,8 @@ def seconds(value: Any) -> float:
     """A finite number of seconds, 0 or more."""
     if type(value) not in {int, float}:
         _wrong("a number", value)
-    if not (math.isfinite(value) and value >= 0):
+    # The comparison comes first: an integer of many digits is too large to be made a fraction.
+    if not (0 <= value <= LONG and math.isfinite(value)):
         raise Malformed("a finite number from 0 on was expected")
     return cast("float", value)
 
@@ -73,6 +78,18 @@ def text(most: int = MOST_BYTES, *, least: int = 0) -> Kind[str]:
         if not least <= len(value) <= most:
             raise Malformed(f"a text of {least} to {most} characters was expected, it has {len(value)}")
         return str(value)
+
+    return check
+
+
+def member(kind: type[E]) -> Kind[E]:
+    """One of the texts of an enumeration."""
+
+    def check(value: Any) -> E:
+        try:
+            return kind(text(32)(value))
+        except ValueError:
+            raise Malformed(f"one of {', '.join(kind)} was expected") from None
 
     return check
 
@@ -122,12 +139,13 @@ def optional(kind: Kind[T]) -> Kind[T | None]:
     return lambda value: None if value is None else kind(value)
 
 
-def tuple_of(kind: Kind[T]) -> Kind[tuple[T, ...]]:
-    """A list of values of one kind."""
+def tuple_of(kind: Kind[T], most: int = LONG) -> Kind[tuple[T, ...]]:
+    """A list of values of one kind, of at most this length."""
 
     def check(value: Any) -> tuple[T, ...]:
         if type(value) is not list:
             _wrong("a list", value)
+        _few(value, most)
         return tuple(_at(f"[{number}]", kind, each) for number, each in enumerate(value))
 
     return check
@@ -153,12 +171,13 @@ def row(*kinds: Kind[Any], least: int | None = None) -> Kind[tuple[Any, ...]]:
     return check
 
 
-def mapping_of(key: Kind[K], kind: Kind[T]) -> Kind[dict[K, T]]:
-    """An object with any keys of one kind and values of another."""
+def mapping_of(key: Kind[K], kind: Kind[T], most: int = LONG) -> Kind[dict[K, T]]:
+    """An object with any keys of one kind and values of another, of at most this size."""
 
     def check(value: Any) -> dict[K, T]:
         if type(value) is not dict:
             _wrong("an object", value)
+        _few(value, most)
         return {_at("a key", key, k): _at(str(k)[:80], kind, v) for k, v in value.items()}
 
     return check
@@ -211,6 +230,11 @@ def _at(place: str, kind: Kind[T], value: Any) -> T:
         return kind(value)
     except Malformed as error:
         raise Malformed(f"{place}: {error}") from None
+
+
+def _few(value: list[Any] | dict[str, Any], most: int) -> None:
+    if len(value) > most:
+        raise Malformed(f"at most {most} entries were expected, it has {len(value)}")
 
 
 def _wrong(expected: str, value: Any) -> NoReturn:

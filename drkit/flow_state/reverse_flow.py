@@ -9,24 +9,26 @@ running already and may have read the record before. So each side first says som
 - a starting flow takes its lease, and then reads the opposite flow's ids.
 
 One of the two sees the other. A flow that finds the other running waits until that one has written that its
-tasks leave the id out.
+tasks leave the id out. Only flows that our configuration names are believed (decision 23).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
+from uuid import UUID
 
 from drkit import observe
 from drkit.clock import boottime, monotonic
 from drkit.config import FlowSettings
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, Record, SkipsRecord
 from drkit.flow_state.run_lease import lives_here
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unnamed_flows import UnnamedFlows
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.one_by_one import one_by_one
@@ -47,7 +49,7 @@ class NotAcknowledged(Failed):
 
 
 class OppositeFlows:
-    """All flows from our target to our source, whatever their aliases are called there.
+    """All flows from our target to our source that the configuration names, whatever their aliases are there.
 
     :param state: of our own flow; what we leave out is written there
     :param writes_for_seconds: how long a task of ours may write after it was last heard of
@@ -68,6 +70,8 @@ class OppositeFlows:
         self._ours = ClustersRecord(source.cluster_id, target.cluster_id)
         self._others: dict[str, _Opposite] = {}
         self._strangers: set[str] = set()
+        self._named = {state_topic(alias) for alias in flow.opposite_flows or ()}
+        self._unnamed = UnnamedFlows(source.alias, flow)
         self._unanswered_since: float | None = None
         self._told = False
 
@@ -79,6 +83,13 @@ class OppositeFlows:
     def records(self, kind: type[R]) -> list[R]:
         """The record of this kind in the state of each of them, as far as it was read."""
         return [found for other in self._others.values() if (found := other.state.get(kind)) is not None]
+
+    def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
+        """Topics of our source that flows in the other direction say they write, and that are not named.
+
+        :param topics: name → id
+        """
+        return self._unnamed.claims(topics)
 
     def introduce(self) -> None:
         """Say between which clusters our flow runs; to be called before its lease is taken."""
@@ -102,13 +113,15 @@ class OppositeFlows:
 
     def find(self) -> None:
         """Look for flows that were not there before: all at once, and none again that is a stranger."""
-        self._consider(name for name in topic_names(self._source) if source_of_state_topic(name) is not None)
+        names = [name for name in topic_names(self._source) if source_of_state_topic(name) is not None]
+        self._unnamed.keep(names)
+        self._consider(names)
 
     def follow(self) -> None:
-        """Read on what the known ones, and the one of our own two aliases, have written since."""
-        name = state_topic(self._flow.target)
-        if name not in {*self._others, *self._strangers} and describe_topics(self._source, [name]):
-            self._consider([name])
+        """Read on what the named ones have written since, also those that began just now."""
+        new = self._named - set(self._others) - self._strangers
+        if new:
+            self._consider(describe_topics(self._source, new))
         for other in self._others.values():
             other.read()
 
@@ -118,18 +131,21 @@ class OppositeFlows:
         # All by one consumer, which does nothing else: a state topic of its own for each takes seconds.
         states, hidden = one_by_one(newest_values, self._source, unknown)
         for name, error in hidden.items():
-            if name == state_topic(self._flow.target):
+            if name in self._named or (not self._named and name == state_topic(self._flow.target)):
                 raise error
             # Most likely another team's flow from a third cluster; by its name it is not the opposite one.
             self._strangers.add(name)
             observe.event("opposite_flow_unknown", level="warning", flow=self._flow.name, state_topic=name,
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
         for name, records in states.items():
-            said = _introduction(records)
-            if said == ClustersRecord(self._ours.target, self._ours.source):
+            state = FlowState.of(records)
+            said = state.readable(ClustersRecord).get("")
+            is_opposite = said == ClustersRecord(self._ours.target, self._ours.source)
+            if is_opposite and name in self._named:
                 self._others[name] = other = _Opposite(self._source, name)
                 other.read()
-            elif said is not None:  # one that has not introduced itself yet is asked again
+            # One that has not introduced itself yet is asked again.
+            elif not (self._unnamed.see(name, state) if is_opposite else said is None):
                 self._strangers.add(name)
 
     def declare(self, ids: tuple[int, ...]) -> None:
@@ -192,12 +208,10 @@ class OppositeFlows:
             other.close()
 
 
-_HINT: Final = 'see what that run does, stop it (SIGTERM), or set naming = "prefix" in one of the two flows'
-
-
-def _introduction(records: Mapping[bytes, bytes]) -> ClustersRecord | None:
-    """The clusters between which a flow runs by its state; None when it has not said so yet."""
-    return FlowState.of(records).readable(ClustersRecord).get("")
+_HINT: Final = (
+    "see whether its configuration names this flow (opposite_flows) and what that run does, stop it (SIGTERM)"
+    ' or set naming = "prefix" in one of the two flows'
+)
 
 
 class _Opposite:

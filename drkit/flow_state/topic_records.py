@@ -11,10 +11,10 @@ from uuid import UUID
 from drkit.flow_state.body import Body, record, stored
 from drkit.flow_state.fields import (
     Fields,
-    Malformed,
     digits,
     flag,
     mapping_of,
+    member,
     name,
     optional,
     partition_of,
@@ -37,13 +37,6 @@ class Role(StrEnum):
     """A failover is about to open the copy: the flow leaves it alone; an abort takes this back."""
     PROMOTED = "promoted"
     """Producers own the copy: nothing of drkit changes it any more."""
-
-
-def _role(value: Any) -> Role:
-    try:
-        return Role(text(32)(value))
-    except ValueError:
-        raise Malformed(f"one of {', '.join(Role)} was expected") from None
 
 
 @record
@@ -80,7 +73,7 @@ class RoleRecord(TopicRecord):
 
     KEY: ClassVar[str] = "role/"
 
-    role: Role = stored(_role)
+    role: Role = stored(member(Role))
     term: int = stored(whole())
     run_id: str = stored(name)
     at_ms: int = stored(whole())

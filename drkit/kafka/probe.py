@@ -72,15 +72,18 @@ class _NoKafkaError(Exception):
     """The other side closed, or its bytes are no Kafka answer."""
 
 
-def probe(server: str, security: Security, where: str, timeout: float = 2.0) -> Finding:
+def probe(
+    server: str, security: Security, where: str, timeout: float = 2.0, *, handshake: bool = True
+) -> Finding:
     """Look at one server with fresh connections; each step takes at most ``timeout`` seconds.
 
     :param where: the place of the settings, for errors about certificate files
+    :param handshake: also ask which SASL mechanisms are offered; False: ApiVersions is all that is sent
     :raises ConfigError: our own certificate files do not load
     """
     context = tls_context(security.tls, where) if security.tls else None
     try:
-        return Finding(server, *_look(server, security, context, timeout))
+        return Finding(server, *_look(server, security, context, timeout, handshake=handshake))
     except socket.gaierror as error:
         return Finding(server, Kind.UNRESOLVED, error.strerror or str(error))
     except ConnectionRefusedError as error:
@@ -92,12 +95,14 @@ def probe(server: str, security: Security, where: str, timeout: float = 2.0) -> 
 
 
 def _look(
-    server: str, security: Security, context: ssl.SSLContext | None, timeout: float
+    server: str, security: Security, context: ssl.SSLContext | None, timeout: float, *, handshake: bool
 ) -> tuple[Kind, str]:
     with _dial(server, timeout) as plain:
         try:
             connection = _tls(plain, context, server) if context else plain
             _ask(connection, _API_VERSIONS, 0, b"")
+            if not handshake:
+                return Kind.KAFKA, ""
             mechanism = security.sasl.mechanism if security.sasl else _ANYTHING
             name = mechanism.encode()
             answer = _ask(connection, _SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
@@ -172,7 +177,10 @@ def _offered(answer: bytes) -> tuple[int, list[str]]:
 
 def _dial(server: str, timeout: float) -> socket.socket:
     host, _, port = server.rpartition(":")
-    return socket.create_connection((host.strip("[]"), int(port)), timeout)
+    try:
+        return socket.create_connection((host.strip("[]"), int(port)), timeout)
+    except (ValueError, OverflowError) as error:  # a port or a host name that cannot be
+        raise socket.gaierror(socket.EAI_NONAME, f"not an address: {error}") from error
 
 
 def _tls(plain: socket.socket, context: ssl.SSLContext, server: str) -> ssl.SSLSocket:

@@ -120,6 +120,8 @@ class Counters:
     batches: int = 0
     requests: int = 0
     resyncs: int = 0
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records left out, also when they were fetched twice."""
 
 
 @dataclass(slots=True, eq=False)

@@ -290,4 +290,5 @@ class CopyTask:
                 )
                 for p in task.partitions
             ],
+            looped=task.counters.looped,
         )

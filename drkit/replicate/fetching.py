@@ -225,6 +225,9 @@ class Fetcher:
         except CorruptBatch as error:
             self._task.stop(p, "partition_stopped", "the source holds a corrupt batch", evidence=str(error))
             return
+        looped = self._task.counters.looped
+        for producer, records in out.looped.items():
+            looped[producer] = looped.get(producer, 0) + records
         now = wall_ms()
         for chunk in out.chunks:
             p.age_ms.add(now - chunk.max_timestamp)

@@ -181,7 +181,8 @@ class Attempt:
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
         opposite = partial(self._opposite.records, AclsRecord)
-        return TopicSync(*world), AclSync(*world, opposite=opposite, writer=writer)
+        topics = TopicSync(*world, claims=self._opposite.claims)
+        return topics, AclSync(*world, opposite=opposite, writer=writer)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""

@@ -29,8 +29,8 @@ MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 
 _UNITS: Final = (
     ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
-    ("byte", "bytes"), ("repeats", "offsets"), ("left", "offsets"), ("frontier", "offset"),
-    ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
+    ("byte", "bytes"), ("repeats", "offsets"), ("left_out", "records"), ("left", "offsets"),
+    ("frontier", "offset"), ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
 )  # fmt: skip
 
 

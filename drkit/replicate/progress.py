@@ -55,6 +55,8 @@ class Totals:
     """Partition → why it is left alone."""
     frontiers: dict[TopicPartition, int] = field(default_factory=dict)
     moved: dict[TopicPartition, Moved] = field(default_factory=dict)
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records that were left out."""
     groups: RoundTotals = field(default_factory=RoundTotals)
 
 
@@ -84,6 +86,10 @@ class Progress:
             totals.peak_memory_bytes = max(totals.peak_memory_bytes, report["peak_memory_bytes"])
             for part in report["partitions"]:
                 self._partition(part)
+            for producer, records in report["looped"].items():
+                number = int(producer)  # JSON made a text of it
+                totals.looped[number] = totals.looped.get(number, 0) + records
+                observe.left_out(self._flow, number, records)
 
     def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """From the end of the last epoch to the first fetch of this one."""

@@ -49,6 +49,8 @@ class TaskReport:
     resyncs: int
     peak_memory_bytes: int
     partitions: list[PartitionReport] = field(default_factory=list)
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records that were left out."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""

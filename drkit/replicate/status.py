@@ -158,6 +158,8 @@ class FlowStatus:
     """The fence of a failover that was taken back while the source was silent: it refuses producers."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     """Those that hold records back, on either cluster."""
+    left_out_producers: tuple[int, ...] = ()
+    """Producer ids of opposite flows: what they wrote is not copied back."""
 
     @property
     def health(self) -> str:
@@ -208,6 +210,7 @@ class Findings:
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
+    left_out_producers: tuple[int, ...] = ()
     groups: GroupsSeen | None = None
     """Set by whoever looks at groups; None: nobody has."""
     events: tuple[dict[str, Any], ...] = ()

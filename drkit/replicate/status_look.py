@@ -168,6 +168,7 @@ class StatusCollector:
         accepts, is_beats = self._flow.topic_filter.accepts, self._flow.is_heartbeats
         copied = (t for t in state.all(GenerationRecord) if accepts(t) and not is_beats(t))
         found.passive = sum(t not in found.promoted for t in copied)
+        found.left_out_producers = tuple(sorted(left_out(state)))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
@@ -274,7 +275,7 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.lift, found.open_transactions,
+            found.term, found.debt, found.lift, found.open_transactions, found.left_out_producers,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

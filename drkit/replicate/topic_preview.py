@@ -7,6 +7,7 @@ from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
@@ -73,4 +74,12 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
         with StateTopic(target.settings, flow.source) as state:
             if describe_topics(target, [state_topic(flow.source)]):
                 state.load()
-            yield flow, TopicSync(source, target, flow, state, effects=False).look()
+            opposite = OppositeFlows(source, target, flow, state, 0.0)
+            try:
+                opposite.find()
+                yield (
+                    flow,
+                    TopicSync(source, target, flow, state, effects=False, claims=opposite.claims).look(),
+                )
+            finally:
+                opposite.close()

@@ -5,13 +5,14 @@ One topic that fails is left out and named; the others go on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import time
 from typing import Final
 from uuid import UUID
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed
 from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.state import Damaged
@@ -44,6 +45,7 @@ class TopicSync:
     """Keeps the target's topics fit for one flow.
 
     :param effects: False only looks and says what would be done
+    :param claims: topics of the source, by name and id, that are not to be copied, and why
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class TopicSync:
         state: StateTopic,
         *,
         effects: bool = True,
+        claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {},
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -61,6 +64,7 @@ class TopicSync:
         self._flow = flow
         self._state = state
         self._effects = effects
+        self._claims = claims
         self._clock = clock
         self._compared_at: float | None = None
         self._configs: dict[UUID, Configs] = {}
@@ -110,6 +114,10 @@ class TopicSync:
         self._configs |= {sources[n].topic_id: c for n, c in configs.items()}
         naming = self._flow.naming_policy
         refused |= self._rivals.refused(sources)
+        claimed = self._claims({n: t.topic_id for n, t in sources.items()})
+        # Each flow has a copy of heartbeats, which no other one needs: their names would grow for ever.
+        beats = {n for n in claimed if self._flow.is_heartbeats(n)}
+        refused |= {n: error for n, error in claimed.items() if n not in beats}
         target_names = {n: naming.downstream(n) for n in sources if n not in refused}
         targets, unseen = one_by_one(describe_topics, self._target, target_names.values())
         refused |= unread | {n: unseen[t] for n, t in target_names.items() if t in unseen}
@@ -119,7 +127,7 @@ class TopicSync:
             n: Pair(t, self._configs[t.topic_id], target_names[n], targets.get(target_names[n]))
             for n, t in sources.items()
             # Without settings it was deleted while we looked; the next round knows.
-            if n not in refused and t.topic_id in self._configs
+            if n not in refused and n not in beats and t.topic_id in self._configs
         }, {*sources, *refused}
 
     def _decided(self, done: Round, pairs: dict[str, Pair]) -> dict[str, Decision]:

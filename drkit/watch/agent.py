@@ -15,16 +15,15 @@ import uuid
 from drkit import observe
 from drkit.clock import Millis, Seconds, boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.detect import votes
-from drkit.detect.agents import KEY, AgentNote
+from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
+from drkit.detect.marks import Known
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.fencing import Fenced, fence, run
-from drkit.watch.marks import KNOWN
 
 _TICK_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 2.0
@@ -87,9 +86,8 @@ class FenceAgent:
         if self.state.fenced and not read_state(self._path).fenced:
             self._lifted()
         for board in self._boards:
-            for note in board.notes(votes.KEY).values():
-                vote = Vote.from_json(note.value)
-                if vote is not None and self.name in vote.renews:
+            for vote in (note.body for note in board.all(Vote)):
+                if self.name in vote.renews:
                     self._lease.heard(vote.observer, vote.renews[self.name])
         now = self._boot()
         hold = self._lease.hold(now)
@@ -117,14 +115,14 @@ class FenceAgent:
         self._publish(Hold.LOST)
 
     def _fence_here(self) -> Fenced:
-        return fence(self._settings, self._listeners, self._known_servers())
+        return fence(self._settings, self._listeners, self._known_servers)
 
     def _known_servers(self) -> list[str]:
         """Addresses of the brokers, as the observers know them."""
         found = []
         for board in self._boards:
-            note = board.notes(KNOWN).get(KNOWN)
-            found += [str(server) for _, server, _ in note.value.get("brokers", ())] if note else []
+            note = board.one(Known)
+            found += [address.server for address in note.body.brokers] if note is not None else []
         return found
 
     def _publish(self, hold: Hold) -> None:
@@ -133,7 +131,7 @@ class FenceAgent:
             evidence=self._evidence,
         )  # fmt: skip
         for board in self._boards:
-            board.publish(KEY + self.name, note.to_json())
+            board.publish(AgentNote.key(self.name), note)
 
     def _leave(self) -> None:
         """Stopped by a person: nothing is promised any more, unless it has fenced."""

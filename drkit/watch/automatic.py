@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from drkit import observe
 from drkit.config import FlowSettings, Settings
+from drkit.detect.marks import Automatic
 from drkit.detect.verdict import Kind
 from drkit.errors import DrkitError
 from drkit.failover.context import Progress, Request
 from drkit.failover.desk import Desk
 from drkit.watch.claim import claim, tell_outcome
-from drkit.watch.marks import Automatic
 from drkit.watch.observer import Moment
 
 TURN_SECONDS: Final = 5.0

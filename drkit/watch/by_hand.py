@@ -6,11 +6,11 @@ from typing import Any
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.detect.marks import Automatic, Pause
 from drkit.detect.noticeboard import put_note
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
 from drkit.watch.claim import acknowledge
-from drkit.watch.marks import PAUSE, Automatic
 
 
 def pause(
@@ -20,14 +20,14 @@ def pause(
 
     :raises DrkitError: the target does not take it
     """
-    note = {"by": by, "why": why, "at_ms": wall()}
-    put_note(Cluster.connect(_target(settings, flow)), flow, PAUSE, note)
+    note = Pause(by, why, wall()).to_json()
+    put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, note)
     return {"flow": flow.name, "paused": True, **note}
 
 
 def resume(settings: Settings, flow: FlowSettings) -> dict[str, Any]:
     """Take a pause back. Raises DrkitError when the target does not take it."""
-    put_note(Cluster.connect(_target(settings, flow)), flow, PAUSE, None)
+    put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, None)
     return {"flow": flow.name, "paused": False}
 
 

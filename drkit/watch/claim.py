@@ -6,19 +6,19 @@ own claim commits: so two observers that decide at the same moment cannot both a
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 import logging
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.detect.noticeboard import ensure_board, put_note, read_board, topic_name
-from drkit.errors import Failed
+from drkit.detect.marks import Automatic
+from drkit.detect.notes import Notes
+from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.watch.marks import AUTOMATIC, Automatic
 
 _SECONDS: Final = 10.0
 _FENCED: Final = frozenset({
@@ -51,12 +51,10 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
     )
     try:
         producer.init_transactions(_SECONDS)
-        if against := _against(cluster, flow, mine, window_seconds):
+        if against := against_claim(read_notes(cluster, flow), mine, window_seconds):
             return against
         producer.begin_transaction()
-        producer.produce(
-            topic_name(flow), json.dumps(mine.to_json()).encode(), AUTOMATIC.encode(), partition=0
-        )
+        producer.produce(topic_name(flow), mine.encode(), Automatic.KEY.encode(), partition=0)
         producer.commit_transaction(_SECONDS)
     except KafkaException as error:
         cause = error.args[0]
@@ -66,11 +64,13 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
     return ""
 
 
-def _against(cluster: Cluster, flow: FlowSettings, mine: Automatic, window_seconds: float) -> str:
-    raw = read_board(cluster, flow).get(AUTOMATIC)
-    if raw is None:
+def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
+    """What the notes say against an automatic failover now; empty: nothing. Pure."""
+    if why := notes.damaged(Automatic):
+        return f"the note of the last automatic failover cannot be read ({why}): drkit watch acknowledge"
+    last = notes.automatic
+    if last is None:
         return ""
-    last = Automatic.from_json(raw)
     if last.acknowledged_ms is None:
         return f"{last.by} has acted already, and nobody has acknowledged it"
     age = (mine.at_ms - last.at_ms) / 1000
@@ -79,7 +79,7 @@ def _against(cluster: Cluster, flow: FlowSettings, mine: Automatic, window_secon
 
 def tell_outcome(target: ClusterSettings, flow: FlowSettings, mine: Automatic, outcome: str) -> None:
     """Write how it ended. Raises DrkitError."""
-    put_note(Cluster.connect(target), flow, AUTOMATIC, mine._replace(outcome=outcome).to_json())
+    put_note(Cluster.connect(target), flow, Automatic.KEY, replace(mine, outcome=outcome).to_json())
 
 
 def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int) -> Automatic | None:
@@ -88,13 +88,19 @@ def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int
     :raises DrkitError: the target does not take it
     """
     cluster = Cluster.connect(target)
-    raw = read_board(cluster, flow).get(AUTOMATIC)
-    if raw is None:
-        return None
-    last = Automatic.from_json(raw)
-    if last.acknowledged_ms is None:
-        last = last._replace(acknowledged_by=by, acknowledged_ms=at_ms)
-        put_note(cluster, flow, AUTOMATIC, last.to_json())
-    if not last.at_ms:
-        raise Failed("the note of the last automatic failover is damaged", where=topic_name(flow))
+    last = acknowledgement(read_notes(cluster, flow), by, at_ms)
+    if last is not None:
+        put_note(cluster, flow, Automatic.KEY, last.to_json())
     return last
+
+
+def acknowledgement(notes: Notes, by: str, at_ms: int) -> Automatic | None:
+    """The note that says so; None when there was no automatic failover. Pure.
+
+    One that cannot be read counts as one of this moment: a whole window passes before the next.
+    """
+    last = notes.automatic
+    if last is None or last.acknowledged_ms is not None:
+        return last
+    at = at_ms if notes.damaged(Automatic) else last.at_ms
+    return replace(last, at_ms=at, acknowledged_by=by, acknowledged_ms=at_ms)

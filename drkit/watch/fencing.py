@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 import subprocess
 from typing import Final, NamedTuple
@@ -27,13 +27,14 @@ class Fenced(NamedTuple):
 def fence(
     settings: FenceAgentSettings,
     listeners: Iterable[ClusterSettings],
-    servers: Iterable[str] = (),
+    servers: Callable[[], Iterable[str]] = tuple,
     clock: Seconds = monotonic,
 ) -> Fenced:
     """Run the site's command, then prove that nobody can write any more, all within ``fence_seconds``.
 
     :param listeners: every way to the primary
-    :param servers: more addresses of its brokers
+    :param servers: more addresses of its brokers; asked for when the command has run, so that nothing others
+        have written can keep it from running
     """
     ends = clock() + settings.fence_seconds
     why = run(settings.command or (), settings.fence_seconds)
@@ -43,7 +44,7 @@ def fence(
         refused = run(settings.proof_command, left)
         proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
         return Fenced(not refused, (said, proof))
-    found = closed(listeners, servers, min(left, 2.0))
+    found = closed(listeners, servers(), min(left, 2.0))
     # The command may have failed and the broker be gone all the same: what counts is what is true.
     return Fenced(found.proven, (said, *found.evidence))
 
@@ -60,7 +61,8 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
 
     def look(at: tuple[str, int]) -> Finding:
         server, way = at
-        return probe(server, read_security(ways[way]), f"clusters.{ways[way].alias}", seconds)
+        security = read_security(ways[way])
+        return probe(server, security, f"clusters.{ways[way].alias}", seconds, handshake=False)
 
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         found = list(pool.map(look, sorted(wanted)))

@@ -11,15 +11,14 @@ import uuid
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.detect import agents as fence_agents
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents
 from drkit.detect.awake import AwakeClock
-from drkit.detect.noticeboard import Note, Noticeboard
+from drkit.detect.marks import LOOK, Automatic, Known
+from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
-from drkit.watch.marks import AUTOMATIC, KNOWN, LOOK, PAUSE, Automatic, paused
 from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
@@ -105,7 +104,7 @@ class Observer:
         self._sequence = 0
         self._alive_ms: int | None = None
         self._said: Says | None = None
-        self._known: dict[str, Any] = {}
+        self._known: Known | None = None
 
     def start(self) -> None:
         """Begin."""
@@ -126,7 +125,7 @@ class Observer:
         vote = self._vote(sensed)
         heard = list(self._heard())
         counted = tally(vote, heard, self._clock.now(), self._rules, votes=self.identity.votes)
-        automatic = self._automatic()
+        automatic = self.target_board.automatic  # what people write stands on the target alone
         picture = self._picture(sensed, counted, automatic)
         self._share_known()
         others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
@@ -162,24 +161,21 @@ class Observer:
         )  # fmt: skip
         if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
             self._published, self._said = now, says
-            key = votes.KEY + self.identity.name if self.identity.votes else LOOK
+            key = Vote.key(self.identity.name) if self.identity.votes else LOOK
             for board in self.boards:
-                board.publish(key, vote.to_json())
+                board.publish(key, vote)
         return vote
 
     def _heard(self) -> Iterable[Heard]:
         for board in self.boards:
-            for note in board.notes(votes.KEY).values():
-                vote = Vote.from_json(note.value)
-                if vote is not None:
-                    yield Heard(vote, note.arrived, note.wall_ms, note.live)
+            for note in board.all(Vote):
+                yield Heard(note.body, note.arrived, note.wall_ms, note.live)
 
     def _hear_agents(self) -> None:
         for board in self.boards:
-            for note in board.notes(fence_agents.KEY).values():
-                found = AgentNote.from_json(note.value)
-                if found is not None and note.live:
-                    self._agents.take(found, note.arrived)
+            for note in board.all(AgentNote):
+                if note.live:
+                    self._agents.take(note.body, note.arrived)
 
     # -- the picture ----------------------------------------------------------------------------------
 
@@ -188,7 +184,6 @@ class Observer:
         silent = self.target_board.silent_seconds()
         allowed = max(settings.watch.vote_ttl_seconds, 3 * settings.watch.vote_interval_seconds)
         young = silent is None and self._clock.now() - self._began < _START_SECONDS
-        pause = self._newest(PAUSE)
         return Picture(
             seen=sensed.seen,
             gone_for=sensed.gone_for,
@@ -203,7 +198,7 @@ class Observer:
             target_answers=young or (silent is not None and silent <= allowed),
             target_error=self.target_board.why,
             tally=counted,
-            paused=paused(pause.value if pause else None),
+            paused=self.target_board.pause,
             blockers=tuple(f"{f.code}: {f.text}" for f in sensed.findings if f.blocks),
             risk=sensed.risk,
             rpo_seconds=settings.failover.rpo_seconds,
@@ -223,22 +218,12 @@ class Observer:
             delay_seconds=watch.failover_delay_seconds,
         )
 
-    def _automatic(self) -> Automatic | None:
-        note = self._newest(AUTOMATIC)
-        return None if note is None else Automatic.from_json(note.value)
-
-    def _newest(self, key: str) -> Note | None:
-        """Of one key on all boards. What people write stands on the target alone."""
-        return self.target_board.notes(key).get(key)
-
     def _share_known(self) -> None:
         """Remember on the boards who the primary's brokers are, and learn it from there."""
-        for board in self.boards:
-            note = board.notes(KNOWN).get(KNOWN)
-            if note is not None:
-                self.senses.probes.remember(note.value)
+        notes = [note for board in self.boards if (note := board.one(Known)) is not None]
+        self.senses.probes.remember(note.body for note in notes)
         known = self.senses.probes.known()
-        if known != self._known and known["brokers"] and all(b.is_read for b in self.boards[:1]):
+        if known != self._known and known.brokers and all(b.is_read for b in self.boards[:1]):
             self._known = known
             for board in self.boards if self.identity.votes else ():
-                board.publish(KNOWN, known)
+                board.publish(Known.KEY, known)

@@ -110,7 +110,7 @@ class Senses:
         now, seen, beats, status = self._clock.now(), self.probes.seen(), self.beats.now(), self.status
         gone_for = now - seen.since if seen.since is not None else 0.0
         grew = self._grew
-        grown_ago = now - grew[0] if grew is not None else None
+        grown_ago = max(0.0, now - grew[0]) if grew is not None else None  # it may have grown just now
         moves = [m for m in (beats.silence, grown_ago) if m is not None]
         return Sensed(
             seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",

@@ -102,6 +102,8 @@ class Transformed:
     """In source order."""
     drops: list[Drop] = field(default_factory=list)
     """In source order; adjoining ones of one reason are joined."""
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer → records of its that were dropped as :attr:`DropReason.LOOP`."""
     next_source: int = 0
     """Where to fetch next, also when everything was dropped."""
     leader_epoch: int = -1

@@ -117,6 +117,9 @@ class _Pass:
         else:
             start = max(header.base_offset, self._position)
             self.done.drop(start, min(header.next_offset, self._end), reason)
+            if reason is DropReason.LOOP:
+                looped = self.done.looped
+                looped[header.producer_id] = looped.get(header.producer_id, 0) + header.count
         self._seen(header)
         return True
 

@@ -9,6 +9,8 @@ import pytest
 
 from drkit.detect.agents import AgentNote, Agents
 from drkit.detect.lease import Hold
+from drkit.detect.votes import MOST_AGENTS
+from drkit.flow_state.fields import Malformed
 
 TTL = 10.0
 
@@ -62,6 +64,14 @@ def test_fenced_is_said_now_and_not_long_before():
 
 def test_a_note_reads_back():
     before = note(fenced=True, evidence=("x",))
-    assert AgentNote.from_json(json.loads(json.dumps(before.to_json()))) == before
-    assert AgentNote.from_json({**before.to_json(), "hold": "perhaps"}) is None
-    assert AgentNote.from_json({}) is None
+    assert AgentNote.of(json.loads(json.dumps(before.to_json()))) == before
+    for raw in ({**before.to_json(), "hold": "perhaps"}, {}):
+        with pytest.raises(Malformed):
+            AgentNote.of(raw)
+
+
+def test_names_of_ever_new_agents_take_no_answer_from_one_that_was_there():
+    crowd = [(note(f"a{n}"), 100.5) for n in range(2 * MOST_AGENTS)]
+    renewed = agents((note("zz", number=7), 100.0), *crowd, (note("zz", number=8), 101.0)).renewals(101.0)
+    assert renewed["zz"] == 8
+    assert len(renewed) == MOST_AGENTS

@@ -146,3 +146,37 @@ def test_gone_means_that_every_broker_is_confirmed_dead(tracks: list[Track]):
     )  # fmt: skip
     assert (seen.sight is Sight.GONE) == dead
     assert (seen.since is not None) == all(t.failing_since is not None for t in tracks)
+
+
+UNKNOWN_NAME = Address("own", "typo:9092")
+UNRESOLVED = track(Outcome.UNRESOLVED)
+
+
+def test_one_name_that_does_not_resolve_hides_no_loss():
+    """All brokers are known and dead: a bootstrap name beside them leads to one of these."""
+    dead = cluster(KILLED, FROZEN, KILLED) | {UNKNOWN_NAME: UNRESOLVED}
+    seen = see(dead, NOW, RULES)
+    assert (seen.sight, seen.brokers, seen.failing) == (Sight.GONE, 3, 3)
+    assert seen.since is not None
+    assert "server (own, typo:9092): its name does not resolve, for 60.0 s" in seen.evidence
+    # A resolver that takes a minute for each answer makes no difference.
+    slow = cluster(KILLED) | {UNKNOWN_NAME: track(Outcome.UNRESOLVED, age=30.0)}
+    assert see(slow, NOW, RULES).sight is Sight.GONE
+    assert see(cluster(FINE) | {UNKNOWN_NAME: UNRESOLVED}, NOW, RULES).sight is Sight.PARTIAL
+
+
+def test_names_that_do_not_resolve_are_no_loss():
+    """As without a name service: what is not reached may live."""
+    own = Address("own", "p1:9092")
+    assert see({UNKNOWN_NAME: UNRESOLVED}, NOW, RULES).sight is Sight.BLIND
+    assert see({UNKNOWN_NAME: UNRESOLVED, own: KILLED}, NOW, RULES).sight is Sight.BLIND, "no broker is known"
+    by_note = Track(KILLED.last, KILLED.failing_since, of_note=True)
+    assert see({UNKNOWN_NAME: UNRESOLVED} | cluster(by_note), NOW, RULES).sight is Sight.BLIND
+    assert see(cluster(KILLED, UNRESOLVED), NOW, RULES).sight is Sight.BLIND, "a broker's own name"
+    assert see(cluster(by_note) | {UNKNOWN_NAME: UNRESOLVED, own: KILLED}, NOW, RULES).sight is Sight.GONE
+
+
+def test_an_address_that_only_a_note_names_is_shown_when_it_answers():
+    seen = see(cluster(KILLED, track(Outcome.UNCONFIRMED)), NOW, RULES)
+    assert seen.sight is Sight.FEW
+    assert seen.evidence[1] == f"broker 1 (own, h:1): {Outcome.UNCONFIRMED.value}"

@@ -12,6 +12,7 @@ import pytest
 
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Heard, Says, Vote, VoteRules, quorum, tally, why_not
+from drkit.flow_state.fields import Malformed
 
 WALL = 1_700_000_000_000
 RULES = VoteRules(ttl=5.0, clock_margin=2.0, observers=3)
@@ -119,13 +120,14 @@ def test_who_renewed_a_lease_last():
 
 def test_a_vote_reads_back():
     vote = replace(OWN, evidence=("x", "y"), phi=9.5, quiet_seconds=None, renews={"dc1": 7}, alive_ms=WALL)
-    assert Vote.from_json(json.loads(json.dumps(vote.to_json()))) == vote
+    assert Vote.of(json.loads(json.dumps(vote.to_json()))) == vote
 
 
 @pytest.mark.parametrize("raw", [{}, {"observer": "x"}, {**OWN.to_json(), "sight": "perhaps"},
                                  {**OWN.to_json(), "renews": 7}])  # fmt: skip
-def test_what_is_no_vote_is_none(raw: dict[str, Any]):
-    assert Vote.from_json(raw) is None
+def test_what_is_no_vote_is_refused(raw: dict[str, Any]):
+    with pytest.raises(Malformed):
+        Vote.of(raw)
 
 
 @given(st.integers(1, 50))

@@ -12,7 +12,6 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConsumerPartition
 
-from drkit.detect import votes
 from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
@@ -163,7 +162,7 @@ def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at
         primary.kill()
         replicator.send_signal(signal.SIGCONT)
         vote = Vote("o1", "r", 1, now_ms(), Sight.GONE, ("nothing listens",))
-        put_note(Cluster.connect(world.target), world.settings.flows[0], votes.KEY + "o1", vote.to_json())
+        put_note(Cluster.connect(world.target), world.settings.flows[0], Vote.key("o1"), vote.to_json())
         report = fail_over(world, Request())
     ours = {t: world.records(world.target, t) for t in topics}
     committed = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
 from drkit.failover.entries import Assembly, Entry, Kind, RunLog, parts_of, read_history, violations
 from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, TABLE, State, StepName, following, is_before
+from drkit.wire import Record, encode
 
 
 def entry(run: str, number: int, by: str, kind: Kind, step: StepName | None = None, **more: Any) -> Entry:
@@ -119,11 +120,18 @@ def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
     assert any("an abort behind" in what for what in violations(run))
 
 
-@given(st.integers(0, 1_500_000), st.sampled_from(["x", "ü", '"', "→"]))
+@pytest.mark.parametrize("letter", ["x", "ü", '"', "\\", "→", "😀", "\x01"])
+@given(size=st.integers(0, 1_500_000))
+@example(size=399_000)
+@example(size=1_048_000)
+@settings(max_examples=10)
 def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
-    large = entry("r", 0, "a", Kind.RUN, body={"text": letter * size})
+    """Every part is taken by a broker with Kafka's default for max.message.bytes, whatever the letters."""
+    large = entry("r" * 12, 0, "a", Kind.RUN, body={"text": letter * size})
     parts = parts_of(large)
-    assert all(len(p) < 1_000_000 * 2 for p in parts)
+    batches = [encode([Record(0, 1, b"r" * 12, part)], 0) for part in parts]
+    assert max(map(len, batches)) <= 1_048_588
+    assert len(parts) <= 1 + sum(map(len, parts)) // 500_000, "and is not cut smaller than needed"
     assembly = Assembly()
     found = [assembly.take(p) for p in parts]
     assert found[-1] == large
@@ -131,7 +139,7 @@ def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
 
 
 def test_parts_of_an_entry_that_was_never_finished_say_nothing() -> None:
-    large = parts_of(entry("r", 0, "a", Kind.RUN, body={"text": "x" * 900_000}))
+    large = parts_of(entry("r", 0, "a", Kind.RUN, body={"text": "x" * 2_100_000}))
     assert len(large) > 2
     assembly = Assembly()
     for part in large[:-1]:

@@ -18,6 +18,7 @@ from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.context import Request
 from drkit.failover.desk import Desk
+from drkit.failover.machine import StepName
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.topic import StateTopic
@@ -27,6 +28,8 @@ from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.watch import by_hand
+from tests.failover import command
+from tests.failover.test_journal_lost import write
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill
@@ -204,6 +207,20 @@ def test_a_group_that_nobody_knows(world: World) -> None:
         desk.resume(Request())
 
 
+def test_a_journal_that_is_gone_while_its_file_is_here(world: World, tmp_path: Path) -> None:
+    file = written(world, tmp_path)
+    write(world.folder, "f11e", StepName.LOCK, StepName.SNAPSHOT)
+    for verb in ("--resume", "--abort"):
+        said = command.drkit(file, "failover", verb)
+        assert said.code == 3
+        assert "steps that ended: LOCK, SNAPSHOT" in said.err
+        assert str(world.folder / "f11e.jsonl") in said.err
+    (world.folder / "f11e.jsonl").unlink()
+    said = command.drkit(file, "failover", "--resume")
+    assert said.code == 2
+    assert "no failover to resume" in said.err
+
+
 def test_the_command_says_what_moves_and_changes_nothing_in_a_dry_run(world: World, tmp_path: Path) -> None:
     before = changed(world)
     file = written(world, tmp_path)
@@ -241,7 +258,7 @@ def written(world: World, folder: Path) -> Path:
 
 def drkit(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    command = [sys.executable, "-m", "drkit", "--config", str(file), *words]
+    program = [sys.executable, "-m", "drkit", "--config", str(file), *words]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=90, check=False, stdin=subprocess.DEVNULL
+        program, capture_output=True, text=True, cwd=ROOT, timeout=90, check=False, stdin=subprocess.DEVNULL
     )

@@ -163,6 +163,7 @@ def noted(ends: list[Any]) -> dict[str, Any]:
         ("source-seen", noted([0, 1, 1, None]), "topics: a: 0: [3]: a list was expected, not null"),
         ("source-seen", noted([0, 1, 2, [1, 1, 5]]), "topics: a: 0: [3]: a list of 4 was expected"),
         ("source-seen", noted([0, 1, 2, [1, 1, 5, 9], 7]), "topics: a: 0: a list of 2 to 4"),
+        ("checkpoints", {"at_ms": 1, "seconds": 10**400}, "seconds: a finite number from 0 on"),
         ("checkpoints", {"at_ms": 1, "not_synchronised": {"total": 1}}, "not_synchronised: shown is missing"),
     ],
 )  # fmt: skip

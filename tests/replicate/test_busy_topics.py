@@ -9,7 +9,9 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.noticeboard import Noticeboard, ensure_board, topic_name
+from drkit.detect.noticeboard import Noticeboard, ensure_board, read_notes, topic_name
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.kafka.compacted import newest_values
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets
@@ -19,9 +21,11 @@ from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.log_reader import read_partitions
 from drkit.replicate.status import Beat
+from tests.detect.any_notes import HARD
 from tests.replicate.beside import Beside
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
+from tests.replicate.produce import producer, put
 
 FLOW = FlowSettings(source="busy", target="b", topics=("orders",))
 TOPIC = "busy.heartbeats"
@@ -130,13 +134,20 @@ def test_logs_are_read_to_the_end_they_had(b: ClusterSettings, cluster: Cluster,
 
 def test_the_notes_of_observers_are_read_however_often_they_write(b: ClusterSettings, cluster: Cluster):
     ensure_board(cluster, FLOW)
+    out = producer(b)
+    for value in HARD[:-1]:  # the last one no broker takes
+        put(out, topic_name(FLOW), value, b"vote/bad")
+    assert out.flush(30) == 0
     board = Noticeboard(b, FLOW, AwakeClock(), 5.0)
-    with Writing(b, topic_name(FLOW), b"vote/o1", b'{"n": 1}'):
+    vote = Vote("o1", "r", 1, 0, Sight.CLEAR)
+    with Writing(b, topic_name(FLOW), b"vote/o1", vote.encode()):
         at = TopicPartition(topic_name(FLOW), 0)
         eventually(lambda: list_offsets(cluster, [at], "latest")[at] > 50, 60, "notes")
         board.start()
         try:
             eventually(lambda: board.is_read, 20, "the end")
             eventually(lambda: board.notes()["vote/o1"].live, 20, "a note that arrived")
+            assert board.notes().keys() == {"vote/o1"}
+            assert read_notes(cluster, FLOW).all(Vote)[0].body == vote
         finally:
             board.stop()

@@ -10,6 +10,8 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
@@ -47,6 +49,7 @@ class Direction:
             source=clusters[0].alias,
             target=clusters[1].alias,
             topics=(topics,),
+            opposite_flows=(clusters[1].alias,),
             buckets=2,
             tasks=1,
             epoch_seconds=1.5,
@@ -181,6 +184,14 @@ def test_both_directions_with_the_same_names_never_circle(pair: Pair):
     pair.after_epochs(4)
     assert pair.ends() == ends
     pair.both_hold_all_once()
+    # What was left out is counted, under the producers of the flow that wrote it.
+    job = pair.forward.job
+    assert job is not None
+    assert job.progress is not None
+    with StateTopic(pair.sides[0], pair.sides[1].alias) as theirs:
+        theirs.load()
+        assert job.progress.totals.looped.keys() <= set(on_record(theirs.records))
+    assert sum(job.progress.totals.looped.values()) >= 150
 
 
 @pytest.mark.soak

@@ -14,17 +14,18 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import BulkProducerRecord, ClustersRecord
+from drkit.flow_state.records import BulkProducerRecord, ClustersRecord, GenerationRecord
 from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import TopicPlan, create_topics, topic_names
+from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.topic_sync import TopicSync
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS, Flow
 from tests.replicate.process import eventually
@@ -45,8 +46,13 @@ class Sides:
         theirs = [
             ClusterSettings(alias=f"other{s.alias}", bootstrap_servers=s.bootstrap_servers) for s in ours
         ]
-        self.forward = FlowSettings(source=ours[0].alias, target=ours[1].alias)
-        self.backward = FlowSettings(source=theirs[1].alias, target=theirs[0].alias)
+        # Each is named by what the other's configuration calls its source.
+        self.forward = FlowSettings(
+            source=ours[0].alias, target=ours[1].alias, opposite_flows=(theirs[1].alias,)
+        )
+        self.backward = FlowSettings(
+            source=theirs[1].alias, target=theirs[0].alias, opposite_flows=(ours[0].alias,)
+        )
         self.ours = [Cluster.connect(c) for c in ours]
         self.theirs = [Cluster.connect(c) for c in theirs]
         ensure_state_topic(self.ours[1], self.forward)
@@ -55,8 +61,9 @@ class Sides:
         self.their_state = StateTopic(theirs[0], self.backward.source)
         self.lease = FlowLease(theirs[0], self.backward, self.their_state, "theirs", ttl_seconds=3)
 
-    def asking(self) -> OppositeFlows:
-        return OppositeFlows(self.ours[0], self.ours[1], self.forward, self.state, 5.0)
+    def asking(self, **changed: object) -> OppositeFlows:
+        flow = self.forward.model_copy(update=changed)
+        return OppositeFlows(self.ours[0], self.ours[1], flow, self.state, 5.0)
 
     def their_side(self) -> OppositeFlows:
         return OppositeFlows(self.theirs[1], self.theirs[0], self.backward, self.their_state, 5.0)
@@ -107,6 +114,46 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
         each.close()
 
 
+def test_a_flow_that_is_not_named_is_not_believed_and_its_topics_wait_for_a_word(sides: Sides):
+    """Whoever may write a state topic on the source must not make drkit leave out records in silence."""
+    topic = f"{sides.forward.source}-orders"
+    assert not create_topics(sides.ours[0], [TopicPlan(topic, 1, 1)])
+    eventually(lambda: topic in topic_names(sides.ours[0]), what=topic)
+    topic_id = describe_topics(sides.ours[0], [topic])[topic].topic_id
+    sides.their_side().introduce()
+    sides.their_state.put(BulkProducerRecord(0), "77")
+    sides.their_state.put(GenerationRecord(topic, uuid.uuid4(), topic_id), "theirs")
+    sides.lease.acquire()
+    ids = {topic: topic_id}
+
+    unnamed = sides.asking(opposite_flows=None)
+    unnamed.read_all()
+    assert unnamed.ids == ()
+    assert unnamed.allow((1,)), "it waits for nobody"
+    claim = unnamed.claims(ids)[topic]
+    assert claim.hint.startswith(
+        f'if that flow is yours: opposite_flows = ["{sides.backward.source}"] leaves'
+    )
+    assert sides.their_state.name in claim.where
+    assert unnamed.claims({topic: uuid.uuid4()}) == {}, "of a topic that was deleted since"
+    sync = TopicSync(
+        sides.ours[0], sides.ours[1], sides.forward, sides.state, effects=False, claims=unnamed.claims
+    )
+    assert "opposite_flows does not name" in sync.look().left_out[topic]
+
+    none = sides.asking(opposite_flows=())
+    none.read_all()
+    assert (none.ids, none.claims(ids), none.allow((1,))) == ((), {}, True)
+    prefixed = sides.asking(opposite_flows=None, naming="prefix")
+    prefixed.read_all()
+    assert (prefixed.ids, prefixed.claims(ids)) == ((), {})
+    named = sides.asking()
+    named.read_all()
+    assert (named.ids, named.claims(ids), named.allow((1,))) == ((77,), {}, False)
+    for each in (unnamed, none, prefixed, named):
+        each.close()
+
+
 def test_strangers_cost_one_look_and_no_more(sides: Sides):
     strangers = [f"c{uuid.uuid4().hex[:8]}" for _ in range(STRANGERS)]
     plans = [TopicPlan(state_topic(a), 1, 1, {"cleanup.policy": "compact"}) for a in strangers]
@@ -121,7 +168,7 @@ def test_strangers_cost_one_look_and_no_more(sides: Sides):
             ClustersRecord.KEY.encode(),
         )
     assert out.flush(30) == 0
-    opposite, them = sides.asking(), sides.their_side()
+    opposite, them = sides.asking(opposite_flows=(sides.backward.source, strangers[0])), sides.their_side()
     them.introduce()
     sides.their_state.put(BulkProducerRecord(0), "77")
 

@@ -218,6 +218,10 @@ def test_what_a_person_reads():
     assert shown["groups"] == "not looked after, or not yet"
     assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5
     assert view(status(runner=None, heartbeat=None))["run_by"] == "nobody"
+    assert "left out" not in shown
+    left_out = replace(status(), left_out_producers=tuple(range(4711, 4718)))
+    assert view(left_out)["left out"].endswith("producers 4711, 4712, 4713, 4714, 4715 and 2 more")
+    assert left_out.as_dict()["left_out_producers"] == tuple(range(4711, 4718))
 
 
 def test_the_loss_in_a_sentence():

@@ -202,6 +202,7 @@ def test_records_of_the_opposite_flow_are_skipped() -> None:
     for merge_below in (0, 1000):
         done = run(buffer, skip_producer_ids=frozenset({41, 42}), merge_below=merge_below)
         assert done.drops == [Drop(0, 3, DropReason.LOOP)]
+        assert done.looped == {41: 2, 42: 1}
         assert [record.offset for record in copied(done)] == [3, 4, 5]
     everything = run(buffer, skip_producer_ids=frozenset({41, 42, 43, -1}))
     assert (everything.chunks, everything.next_source) == ([], 6)

@@ -1,0 +1,135 @@
+"""The notes of the observers' topic as they were read: one place decides which of them count. Pure.
+
+Whoever may write to the topic can send any bytes under any key. A record that drkit would not have written
+is dropped, and the reason is kept once per key; notes of other keys, and the note before it, still count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+
+from drkit.detect.agents import AgentNote
+from drkit.detect.marks import LOOK, Automatic, Known, Pause
+from drkit.detect.votes import Vote
+from drkit.flow_state.fields import Malformed
+from drkit.flow_state.record import Record
+
+R = TypeVar("R", bound=Record)
+_BY_NAME: Final[tuple[type[Record], ...]] = (Vote, AgentNote)
+_SINGLE: Final[Mapping[str, type[Record]]] = {
+    LOOK: Vote, Pause.KEY: Pause, Automatic.KEY: Automatic, Known.KEY: Known,
+}  # fmt: skip
+_MOST_BYTES: Final = 1 << 20
+"""No broker takes a larger record by default."""
+_MOST_REPORTED: Final = 100
+"""Keys whose bad notes are reported; whoever writes more of them has been named often enough."""
+_UNKNOWN: Final = "unknown"
+
+
+class Note(NamedTuple, Generic[R]):
+    """The newest note of a key, as it came."""
+
+    body: R
+    arrived: float
+    """As of our clock that stands still while we do."""
+    wall_ms: int
+    """Our wall clock then."""
+    live: bool
+    """It came after the topic was read to its end."""
+
+
+Report = Callable[[str, str], None]
+"""Takes a key, and why its note is dropped."""
+
+
+class Notes:
+    """The newest plausible note of every key.
+
+    :param report: called once per key whose note is dropped
+    """
+
+    def __init__(self, report: Report = lambda _key, _why: None) -> None:
+        self._report = report
+        self._notes: dict[str, Note[Any]] = {}
+        self._reported: set[str] = set()
+        self._damaged: dict[str, str] = {}
+
+    def take(
+        self, key: bytes, value: bytes | None, arrived: float = 0.0, wall_ms: int = 0, *, live: bool = False
+    ) -> None:
+        """Take one record.
+
+        :param value: None deletes the key
+        """
+        name = key.decode(errors="replace")
+        self._damaged.pop(name, None)
+        if value is None:
+            self._notes.pop(name, None)
+            return
+        try:
+            body = read_note(name, value)
+        except Malformed as error:
+            self._drop(name, str(error))
+            return
+        if body is not None:
+            self._notes[name] = Note(body, arrived, wall_ms, live)
+
+    def _drop(self, key: str, why: str) -> None:
+        if key in _SINGLE:
+            self._damaged[key] = why
+        if key not in self._reported and len(self._reported) < _MOST_REPORTED:
+            self._reported.add(key)
+            self._report(key[:80], why)
+
+    def by_key(self, prefix: str = "") -> dict[str, Note[Any]]:
+        """All notes whose keys begin so."""
+        return {k: n for k, n in self._notes.items() if k.startswith(prefix)}
+
+    def all(self, kind: type[R]) -> list[Note[R]]:
+        """All notes of a kind, by their keys in order."""
+        return [cast("Note[R]", note) for _, note in sorted(self.by_key(kind.KEY).items())]
+
+    def one(self, kind: type[R]) -> Note[R] | None:
+        """The note of a kind that has a single one."""
+        return cast("Note[R] | None", self._notes.get(kind.KEY))
+
+    def damaged(self, kind: type[Record]) -> str:
+        """Why the newest note of such a kind is dropped; empty when it is not."""
+        return self._damaged.get(kind.KEY, "")
+
+    @property
+    def pause(self) -> str:
+        """Who holds failovers off, and why; empty: nobody. A note that cannot be read holds them off, too."""
+        if why := self.damaged(Pause):
+            return f"the note '{Pause.KEY}' cannot be read ({why}); drkit watch resume takes it away"
+        note = self.one(Pause)
+        return "" if note is None else str(note.body)
+
+    @property
+    def automatic(self) -> Automatic | None:
+        """The last automatic failover. For a note that cannot be read, one that nobody has acknowledged."""
+        if why := self.damaged(Automatic):
+            return Automatic(_UNKNOWN, _UNKNOWN, 0, (f"the note '{Automatic.KEY}' cannot be read: {why}",))
+        note = self.one(Automatic)
+        return None if note is None else note.body
+
+
+def read_note(key: str, value: bytes) -> Record | None:
+    """The note under a key; None under a key that is not drkit's.
+
+    :raises Malformed: this drkit has not written it
+    """
+    kind = _SINGLE.get(key) or next((k for k in _BY_NAME if key.startswith(k.KEY)), None)
+    if kind is None:
+        return None
+    if len(value) > _MOST_BYTES:
+        raise Malformed(f"{len(value)} bytes, more than any note has")
+    body = kind.decode(value)
+    if key not in _SINGLE and key != f"{kind.KEY}{_name_of(body)}":
+        raise Malformed("it names another writer than its key does")
+    return body
+
+
+def _name_of(body: Record) -> str:
+    return body.observer if isinstance(body, Vote) else body.agent if isinstance(body, AgentNote) else ""
