@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 import json
+from reprlib import Repr
 from typing import Any, Final
 
 VERSION: Final = 1
 """Of the document. Readers of a version skip keys that they do not know."""
 _MARK: Final = "drkit_endpoint"
+_SHORT: Final = Repr()
+"""Values in errors: a damaged file may hold large ones."""
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 CONNECTION: Final = frozenset({
     "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.kerberos.service.name",
     "ssl.ca.location", "ssl.ca.pem", "ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list",
@@ -64,11 +68,14 @@ class Endpoint:
 
 def parse_endpoint(text: str) -> Endpoint:
     """Read the document. Raises ValueError that says why it is none."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is not an endpoint: it is nested without end") from error
     if not isinstance(found, dict) or _MARK not in found:
         raise ValueError(f"it is not an endpoint: there is no '{_MARK}'")
     if found[_MARK] != VERSION:
-        raise ValueError(f"its version is {found[_MARK]}, this drkit reads {VERSION}")
+        raise ValueError(f"its version is {_SHORT.repr(found[_MARK])}, this drkit reads {VERSION}")
     try:
         return Endpoint(
             term=_of(int, found, "term"),
@@ -85,11 +92,11 @@ def parse_endpoint(text: str) -> Endpoint:
 def _of(kind: type, found: Mapping[str, Any], key: str) -> Any:
     value = found[key]
     if type(value) is not kind:
-        raise ValueError(f"'{key}' is {value!r}")
+        raise ValueError(f"'{key}' is {_SHORT.repr(value)}")
     return value
 
 
 def _texts(found: object, key: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-        raise ValueError(f"'{key}' is {found!r}")
+        raise ValueError(f"'{key}' is {_SHORT.repr(found)}")
     return found

@@ -4,11 +4,12 @@ Needs confluent-kafka only; Spark, kafka-python and the other packages of drkit 
 """
 
 from drkit.client.consumer import FailoverConsumer
-from drkit.client.errors import FromAnotherCluster, NotSent, TransactionCut, WrongCluster
+from drkit.client.errors import EndpointMoved, FromAnotherCluster, NotSent, TransactionCut, WrongCluster
 from drkit.client.producer import FailoverProducer
 from drkit.client.switch import Switch
 
 __all__ = [
+    "EndpointMoved",
     "FailoverConsumer",
     "FailoverProducer",
     "FromAnotherCluster",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-import threading
+from contextvars import ContextVar
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition, cimpl
 
 from drkit.client.switch import CHECK_SECONDS
 from drkit.clock import monotonic
 
 T = TypeVar("T")
+_CALLER: Final[ContextVar[int] | None] = getattr(cimpl, "_reentry_identity_var", None)
+"""Who calls a consumer; versions before 2.16 do not ask."""
 
 
 def deadline_of(timeout: float | None) -> float:
@@ -78,23 +80,35 @@ def _waiting() -> BaseException | None:
     return None
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of a call that may hang. Raises KafkaException when it is not there in time."""
-    done: list[T] = []
-    failed: list[Exception] = []
+class Shared:
+    """A consumer whose calls do not wait for each other's end.
 
-    def run() -> None:
-        try:
-            done.append(work())
-        except (KafkaException, RuntimeError) as error:
-            failed.append(error)
+    Since its version 2.16 confluent-kafka lets one thread at a time into a consumer: while one waits for a
+    commit, no other could leave the cluster, not even close the consumer. librdkafka itself takes calls of
+    any thread. Calls under one identity are let in, as confluent-kafka's own asynchronous consumer does it.
+    """
 
-    thread = threading.Thread(target=run, name="last-commit", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failed:
-        raise failed[0]
-    if not done:
-        said = f"no answer in {seconds:g} s from the cluster that is being left"
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, said))  # noqa: SLF001  its only name
-    return done[0]
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._client, name)
+        if _CALLER is None:
+            return call
+
+        def called(*args: Any, **named: Any) -> Any:
+            before = _CALLER.set(id(self))
+            try:
+                return call(*args, **named)
+            finally:
+                _CALLER.reset(before)
+
+        setattr(self, name, called)  # the next call finds it at once
+        return called
+
+
+class Closed:
+    """In place of a consumer that is closed, or is closing in the background."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("Consumer closed")

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 import os
 import threading
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from confluent_kafka import OFFSET_STORED, Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from drkit.client.calls import deadline_of, positions, turn, unhindered, within
-from drkit.client.errors import FromAnotherCluster, WrongCluster
+from drkit.client.calls import Closed, Shared, deadline_of, positions, turn, unhindered
+from drkit.client.errors import EndpointMoved, WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, Identity
-from drkit.client.switch import LOG, EndpointWatch, OnSwitch, Switch, configuration, in_background
+from drkit.client.questions import ConsumerQuestions
+from drkit.client.read import ReadSince
+from drkit.client.selection import ConsumerSelection, Rebalance, Selection
+from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, OnSwitch, Switch, configuration, in_background
+from drkit.client.waiting import LEAVE_SECONDS, Calls, Opened, Unanswered, in_caller
 from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
-LEAVE_SECONDS: Final = 2.0
-"""How long a commit to a cluster that is being left is waited for."""
+AT_ONCE: Final = frozenset({
+    "assignment", "consumer_group_metadata", "memberid", "pause", "position", "resume", "seek",
+    "set_sasl_credentials",
+})  # fmt: skip
+"""Methods that librdkafka answers by itself, without its cluster; they reach the current client."""
 _CALLBACKS: Final = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
-_REBALANCE: Final = ("on_assign", "on_revoke", "on_lost")
-Rebalance = Callable[[Any, list[TopicPartition]], object]
+T = TypeVar("T")
 
 
-class FailoverConsumer:
+class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     """confluent-kafka's `Consumer`, on the cluster that the endpoint file names.
 
     `poll` and `consume` look at the file ten times a second. When it names another cluster they call
@@ -34,7 +41,8 @@ class FailoverConsumer:
     not committed on the old cluster when that position was written is read again.
 
     All other methods are those of `Consumer`. Positions of the old cluster mean nothing on the new one:
-    committing a record of before the switch raises :class:`FromAnotherCluster`.
+    committing a record of before the switch raises :class:`FromAnotherCluster`. A call that waits for a
+    cluster which is being left, such as a synchronous `commit`, raises :class:`EndpointMoved`.
 
     Threads: `subscribe`, `assign`, `poll`, `consume` and `close` belong to one thread; the others may be
     called from any, and reach the client of that moment.
@@ -61,10 +69,11 @@ class FailoverConsumer:
         self._lock = threading.RLock()
         self._switches = 0
         self._leaving = False
-        self._subscribed: tuple[list[str], dict[str, Rebalance]] | None = None
-        self._assigned: list[TopicPartition] | None = None
-        self._first: dict[tuple[str, int], int] = {}
-        self._client, self._identity = self._open(self._watch.endpoint, 0)
+        self._selection = Selection()
+        self._read = ReadSince()
+        self._closed = False
+        self._finished: tuple[int, Endpoint] | None = None
+        self._client, self._identity, self._calls = self._open(self._watch.endpoint, 0)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -106,56 +115,8 @@ class FailoverConsumer:
         records = any(message.error() is None for message in messages)
         if not self._identity.prove(KNOWN_SECONDS if records else 0.0) and records:
             raise WrongCluster(f"{self.endpoint.bootstrap_servers} does not tell its cluster id")
-        if not self._switches:
-            return
-        for message in messages:
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if message.error() is None and topic is not None and partition is not None and offset is not None:
-                at = (topic, partition)
-                self._first[at] = min(offset, self._first.get(at, offset))
-
-    # -- what is read -------------------------------------------------------------------------------
-
-    def subscribe(self, topics: Sequence[str], **callbacks: Rebalance | None) -> None:
-        """As `Consumer.subscribe`; callbacks get this consumer.
-
-        Names of before a failover work on: the endpoint says what the topics are called there. Expressions
-        (``^…``) are not translated.
-        """
-        if unknown := set(callbacks) - set(_REBALANCE):
-            raise TypeError(f"unknown callback: {', '.join(sorted(unknown))}")
-        given = {name: call for name, call in callbacks.items() if call is not None}
-        self._subscribed, self._assigned = (list(topics), given), None
-        self._subscribe()
-
-    def _subscribe(self) -> None:
-        if self._subscribed is None:
-            return
-        topics, callbacks = self._subscribed
-        wrapped = {name: self._while_current(call) for name, call in callbacks.items()}
-        names = [self.endpoint.topic(t) for t in topics]
-        self._client.subscribe(names, **wrapped)  # type: ignore[arg-type]  # its stubs want the bare Consumer
-
-    def unsubscribe(self) -> None:
-        """As `Consumer.unsubscribe`."""
-        self._subscribed = None
-        self._client.unsubscribe()
-
-    def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As `Consumer.assign`, with the present cluster's names and offsets.
-
-        After a switch the same partitions go on at the group's committed position; one without yields a
-        message with the error `_AUTO_OFFSET_RESET`, for nobody else knows where it was.
-        """
-        if self._subscribed is None:
-            self._assigned = list(partitions)
-        self._client.assign(list(partitions))
-
-    def unassign(self) -> None:
-        """As `Consumer.unassign`."""
-        if self._subscribed is None:
-            self._assigned = None
-        self._client.unassign()
+        if self._switches:
+            self._read.note(messages)
 
     # -- positions ----------------------------------------------------------------------------------
 
@@ -168,17 +129,23 @@ class FailoverConsumer:
         """As `Consumer.commit`.
 
         :raises FromAnotherCluster: that was read before the switch
+        :raises EndpointMoved: clients go to another cluster, and this one does not answer
         """
         wanted = positions(message, offsets)
         with self._lock:
-            client, leaving = self._client, self._leaving
+            client, calls = self._client, self._calls
             self._refuse_foreign(wanted or ())
         given: dict[str, Any] = {"asynchronous": asynchronous}
         if wanted is not None:
             given["offsets"] = wanted
-        if leaving and not asynchronous:
-            return within(LEAVE_SECONDS, lambda: _committed(client, given))
-        return _committed(client, given)
+
+        def commit() -> list[TopicPartition] | None:
+            found: list[TopicPartition] | None = client.commit(**given)
+            return found
+
+        if asynchronous:
+            return commit()
+        return self._or_moved(client, lambda moved: calls.wait(commit, moved, LEAVE_SECONDS))
 
     def store_offsets(
         self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None
@@ -190,35 +157,52 @@ class FailoverConsumer:
             self._client.store_offsets(offsets=wanted)
 
     def _refuse_foreign(self, offsets: Iterable[TopicPartition]) -> None:
-        if not self._switches or self._leaving:
-            return
-        for at in offsets:
-            first = self._first.get((at.topic, at.partition))
-            position = self._client.position([TopicPartition(at.topic, at.partition)])[0].offset
-            if at.offset >= 0 and (first is None or not first <= at.offset <= position):
-                here = "nothing was read" if first is None else f"{first} to {position} were read"
-                raise FromAnotherCluster(
-                    f"offset {at.offset} of {at.topic}-{at.partition} is not of {self.endpoint.cluster}:"
-                    f" {here} there; drop what was read before the switch, it comes again"
-                )
+        if self._switches and not self._leaving:
+            self._read.refuse_foreign(offsets, self._client.position, self.endpoint.cluster)
+
+    def _asked(self, question: Callable[[Any, float], T], timeout: float | None) -> T:
+        with self._lock:
+            client, calls = self._client, self._calls
+        return self._or_moved(
+            client,
+            lambda moved: calls.ask(lambda left: question(client, left), timeout, moved, LEAVE_SECONDS),
+        )
+
+    def _moved(self, client: object) -> bool:
+        return client is not self._client or self._watch.newer() is not None
+
+    def _or_moved(self, client: object, wait: Callable[[Callable[[], bool]], T]) -> T:
+        """The result of a call that waits for the cluster. Raises EndpointMoved."""
+        old = self.endpoint
+        try:
+            return wait(partial(self._moved, client))
+        except (KafkaException, RuntimeError) as error:
+            left = client is not self._client and not self._closed  # by another thread
+            if not left and not isinstance(error, Unanswered):
+                raise
+            new = self._watch.newer() or self.endpoint
+            raise EndpointMoved(
+                f"{old.cluster} has not answered, and clients go to {new.cluster} (term {new.term}): nothing"
+                " of this call was sent there; call poll, reading continues at the group's position there"
+            ) from error
 
     # -- from cluster to cluster --------------------------------------------------------------------
 
-    def _open(self, endpoint: Endpoint, number: int) -> tuple[Consumer, Identity]:
+    def _open(self, endpoint: Endpoint, number: int) -> Opened:
         config = configuration(self._config, self._clusters, endpoint)
-        if number and self._assigned is not None:
+        if number and self._selection.partitions is not None:
             config["auto.offset.reset"] = "error"
         for name in _CALLBACKS:
             if callable(config.get(name)):
                 config[name] = self._only_of(number, config[name])
-        client = Consumer(config, **self._more)
-        return client, Identity(client, endpoint)
+        client = Shared(Consumer(config, **self._more))
+        return Opened(client, Identity(client, endpoint), Calls())
 
     def _only_of(self, number: int, call: Callable[..., Any]) -> Callable[..., Any]:
         """A callback that is silent once its client is closing in the background."""
 
         def called(*args: Any) -> Any:
-            return call(*args) if number == self._switches else None
+            return in_caller(lambda: call(*args)) if number == self._switches else None
 
         return unhindered(called)
 
@@ -227,41 +211,63 @@ class FailoverConsumer:
 
     def _follow(self) -> bool:
         """Go to another cluster if the file says so; whether it did."""
-        new = self._watch.newer()
+        new = None if self._closed else self._watch.newer()
         if new is None:
             return False
-        old, left = self._watch.endpoint, self._client
+        try:
+            opened = self._open(new, self._switches + 1)
+        except UNUSABLE as error:
+            self._watch.cannot_follow(new, error)
+            return False
+        self._finish(new)
+        old, left, calls = self._watch.endpoint, self._client, self._calls
         LOG.warning("from %s to %s, term %d", old.cluster, new.cluster, new.term)
-        self._finish()
-        opened = self._open(new, self._switches + 1)
         with self._lock:
             self._switches += 1
-            self._first.clear()
+            self._read.clear()
             self._watch.followed(new)
-            self._client, self._identity = opened
-        in_background(f"close-{old.cluster}", left.close)
-        if self._on_switch is not None:
-            self._on_switch(Switch(old, new))
-        self._subscribe()
-        if self._assigned is not None:
-            here = [TopicPartition(new.topic(at.topic), at.partition, OFFSET_STORED) for at in self._assigned]
-            self._client.assign(here)
+            self._client, self._identity, self._calls = opened
+        in_background(f"close-{old.cluster}", partial(_end, left, calls.retire))
+        try:
+            if self._on_switch is not None:
+                self._on_switch(Switch(old, new))
+        finally:
+            self._read_on(new)
         return True
 
-    def _finish(self) -> None:
-        """Let the application finish what it has begun."""
-        revoked = self._subscribed[1].get("on_revoke") if self._subscribed else None
+    def _read_on(self, new: Endpoint) -> None:
+        self._subscribe()
+        partitions = self._selection.partitions_on(new)
+        if partitions is not None:
+            self._client.assign(partitions)
+
+    def _finish(self, new: Endpoint) -> None:
+        """Let the application finish what it has begun, once: if that fails, the next call goes on."""
+        revoked = self._selection.callbacks.get("on_revoke")
         partitions = self._client.assignment() if revoked else []
-        if revoked and partitions:
-            self._leaving = True
+        if revoked and partitions and self._finished != (self._switches, new):
+            self._finished, self._leaving = (self._switches, new), True
             try:
                 revoked(self, partitions)
             finally:
                 self._leaving = False
 
     def close(self) -> None:
-        """As `Consumer.close`; it may take a minute while the cluster stands still."""
-        self._client.close()
+        """As `Consumer.close`; when clients go to another cluster meanwhile it ends in the background.
+
+        It may take a minute while the cluster does not answer and no other is named.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        client, calls = self._client, self._calls
+        try:
+            end = partial(_end, client, calls.idle)
+            calls.wait(end, partial(self._moved, client), LEAVE_SECONDS)
+        except Unanswered:
+            LOG.info("close-%s goes on in the background", self.endpoint.cluster)
+        finally:
+            self._client = Closed()
 
     def __enter__(self) -> Self:
         return self
@@ -272,11 +278,11 @@ class FailoverConsumer:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name not in AT_ONCE:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return getattr(self._client, name)
 
 
-def _committed(client: Consumer, given: Mapping[str, Any]) -> list[TopicPartition] | None:
-    found: list[TopicPartition] | None = client.commit(**given)
-    return found
+def _end(client: Any, idle: Callable[[], None]) -> None:
+    idle()
+    client.close()

@@ -19,6 +19,17 @@ class FromAnotherCluster(KafkaException):
         super().__init__(KafkaError(KafkaError._INVALID_ARG, said))  # noqa: SLF001  its only name
 
 
+class EndpointMoved(KafkaException):
+    """Clients go to another cluster, and the one that a consumer's call waits for does not answer.
+
+    Nothing of the call is sent to the new cluster. Call ``poll`` or ``consume``: reading continues there at
+    the group's position, and what was read since then comes again. ``args[0].code()`` is ``_TIMED_OUT``.
+    """
+
+    def __init__(self, said: str) -> None:
+        super().__init__(KafkaError(KafkaError._TIMED_OUT, said))  # noqa: SLF001  its only name
+
+
 class TransactionCut(KafkaException):
     """The clients were sent to another cluster while a transaction was open.
 

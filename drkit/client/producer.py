@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 import os
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 from confluent_kafka import KafkaException
 
 from drkit.client.calls import deadline_of, turn
-from drkit.client.errors import NotSent
-from drkit.client.identity import KNOWN_SECONDS
+from drkit.client.errors import NotSent, TransactionCut
 from drkit.client.outbox import Delivered, Record
+from drkit.client.questions import ClusterQuestions
 from drkit.client.sending import Sending
-from drkit.client.switch import EndpointWatch, OnSwitch, configuration, end_producer, in_background
-from drkit.client.transaction import INIT_SECONDS, Phase, Transaction
+from drkit.client.switch import LOG, EndpointWatch, OnSwitch, configuration, end_producer, in_background
+from drkit.client.transaction import Transaction
+from drkit.client.transactional import TransactionalCalls
+from drkit.client.waiting import Unanswered
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.endpoint import Endpoint
 
+T = TypeVar("T")
 HOLD_SECONDS: Final = 600.0
 _MOST: Final = 100_000
 """librdkafka's own default of queue.buffering.max.messages."""
 
 
-class FailoverProducer:
+AT_ONCE: Final = frozenset({"set_sasl_credentials"})
+"""Methods that librdkafka answers by itself, without its cluster; they reach the current client."""
+
+
+class FailoverProducer(TransactionalCalls, ClusterQuestions):
     """confluent-kafka's `Producer`, on the cluster that the endpoint file names.
 
     Every method looks at the file, ten times a second at the most; call `poll` regularly, as confluent-kafka
@@ -65,7 +72,7 @@ class FailoverProducer:
         self._default_call: Delivered | None = given.pop("on_delivery", None)
         only_errors = bool(given.pop("delivery.report.only.error", False))
         self._most = int(given.get("queue.buffering.max.messages", _MOST))
-        self._on_switch, self._wall = on_switch, wall
+        self._on_switch, self._wall, self._closed = on_switch, wall, False
         self._watch = EndpointWatch(endpoint, given, clusters)
         transactional = "transactional.id" in given
         self._transaction = Transaction(self._watch.newer) if transactional else None
@@ -90,6 +97,9 @@ class FailoverProducer:
 
     def __len__(self) -> int:
         return len(self._sending.outbox)
+
+    def __bool__(self) -> bool:
+        return True
 
     # -- records ------------------------------------------------------------------------------------
 
@@ -135,16 +145,17 @@ class FailoverProducer:
         return len(messages)
 
     def poll(self, timeout: float | None = None) -> int:
-        """As `Producer.poll`. Raises WrongCluster."""
+        """As `Producer.poll`. Raises WrongCluster, or TransactionCut where it would wait."""
         deadline, served = deadline_of(timeout), 0
         while True:
             self._follow()
             served += self._sending.serve(lambda client: client.poll(turn(deadline)))
             if served or monotonic() >= deadline:
                 return served
+            self._refuse_if_cut()
 
     def flush(self, timeout: float = -1) -> int:
-        """As `Producer.flush`; what is held counts as not delivered. Raises WrongCluster."""
+        """As `Producer.flush`; what is held counts as not delivered. Raises WrongCluster, TransactionCut."""
         deadline = deadline_of(timeout)
         while len(self):
             self._follow()
@@ -153,6 +164,8 @@ class FailoverProducer:
                 self._sending.serve(lambda client: client.poll(turn(deadline)))
             if monotonic() >= deadline:
                 break
+            if len(self):
+                self._refuse_if_cut()
         return len(self)
 
     def purge(self, *which: bool, **more: bool) -> None:
@@ -165,12 +178,23 @@ class FailoverProducer:
 
         The client itself is closed in the background: it may take a minute while the cluster stands still.
         """
-        self.flush(timeout)
-        self._sending.abandon(self._sending.leave())
-        in_background("close-producer", partial(end_producer, self._sending.client))
+        if self._closed:
+            return
+        try:
+            self.flush(timeout)
+        except TransactionCut as cut:
+            LOG.info("closed in a transaction: %s", cut)
+        finally:
+            self._closed = True
+            unsettled = self._sending.leave()
+            end = partial(end_producer, self._sending.client, self._sending.calls.retire)
+            in_background("close-producer", end)
+            self._sending.abandon(unsettled)
 
     def _follow(self, *, at_once: bool = False) -> None:
         """Go to another cluster if the file says so, and try again what is held."""
+        if self._closed:
+            raise NotSent("the producer is closed")
         if self._sending.in_report:
             return
         busy = self._transaction is not None and self._transaction.is_open
@@ -181,65 +205,21 @@ class FailoverProducer:
         self._sending.prove()
         self._sending.try_again()
 
-    # -- transactions -------------------------------------------------------------------------------
-
-    @property
-    def _txn(self) -> Transaction:
-        if self._transaction is None:
-            raise NotSent("the configuration has no transactional.id")
-        return self._transaction
-
-    def init_transactions(self, timeout: float = -1) -> None:
-        """As `Producer.init_transactions`."""
-        self._follow()
-        self._txn.call(self._sending.client.init_transactions, timeout)
-        self._txn.initialized = self._sending.client
-
-    def begin_transaction(self) -> None:
-        """As `Producer.begin_transaction`; goes to the new cluster first if clients were sent there."""
-        self._follow()
-        if self._txn.initialized is not None and self._txn.initialized is not self._sending.client:
-            self.init_transactions(INIT_SECONDS)
-        self._sending.prove(KNOWN_SECONDS)
-        if not self._sending.outbox.is_open:
-            raise NotSent(f"{self.endpoint.bootstrap_servers} has not told its cluster id yet")
-        self._sending.client.begin_transaction()
-        self._txn.phase = Phase.OPEN
-
-    def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = -1) -> None:
-        """As `Producer.send_offsets_to_transaction`. Raises TransactionCut."""
-        send = self._sending.client.send_offsets_to_transaction
-        self._txn.call(lambda seconds: send(positions, group_metadata, seconds), timeout)
-
-    def commit_transaction(self, timeout: float = -1) -> None:
-        """As `Producer.commit_transaction`. Raises TransactionCut."""
-        self._txn.refuse_if_cut()
-        self._txn.phase = Phase.ENDING
-        self._txn.call(self._sending.client.commit_transaction, timeout)
-        self._txn.phase = Phase.NONE
-
-    def abort_transaction(self, timeout: float = -1) -> None:
-        """As `Producer.abort_transaction`; behind a :class:`TransactionCut` it goes to the new cluster.
-
-        So does it where the transaction cannot be aborted any more: a failover has ended it, and the client
-        of the old cluster is fenced.
-        """
-        left, was_cut = self._sending.client, self._txn.phase is Phase.CUT
-        if not was_cut:
+    def _asked(self, question: Callable[[Any, float], T], timeout: float | None) -> T:
+        deadline = deadline_of(timeout)
+        while True:
+            self._follow()
+            client, calls = self._sending.client, self._sending.calls
+            rest = max(0.0, deadline - monotonic())
             try:
-                left.abort_transaction(timeout)
-            except KafkaException:
-                if self._watch.newer(at_once=True) is None:
+                return calls.ask(partial(question, client), rest, partial(self._left, client))
+            except Unanswered:  # the next turn asks the new cluster
+                if self._sending.in_report:
                     raise
-            else:
-                self._txn.phase = Phase.NONE
-                return
-        self._txn.phase = Phase.NONE
-        self._follow(at_once=True)
-        if self._sending.client is not left:
-            self.init_transactions(timeout)
-        elif was_cut:
-            left.abort_transaction(timeout)
+                self._refuse_if_cut()
+            except (KafkaException, RuntimeError):
+                if client is self._sending.client:
+                    raise
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +230,6 @@ class FailoverProducer:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name not in AT_ONCE:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return getattr(self._sending.client, name)

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from drkit.client.calls import served, unhindered
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.outbox import Outbox, Record
-from drkit.client.switch import LOG, EndpointWatch, Switch, end_producer, in_background
+from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, Switch, end_producer, in_background
+from drkit.client.waiting import Calls, Opened
 from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
@@ -51,7 +52,7 @@ class Sending:
         self._here = threading.local()
         self._generation = 0
         self._leaving = False
-        self.client, self._identity = self._open(watch.endpoint, 0)
+        self.client, self._identity, self.calls = self._open(watch.endpoint, 0)
         self.prove(KNOWN_SECONDS)
 
     @property
@@ -92,22 +93,26 @@ class Sending:
                 self._send_all(self.outbox.open())
 
     def switch(self) -> Switch | None:
-        """Go where the file says; None if another thread was quicker."""
+        """Go where the file says; None if another thread was quicker, or no client can be made."""
         with self._serving, self._lock:
             new = self._watch.newer(at_once=True)
             if new is None:
                 return None
-            old, left = self._watch.endpoint, self.client
+            old, left, calls = self._watch.endpoint, self.client, self.calls
+            try:
+                opened = self._open(new, self._generation + 1)
+            except UNUSABLE as error:
+                self._watch.cannot_follow(new, error)
+                return None
             LOG.warning("from %s to %s, term %d", old.cluster, new.cluster, new.term)
-            opened = self._open(new, self._generation + 1)
             unsettled = self.leave()
             self._generation += 1
             self._watch.followed(new)
-            self.client, self._identity = opened
+            self.client, self._identity, self.calls = opened
             resent = unsettled if self._resends else []
             for record in resent:
                 self.outbox.add(record)
-        in_background(f"close-{old.cluster}", partial(end_producer, left))
+        in_background(f"close-{old.cluster}", partial(end_producer, left, calls.retire))
         if not self._resends:
             self.abandon(unsettled)
         self.prove(KNOWN_SECONDS)
@@ -144,13 +149,13 @@ class Sending:
             said = f"not acknowledged by {self._watch.endpoint.cluster} or the cluster of before"
             self._tell(record, record.error or KafkaError(_GIVEN_UP, said))
 
-    def _open(self, endpoint: Endpoint, generation: int) -> tuple[Producer, Identity]:
+    def _open(self, endpoint: Endpoint, generation: int) -> Opened:
         config = self._config(endpoint)
         for name in _CALLBACKS:
             if callable(config.get(name)):
                 config[name] = self._while_current(config[name], generation)
         client = Producer(config, **self._more)
-        return client, Identity(client, endpoint)
+        return Opened(client, Identity(client, endpoint), Calls())
 
     def _while_current(self, call: Callable[..., Any], generation: int) -> Callable[..., Any]:
         return unhindered(lambda *args: call(*args) if generation == self._generation else None)

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from drkit.client.trust import why_not
+from drkit.client.endpoint_file import read_text, stamp_of
+from drkit.client.trust import connection, why_not
 from drkit.clock import Seconds, monotonic
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError
@@ -19,6 +20,14 @@ from drkit.errors import ConfigError
 LOG: Final = logging.getLogger("drkit.client")
 CHECK_SECONDS: Final = 0.1
 """How often the endpoint file is looked at, and the longest single wait in librdkafka."""
+REST_SECONDS: Final = 3.0
+"""Longer than one step of a file system's clock."""
+RETRY_SECONDS: Final = 1.0
+"""How often a file that cannot be followed is read again, or a client that cannot be made is tried."""
+_SHOWN: Final = 500
+"""Characters of a reason: a damaged file may hold long names."""
+UNUSABLE: Final = (KafkaException, ValueError, TypeError)
+"""What confluent-kafka raises for a configuration that it does not take."""
 _ABORT_SECONDS: Final = 30.0
 _NOTHING_OPEN: Final = frozenset({KafkaError._STATE, KafkaError._NOT_CONFIGURED})  # noqa: SLF001  only names
 _OWN: Final = {
@@ -42,7 +51,9 @@ OnSwitch = Callable[[Switch], object]
 
 
 class EndpointWatch:
-    """Follows the endpoint file by its inode and modification time: one `stat` per look, ten looks a second.
+    """Follows the endpoint file, ten looks a second; it is read when its inode, times or size change.
+
+    Clocks of file systems are coarse: a changed file is read at each look until it has rested for a while.
 
     :param given: the application's own properties
     :param clusters: alias → what holds there alone, such as credentials
@@ -58,9 +69,14 @@ class EndpointWatch:
     ) -> None:
         self._path, self._clock = Path(path), clock
         self._given, self._clusters = given or {}, clusters or {}
+        self._lock = threading.Lock()
         self._next_look = 0.0
-        self._complained = False
-        self._seen = self._found = _stamp(self._path)
+        self._complaint = ""
+        self._stamp = stamp_of(self._path)
+        self._rested_at, self._next_read = clock() + REST_SECONDS, 0.0
+        self._ahead: Endpoint | None = None
+        self._unusable: Endpoint | None = None
+        self._usable_at = 0.0
         try:
             self.endpoint = self._read(None)
         except (OSError, ValueError) as error:
@@ -72,53 +88,64 @@ class EndpointWatch:
             ) from error
 
     def newer(self, *, at_once: bool = False) -> Endpoint | None:
-        """An endpoint that counts instead of the present one, once it is there.
+        """An endpoint that counts instead of the present one, once it is there. Any thread may ask.
 
         :param at_once: look, however short ago the last look was
         """
-        now = self._clock()
-        if now < self._next_look and not at_once:
-            return None
-        self._next_look = now + CHECK_SECONDS
-        stamp = _stamp(self._path)
-        if stamp == self._seen:
-            return None
+        with self._lock:
+            now = self._clock()
+            if at_once or now >= self._next_look:
+                self._next_look = now + CHECK_SECONDS
+                self._look(now)
+            return self._ahead
+
+    def _look(self, now: float) -> None:
+        stamp = stamp_of(self._path)
+        if stamp != self._stamp:
+            self._stamp, self._rested_at = stamp, now + REST_SECONDS
+        elif now >= self._rested_at and (not self._complaint or now < self._next_read):
+            return
+        self._next_read = now + RETRY_SECONDS
+        self._ahead = None
         try:
             found = self._read(self.endpoint)
         except (OSError, ValueError) as error:
-            if not self._complained:
-                LOG.warning(
-                    "%s is not followed, staying with %s: %s", self._path, self.endpoint.cluster, error
-                )
-            self._complained = True
-            return None
-        self._complained = False
+            self._complain(str(error))
+            return
+        again = found == self._unusable
+        if again and now < self._usable_at:
+            return
         if found.term < self.endpoint.term:
-            LOG.warning("%s leads to the older term %d: not followed", self._path, found.term)
-        elif found != self.endpoint:
-            self._found = stamp
-            return found
-        self._seen = stamp
-        return None
+            self._complain(f"its term {found.term} is older than {self.endpoint.term}")
+            return
+        if not again:  # else no client may be made again, which is said already
+            self._complaint = ""
+        self._ahead = found if found != self.endpoint else None
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._complaint:
+            LOG.warning("%s is not followed, staying with %s: %s", self._path, self.endpoint.cluster, reason)
+        self._complaint = reason
 
     def _read(self, before: Endpoint | None) -> Endpoint:
         """What the file says. Raises ValueError when it is no endpoint, or says what it may not."""
-        found = parse_endpoint(self._path.read_text(encoding="utf-8"))
+        found = parse_endpoint(read_text(self._path))
         if reason := why_not(found, {**self._given, **self._clusters.get(found.cluster, {})}, before):
-            raise ValueError(reason)
+            raise ValueError(reason[:_SHOWN])
         return found
 
     def followed(self, endpoint: Endpoint) -> None:
         """The client is there now. Until this is said, `newer` says the same again."""
-        self.endpoint, self._seen = endpoint, self._found
+        with self._lock:
+            self.endpoint, self._ahead, self._stamp = endpoint, None, None
+            self._complaint, self._unusable = "", None
 
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    def cannot_follow(self, endpoint: Endpoint, error: Exception) -> None:
+        """No client can be made for this endpoint: it is tried again in a second, or when it changes."""
+        with self._lock:
+            self._ahead, self._unusable = None, endpoint
+            self._usable_at = self._clock() + RETRY_SECONDS
+            self._complain(f"no client can be made for {endpoint.cluster}: {error}")
 
 
 def configuration(
@@ -128,24 +155,26 @@ def configuration(
 
     :param clusters: alias → what holds there alone, such as credentials
     """
+    own = {**given, **clusters.get(endpoint.cluster, {})}
     return {
         **_OWN,
-        **endpoint.client,
-        **given,
-        **clusters.get(endpoint.cluster, {}),
+        **connection(endpoint, own),
+        **own,
         "bootstrap.servers": endpoint.bootstrap_servers,
     }
 
 
-def end_producer(client: Producer) -> None:
+def end_producer(client: Producer, retire: Callable[[], None]) -> None:
     """Abort what is open, and close the client. For the background.
 
     One whose transaction cannot be aborted (its commit is under way, another producer has fenced it, its
     cluster stands still) is only let go of: librdkafka ends it with its last reference. `close` would try
     the same abort again, wait for it without end, and warn the user's program that it failed.
 
+    :param retire: waits for calls of other threads
     :raises KafkaException: why it could not be aborted
     """
+    retire()
     try:
         client.abort_transaction(_ABORT_SECONDS)
     except KafkaException as error:

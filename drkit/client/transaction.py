@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+import time
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from drkit.client.calls import deadline_of
 from drkit.client.errors import TransactionCut
+from drkit.client.switch import CHECK_SECONDS
 from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
@@ -20,7 +22,7 @@ _PASSES: Final = frozenset({
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 })  # fmt: skip
-_TURN_SECONDS: Final = 0.5
+TURN_SECONDS: Final = 0.5
 """The longest single wait in librdkafka; the same call goes on afterwards."""
 
 
@@ -68,7 +70,7 @@ class Transaction:
                 unknown=self._unknown,
             )
 
-    def call(self, work: Callable[[float], Any], timeout: float) -> Any:
+    def call(self, work: Callable[[float], Any], timeout: float, longest: float = TURN_SECONDS) -> None:
         """A call of librdkafka that may be repeated after its time is over, in short turns.
 
         :raises TransactionCut: the endpoint changed meanwhile
@@ -77,11 +79,28 @@ class Transaction:
         while True:
             self.refuse_if_cut()
             try:
-                return work(max(0.0, min(_TURN_SECONDS, deadline - monotonic())))
-            except KafkaException as error:
-                if not _goes_on(error) or monotonic() >= deadline:
-                    self.refuse_if_cut()
-                    raise
+                if has_ended(work, deadline, longest):
+                    return
+            except KafkaException:
+                self.refuse_if_cut()
+                raise
+
+
+def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TURN_SECONDS) -> bool:
+    """Whether a call that may be repeated has ended; False when only its turn is over.
+
+    :raises KafkaException: it has failed, or the time of all turns is over
+    """
+    began = monotonic()
+    try:
+        work(max(0.0, min(longest, deadline - began)))
+    except KafkaException as error:
+        if not _goes_on(error) or monotonic() >= deadline:
+            raise
+    else:
+        return True
+    time.sleep(max(0.0, began + CHECK_SECONDS - monotonic()))  # it may have failed at once
+    return False
 
 
 def _goes_on(error: KafkaException) -> bool:

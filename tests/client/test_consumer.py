@@ -228,3 +228,30 @@ def test_a_frozen_cluster_is_left_at_once(
         reader.commit(asynchronous=False)
         assert world.committed(world.standby) == 12
     assert "terminate" not in capfd.readouterr().err
+
+
+def test_what_an_application_raises_at_a_switch_does_not_hold_it_up(world: World):
+    """`on_revoke` is called once and its error is raised; so is that of `on_switch`; then reading goes on."""
+    world.fill(6)
+    world.place_group(4)
+    revoked: list[threading.Thread] = []
+
+    def finish(_reader: FailoverConsumer, _partitions: list[TopicPartition]) -> None:
+        revoked.append(threading.current_thread())
+        if len(revoked) == 1:
+            raise ValueError("the work cannot be finished")
+
+    def switched(_switch: Switch) -> None:
+        raise ValueError("nothing to tell")
+
+    reader = FailoverConsumer({**CONFIG, "group.id": world.group}, endpoint=world.path, on_switch=switched)
+    reader.subscribe([world.topic], on_revoke=finish)
+    take(reader, 2)
+    world.lead_to(world.standby, reader)
+    with pytest.raises(ValueError, match="cannot be finished"):
+        reader.poll(20)
+    with pytest.raises(ValueError, match="nothing to tell"):
+        reader.poll(20)
+    assert values(take(reader, 2)) == ["v4", "v5"]
+    reader.close()
+    assert revoked == [threading.current_thread()] * 2, "at the switch and at the end"
