@@ -21,7 +21,7 @@ from drkit import observe
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import Automatic, Pause
+from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import watch_topic
@@ -68,15 +68,6 @@ def read_notes(cluster: Cluster, flow: FlowSettings) -> Notes:
     for key, value in newest_values(cluster, [name]).get(name, {}).items():
         notes.take(key, value)
     return notes
-
-
-def read_board(cluster: Cluster, flow: FlowSettings) -> dict[str, Value]:
-    """The same as plain data. A pause that cannot be read is a pause. Raises DrkitError."""
-    notes = read_notes(cluster, flow)
-    found = {key: note.body.to_json() for key, note in notes.by_key().items()}
-    if why := notes.damaged(Pause):
-        found[Pause.KEY] = {"by": "a note that cannot be read", "why": f"{why}; drkit watch resume"}
-    return found
 
 
 def _report(where: str, key: str, why: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from drkit.detect import agents, votes
+from drkit.detect.agents import AgentNote
+from drkit.detect.notes import Notes
 from drkit.detect.votes import Says, Vote
 from drkit.failover.context import Context, Progress
 from drkit.failover.machine import StepName
@@ -21,12 +22,12 @@ _WAIT_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-def signs_of_life(context: Context, board: Mapping[str, Any]) -> tuple[str, ...]:
+def signs_of_life(context: Context, notes: Notes) -> tuple[str, ...]:
     """What says that the primary works, in words; of one that has just fallen silent some seconds are waited.
 
-    :param board: the newest notes of observers and fence agents
+    :param notes: the newest of observers and fence agents
     """
-    return (*_moving(context), *_seen_alive(context, board))
+    return (*_moving(context), *_seen_alive(context, notes))
 
 
 def _moving(context: Context) -> Iterator[str]:
@@ -49,14 +50,10 @@ def _moving(context: Context) -> Iterator[str]:
         tail.close()
 
 
-def _seen_alive(context: Context, board: Mapping[str, Any]) -> Iterator[str]:
-    notes = {k: v for k, v in board.items() if isinstance(v, Mapping)}
-    if any(v.get("fenced") is True for k, v in notes.items() if k.startswith(agents.KEY)):
+def _seen_alive(context: Context, notes: Notes) -> Iterator[str]:
+    if any(note.body.fenced for note in notes.all(AgentNote)):
         return  # whoever still sees brokers sees fenced ones
-    for key, note in sorted(notes.items()):
-        vote = Vote.from_json(note) if key.startswith(votes.KEY) else None
-        if vote is None or vote.says is not Says.ALIVE:
-            continue
-        age_ms = context.wall() - vote.at_ms
-        if abs(age_ms) < _FRESH_MS:
+    for note in notes.all(Vote):
+        vote, age_ms = note.body, context.wall() - note.body.at_ms
+        if vote.says is Says.ALIVE and abs(age_ms) < _FRESH_MS:
             yield f"the observer {vote.observer} saw it alive {max(0, age_ms) / 1000:.1f} s ago"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest
 
-from drkit.detect.noticeboard import read_board
+from drkit.detect.noticeboard import read_notes
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
 from drkit.failover.group_look import (
@@ -44,8 +44,6 @@ from drkit.replicate.source_look import gaps_of
 from drkit.replicate.status import PartitionStatus, oldest_of
 from drkit.replicate.status_facts import ends_from, status_of
 
-_PAUSE: Final = "pause"
-"""Key of the note by which people hold failovers off (`drkit watch pause`)."""
 _NO_PARTITION: Final = "the target has no such partition"
 
 
@@ -151,7 +149,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     }
     rounds = state.get(CheckpointsRecord)
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
-    board = read_board(context.target_admin(), context.flow)
+    notes = read_notes(context.target_admin(), context.flow)
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     return Survey(
         now, *identities,
@@ -161,8 +159,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
         tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
-        _paused(board), outside, look_reach(context, outside),
-        signs_of_life(context, board) if source is None else (),
+        notes.pause, outside, look_reach(context, outside),
+        signs_of_life(context, notes) if source is None else (),
     )  # fmt: skip
 
 
@@ -194,14 +192,6 @@ def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, 
         Identity(flow.source, there, ids.source if ids is not None else None),
         Identity(flow.target, here, ids.target if ids is not None else None),
     )
-
-
-def _paused(board: Mapping[str, Any]) -> str:
-    note = board.get(_PAUSE)
-    if note is None:
-        return ""
-    why = f": {note['why']}" if note.get("why") else ""
-    return f"paused by {note.get('by', 'somebody')}{why}"
 
 
 async def cluster_id(cluster: RawCluster) -> str:

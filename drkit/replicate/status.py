@@ -1,7 +1,6 @@
 """What is known of a flow at one moment: the model of `drkit status`, of the page and of the metrics. Pure.
 
-Everything comes from the two clusters, so any machine can say it, also when the source is gone: then the last
-known ends of the source count, and how old they are is said.
+All comes from the two clusters: any machine can say it. Of a silent source its last known ends count.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ OPEN_SECONDS: Final = 60.0
 
 
 class Fault(NamedTuple):
-    """Why a flow is not healthy. A fault of every kind has one fixed code."""
+    """Why a flow is not healthy. Each kind has a fixed code, see docs/status.md."""
 
     code: str
-    """One of those in docs/status.md; of a run also ``failed`` and ``status_stale``."""
     text: str
 
 

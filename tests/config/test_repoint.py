@@ -97,11 +97,12 @@ def test_who_is_told_for_whom(tmp_path: Path):
 def test_a_way_for_producers_names_topics():
     """Without `groups` a way with `topics` is used for these alone; with neither, every client follows it."""
     file: dict[str, Any] = {"kind": "file", "path": "/e.json"}
-    for more, used, not_used in [
+    ways: list[tuple[dict[str, Any], Any, Any]] = [
         ({"topics": ["orders"]}, ([], ["orders"]), (["shop"], ["pay"])),
         ({"topics": "orders", "groups": ["shop"]}, (["shop"], ["pay"]), (["other"], ["pay"])),
         ({"groups": ["shop"]}, (["shop"], []), ([], ["orders"])),
-    ]:
+    ]
+    for more, used, not_used in ways:
         way = RepointSettings.model_validate({**file, **more})
         assert way.tells(*used)
         assert not way.tells(*not_used)

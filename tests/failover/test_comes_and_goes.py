@@ -11,6 +11,9 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.config import Settings
+from drkit.detect.agents import AgentNote
+from drkit.detect.lease import Hold
+from drkit.detect.notes import Notes
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.errors import Refused
@@ -24,6 +27,7 @@ from drkit.failover.machine import State, StepName
 from drkit.failover.signs import _seen_alive
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
+from drkit.flow_state.record import Record
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
@@ -129,19 +133,22 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
 
 
 def test_an_observer_that_sees_it_is_a_sign_of_life():
-    def vote(sight: Sight, at_ms: int) -> dict[str, Any]:
-        return Vote("there", "r", 1, at_ms, sight).to_json()
+    def vote(sight: Sight, at_ms: int) -> Record:
+        return Vote("there", "r", 1, at_ms, sight)
 
     context: Any = SimpleNamespace(wall=lambda: 100_000)
+    fenced = AgentNote("x", "r", 1, Hold.LEASED, 98_000, fenced=True)
     for board, seen in (
         ({"vote/there": vote(Sight.CLEAR, 98_000)}, True),
         ({"vote/there": vote(Sight.FEW, 98_000)}, True),
         ({"vote/there": vote(Sight.GONE, 98_000)}, False),
         ({"vote/there": vote(Sight.CLEAR, 80_000)}, False),
-        ({"vote/there": vote(Sight.CLEAR, 98_000), "agent/x": {"fenced": True}}, False),
-        ({"vote/there": {"sight": 5}, "vote/other": 7}, False),
+        ({"vote/there": vote(Sight.CLEAR, 98_000), "agent/x": fenced}, False),
     ):
-        assert bool(list(_seen_alive(context, board))) is seen, board
+        notes = Notes()
+        for key, note in board.items():
+            notes.take(key.encode(), note.encode())
+        assert bool(list(_seen_alive(context, notes))) is seen, board
 
 
 @pytest.mark.usefixtures("its_process_ended")
