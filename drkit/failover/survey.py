@@ -85,7 +85,7 @@ class Survey:
     """What remains where it is."""
     reach: tuple[Reach, ...]
     """Which clients are sent to the target, by which way."""
-    signs_of_life: tuple[str, ...]
+    signs_of_life: tuple[str, ...] = ()
     """Of a source that does not answer this machine."""
 
     def to_json(self) -> dict[str, Any]:
