@@ -24,6 +24,7 @@ from drkit.detect.votes import Vote
 from drkit.errors import Failed
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.fencing import Fenced, fence, run
+from drkit.watch.names import usable_name
 
 _TICK_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 2.0
@@ -34,6 +35,7 @@ class FenceAgent:
     """One agent for the source of one flow. Use it from one thread.
 
     :param fencing: what to do when the lease is lost; by default the site's command and its proof
+    :raises ConfigError: others would not take notes under this name
     """
 
     def __init__(
@@ -45,7 +47,8 @@ class FenceAgent:
         boot: Seconds = boottime,
         wall: Millis = wall_ms,
     ) -> None:
-        self.name, self._flow, self._settings = name, flow, settings.fence_agent
+        self.name = usable_name(name, "--name")
+        self._flow, self._settings = flow, settings.fence_agent
         self._observers = settings.watch.observers
         self._boot, self._wall = boot, wall
         self._listeners = _listeners(settings, flow)

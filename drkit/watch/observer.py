@@ -19,6 +19,7 @@ from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
+from drkit.watch.names import usable_name
 from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
@@ -38,9 +39,12 @@ class Identity:
 
 
 def this_process(name: str | None = None, *, votes: bool = True) -> Identity:
-    """An identity, by default called after the machine."""
+    """An identity, by default called after the machine.
+
+    :raises ConfigError: others would not take notes under this name
+    """
     called = name or socket.gethostname() + ("" if votes else ", looking on")
-    return Identity(called, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
+    return Identity(usable_name(called, "--observer"), f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
 
 
 class Moment(NamedTuple):

@@ -170,7 +170,7 @@ def test_notes_of_another_cluster_and_of_brokers_that_never_were_count_for_nothi
     ],
 )
 def test_only_an_authority_of_our_own_proves_a_name(client: dict[str, str], *, logs_in: bool):
-    probes = probes_of("h:1", 0.05, **client)
+    probes = probes_of("h:1", 60.0, **client)
     address = Address(OWN, "broker:1", 1)
     assert probes._logs_in(address), "named by no note"
     probes._from_notes.add(address)

@@ -22,11 +22,12 @@ from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
+from drkit.errors import ConfigError
 from drkit.local.ports import PortReservation
 from drkit.watch.agent import FenceAgent
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.claim import acknowledgement, against_claim
-from drkit.watch.observer import Identity, Observer
+from drkit.watch.observer import Identity, Observer, this_process
 from tests.detect.any_notes import AUTOMATIC, HARD, NOW_MS, records
 
 Written = Sequence[tuple[bytes, bytes | None]]
@@ -133,6 +134,17 @@ def test_an_agent_fences_whatever_the_note_of_the_brokers_holds(tmp_path: Path, 
         agent.step()
         assert (tmp_path / "fenced").exists()
         assert read_state(tmp_path / "agent.json").fenced
+
+
+@pytest.mark.parametrize("name", ["x" * 257, "dc1\n", "\x1b[2J"])
+def test_a_name_that_others_would_drop_is_refused_at_the_start(tmp_path: Path, name: str):
+    with PortReservation() as ports:
+        found = settings(tmp_path, ports)
+        with pytest.raises(ConfigError, match="others would drop") as refused:
+            FenceAgent(found, found.flows[0], name)
+        assert refused.value.where == "--name"
+        with pytest.raises(ConfigError, match="others would drop"):
+            this_process(name)
 
 
 def test_the_command_runs_before_addresses_are_looked_up(tmp_path: Path):
