@@ -29,6 +29,12 @@ _PLACE = "drkit failover"
 @click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
+@click.option(
+    "--despite-signs-of-life",
+    metavar="REASON",
+    default="",
+    help="Give up a primary that is silent here and alive elsewhere; on record.",
+)
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
 @click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
@@ -39,6 +45,7 @@ def failover(
     topics: tuple[str, ...],
     accept_data_loss: str,
     leave_behind: tuple[str, ...],
+    despite_signs_of_life: str,
     *,
     whole: bool,
     planned: bool,
@@ -60,7 +67,8 @@ def failover(
     settings = configuration().settings
     request = Request(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
-        keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
+        keep_positions=keep_positions, despite_signs_of_life=despite_signs_of_life,
+        leave_behind=leave_behind, repoint_others=repoint_others,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with Desk(settings, chosen, show_progress) as desk:

@@ -38,6 +38,9 @@ def show(flow: str | None) -> None:
     if found.debt is not None:
         told["owed"] = f"{found.debt.owed_by}; {found.debt.why}"
         told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
+    if found.lift is not None:
+        told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
+        told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)
 
@@ -46,9 +49,10 @@ def show(flow: str | None) -> None:
 @_flow
 @_dry
 def pay(flow: str | None, *, dry_run: bool) -> None:
-    """Fence an old primary that could not be fenced during the failover, now that it answers.
+    """Do what a failover, or its abort, could not do on a primary that did not answer then.
 
-    As in the failover: put up, proven by a canary on every partition, open transactions resolved.
+    A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
+    The fence of a failover that was taken back is lifted.
 
     Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
     """

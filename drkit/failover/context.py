@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
@@ -15,11 +16,14 @@ from drkit.failover.machine import StepName
 from drkit.flow_state.copied_topics import Known, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.reach import Impatient, reach
+from drkit.kafka.requests import metadata
 
 REACH_MS: Final = 3000
 """How long a connection to a source that answers is tried."""
+LOOK_MS: Final = 2000
+"""How long a source that answered before may take to say that it still does."""
 REMEMBERED_SECONDS: Final = 60.0
 """A source that did not answer is left alone for so long: each look at one that hangs takes a second."""
 
@@ -53,12 +57,14 @@ class Request(NamedTuple):
     """The reason for which somebody accepts a loss above the budget, or an unknown one."""
     evict_members: bool = False
     """Remove members from groups on the target instead of refusing."""
+    keep_positions: bool = False
+    """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
+    despite_signs_of_life: str = ""
+    """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
     leave_behind: tuple[str, ...] = ()
     """Topics without a copy that a switchover of everything may leave on the old primary."""
     repoint_others: bool = False
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
-    keep_positions: bool = False
-    """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""
@@ -170,6 +176,15 @@ class Context:
             else:
                 self._source = candidate
         return self._source
+
+    def look_at_source(self) -> RawCluster | None:
+        """The old primary as of this second; None when it does not answer now."""
+        if self._source is not None:
+            try:
+                self.loop.run(partial(metadata, timeout_ms=LOOK_MS), self._source, [])
+            except RawError as error:
+                self.lose_source(error)
+        return self.source(0.0)
 
     def drop_source(self) -> None:
         """Forget the connection to the old primary: it stopped answering."""

@@ -25,6 +25,7 @@ from drkit.failover.look_steps import question_of
 from drkit.failover.machine import State, StepName
 from drkit.failover.report import report_of
 from drkit.failover.scope import Chosen, choose
+from drkit.failover.stall import Stall
 from drkit.failover.step import Step
 from drkit.failover.steps import all_steps
 from drkit.failover.survey import Survey, survey
@@ -241,12 +242,13 @@ class Desk:
         return self._walked(context, journal, abort=abort)
 
     def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
-        interpreter = Interpreter(context, journal, self._steps)
         try:
-            if abort:
-                interpreter.abort(abort)
-            else:
-                interpreter.walk()
+            with Stall() as stall:
+                interpreter = Interpreter(context, journal, self._steps, stall)
+                if abort:
+                    interpreter.abort(abort)
+                else:
+                    interpreter.walk()
         finally:
             self._keep(journal.run)
         return report_of(journal.run, self._flow.name)

@@ -15,11 +15,14 @@ from drkit.failover.risk import held_text
 from drkit.failover.standing import standing
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import silent_risk
+from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.raw import RawError
 
 _PAUSE_SECONDS: Final = 0.2
 _TELL_SECONDS: Final = 1.0
+_RETURN_SECONDS: Final = 20.0
+"""In that time a replicator begins again whose topics were frozen and are not any more."""
 
 
 class Drain:
@@ -62,7 +65,7 @@ class Drain:
         return StepResult(evidence, tuple(notes))
 
     def _waited(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
-        told = float("-inf")
+        told, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
             source = context.source()
             try:
@@ -77,7 +80,7 @@ class Drain:
                     context, lost, silent_risk(context, known_records(lost), held_of(lost)), fenced=fenced
                 )
             now = context.clock()
-            if is_drained(lost) or now > deadline or not _somebody_copies(context):
+            if is_drained(lost) or now > deadline or not _is_copied(context, until):
                 return evidence_of(context, lost, None, fenced=fenced)
             if now - told > _TELL_SECONDS:
                 told = now
@@ -93,11 +96,19 @@ class Drain:
         return StepResult()
 
 
-def _somebody_copies(context: Context) -> bool:
-    """Waiting for nobody helps nobody."""
+def _is_copied(context: Context, until: float) -> bool:
+    """Whether waiting helps: these topics are copied, or will be in a moment.
+
+    :param until: a replicator whose producer this run had fenced is back by then, as of the context's clock
+    """
     context.state.load()
+    roles = context.state.all(RoleRecord)
+    if any(topic in roles for topic in context.scope.topics):
+        return False  # frozen
     found = replicator_of(context.state.records, context.wall())
-    return found is not None and found.alive
+    if found is not None and found.alive:
+        return True
+    return bool(context.effects(StepName.FREEZE)) and context.clock() < until
 
 
 def _left(lost: Sequence[Lost]) -> str:

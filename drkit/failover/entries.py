@@ -168,6 +168,8 @@ class RunLog:
                 self.held = {"step": entry.step, **entry.body}
             case Kind.ABORT:
                 self.state = State.ABORTING
+            case Kind.UNDO if entry.step is not None and self.state is not State.ABORTING:
+                self.results.pop(entry.step, None)  # to be done again
             case Kind.UNDONE if entry.step is not None:
                 self.undone.add(entry.step)
             case Kind.END:
@@ -183,6 +185,7 @@ class RunLog:
                 known[entry.effect]["result"] = entry.body
         elif entry.kind is Kind.INTENT:
             self.begun.add(entry.step)
+            self.undone.discard(entry.step)
         else:
             self.results[entry.step] = entry.body
 

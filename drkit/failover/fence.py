@@ -11,14 +11,15 @@ from typing import Any, Final
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.context import Context, Progress
 from drkit.failover.evidence import FenceEvidence
-from drkit.failover.fence_means import ACL, SIZE, Means, SizeFence, by_name, choose
+from drkit.failover.fence_lift import fenced, lift_fences
+from drkit.failover.fence_means import Means, SizeFence, choose
 from drkit.failover.fence_proof import Proof, canary_name, prove
 from drkit.failover.fence_stop import has_stop, still_there, stop_site
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.transactions import Resolved, Resolver
-from drkit.flow_state.fence_debt import owe, settle
-from drkit.flow_state.records import FenceDebt
+from drkit.flow_state.fence_debt import lift_later, lift_no_more, owe, paid_with, settle
+from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
@@ -63,6 +64,8 @@ class Fence:
         :raises Failed: the site's hook failed
         """
         context.state.load()
+        # A fence that an earlier failover left standing is wanted again; its record tells what was before.
+        lift_no_more(context.state, context.scope.topics)
         source = context.source(_REMEMBERED_SECONDS)
         if source is not None:
             try:
@@ -97,18 +100,22 @@ class Fence:
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.step.Step`.
 
-        :raises Failed: the old primary does not answer, so its fence cannot be lifted
+        A primary that does not answer, or refuses, keeps its fence for now: the lift is put on record, and
+        the run ends. Else nobody could fail over to the standby until the primary is back.
         """
         context.state.load()
-        effects, notes = context.effects(self.name), []
-        for name in (ACL, SIZE):
-            if name in effects:
-                self._lift(context, name, effects[name]["intent"])
-                notes.append(f"the fence by {name} was lifted")
-        if _STOP in effects:
+        topics, pending = context.scope.topics, ""
+        settle(context.state, topics)
+        try:
+            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
+        except DrkitError as error:
+            pending = self._lift_later(context, error)
+            notes = [pending]
+        if _STOP in context.effects(self.name):
             notes.append(f"{context.flow.source} was stopped by the site's hook: start it by its own means")
-        settle(context.state, tuple(context.scope.topics))
-        return StepResult({}, tuple(notes))
+        for note in notes:
+            context.tell(Progress(self.name, note))
+        return StepResult({"pending": pending} if pending else {}, tuple(notes))
 
     # -- a primary that answers ---------------------------------------------------------------------
 
@@ -136,7 +143,7 @@ class Fence:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
-        settle(context.state, tuple(context.scope.topics))
+        settle(context.state, context.scope.topics)
         evidence: FenceEvidence = {
             "proven": True, "how": how, "debt": "",
             "details": {
@@ -218,8 +225,9 @@ class Fence:
             if not context.request.accept_data_loss:
                 raise
             return self._owed(context, f"{why}; {error.in_short}")
-        settle(context.state, tuple(context.scope.topics))
-        evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": {"by": stopped}}
+        settle(context.state, context.scope.topics)
+        details = {"by": stopped, "stopped_ms": context.wall()}
+        evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
         return StepResult({**evidence}, (note,))
 
@@ -239,16 +247,13 @@ class Fence:
         )
         return StepResult({**evidence}, (note,))
 
-    def _lift(self, context: Context, name: str, details: dict[str, Any]) -> None:
-        means = by_name(name, context.source_settings, context.state, spare_own=False)
-        if means is None or context.source() is None:
-            raise Failed(
-                "the fence cannot be lifted: the old primary does not answer",
-                where=context.flow.source,
-                evidence=context.source_error,
-                hint="bring it back, then: drkit failover --abort",
-            )
-        means.lift(details)
+    def _lift_later(self, context: Context, error: DrkitError) -> str:
+        left = tuple(fenced(context, context.scope.topics))
+        lift_later(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
+        return (
+            f"{context.flow.source} is still fenced for {len(left)} topics ({error.in_short}): producers are"
+            f" refused there; drkit watch lifts it at the first contact, or: {paid_with(context.flow.name)}"
+        )
 
 
 def _means(context: Context) -> Means | None:

@@ -14,14 +14,14 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.context import Context, Scope
 from drkit.failover.desk import Desk
 from drkit.failover.fence import Fence
-from drkit.failover.fence_means import ACL, SIZE, by_name, canary_rights, recorded_acls, recorded_sizes
+from drkit.failover.fence_lift import lift_fences
+from drkit.failover.fence_means import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fence_proof import Proof, prove, worth_of
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.flow_state.fence_debt import settle
-from drkit.flow_state.records import FenceDebt, RoleRecord
-from drkit.topology.acls import to_json
+from drkit.flow_state.fence_debt import lift_no_more, settle
+from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -47,15 +47,18 @@ class Fences(NamedTuple):
     cluster: str
     topics: tuple[Standing, ...]
     debt: FenceDebt | None
+    lift: PendingLift | None
+    """Fences that are to be lifted at the first contact."""
     unanswered: str
     """Why the cluster could not be asked; empty: it was."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         debt = None if self.debt is None else self.debt.to_json()
+        lift = None if self.lift is None else self.lift.to_json()
         return {
             "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
-            "topics": [t._asdict() for t in self.topics],
+            "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
         }  # fmt: skip
 
 
@@ -105,7 +108,8 @@ def shown(desk: Desk) -> Fences:
         Standing(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
         for t, kind in sorted(kinds.items())
     )
-    return Fences(context.flow.name, context.flow.source, tuple(rows), debt, unanswered)
+    lift = context.state.get(PendingLift)
+    return Fences(context.flow.name, context.flow.source, tuple(rows), debt, lift, unanswered)
 
 
 def planned(desk: Desk) -> list[Effect]:
@@ -114,17 +118,22 @@ def planned(desk: Desk) -> list[Effect]:
     :raises DrkitError: as :func:`pay`
     """
     context = _context(desk)
-    debt = _due(desk, context)
-    if debt is None:
-        return []
-    context = _for(desk, context, debt.topics)
-    if context.source() is None:
+    debt, lift = _due(desk, context)
+    if (debt is not None or lift is not None) and context.source() is None:
         raise _unreachable(context, _UP)
-    return Fence().plan(context)
+    effects = []
+    if lift is not None:
+        effects.append(Effect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why))
+    if debt is not None:
+        effects += Fence().plan(_for(desk, context, debt.topics))
+    return effects
 
 
 def pay(desk: Desk) -> StepResult | None:
-    """Put up the fence that is owed, prove it, resolve open transactions; None when nothing is owed.
+    """Do what could not be done while the old primary was silent; None when nothing is owed.
+
+    Lift the fences of failovers that were taken back; put up the fence that is owed, prove it, resolve open
+    transactions.
 
     It may be repeated, and two at once do the same.
 
@@ -133,16 +142,30 @@ def pay(desk: Desk) -> StepResult | None:
     :raises DrkitError: it refuses what has to be done
     """
     context = _context(desk)
-    debt = _due(desk, context)
-    if debt is None:
+    debt, lift = _due(desk, context)
+    if debt is None and lift is None:
         return None
-    context = _for(desk, context, debt.topics)
     if context.source() is None:
         raise _unreachable(context, _UP)
-    done = _Payment().run(context)
-    observe.event("fence_paid", flow=context.flow.name, run=debt.run_id, topics=list(debt.topics),
-                  evidence=list(done.notes))  # fmt: skip
+    done = StepResult()
+    if lift is not None:
+        done = StepResult({}, (_lifted(context, lift),))
+    if debt is not None:
+        paid = _Payment().run(_for(desk, context, debt.topics))
+        observe.event("fence_paid", flow=context.flow.name, run=debt.run_id, topics=list(debt.topics),
+                      evidence=list(paid.notes))  # fmt: skip
+        done = StepResult(paid.evidence, (*done.notes, *paid.notes))
     return done
+
+
+def _lifted(context: Context, lift: PendingLift) -> str:
+    """Lift what is to be lifted, but for topics that were promoted since."""
+    promoted = _promoted(context)
+    topics = [t for t in lift.topics if t not in promoted]
+    lift_fences(context, topics)
+    lift_no_more(context.state, lift.topics)
+    observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
+    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was taken back"
 
 
 def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
@@ -154,7 +177,7 @@ def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way
     """
     context = _context(desk)
-    debt = _due(desk, context)
+    debt, _ = _due(desk, context)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     known = {*sizes, *(a.name for a in acls), *(debt.topics if debt is not None else ())}
     if unknown := sorted(set(topics) - known):
@@ -186,20 +209,8 @@ def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     """
     wanted = set(liftable(desk, topics, reason))
     context = _context(desk)
-    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    details: dict[str, dict[str, Any]] = {
-        ACL: {"acls": to_json(frozenset(a for a in acls if a.name in wanted))},
-        SIZE: {"sizes": {t: before for t, before in sizes.items() if t in wanted}},
-    }
-    for name, found in details.items():
-        if not any(found.values()):
-            continue
-        if context.source() is None:
-            raise _unreachable(context, ", then: drkit fence lift")
-        means = by_name(name, context.source_settings, context.state, spare_own=False)
-        if means is not None:
-            means.lift(found)
-    settle(context.state, tuple(wanted))
+    lift_fences(context, wanted)
+    settle(context.state, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
                   reason=reason)  # fmt: skip
     return sorted(wanted)
@@ -220,7 +231,7 @@ def _for(desk: Desk, context: Context, topics: Collection[str]) -> Context:
     return desk.beside(Scope(names, (), whole_flow=False), _Beside())
 
 
-def _due(desk: Desk, context: Context) -> FenceDebt | None:
+def _due(desk: Desk, context: Context) -> tuple[FenceDebt | None, PendingLift | None]:
     """What is owed; a run that may be aborted is asked to pay it itself."""
     run = desk.under_way
     if run is not None and run.abortable:
@@ -230,7 +241,7 @@ def _due(desk: Desk, context: Context) -> FenceDebt | None:
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
             hint="drkit failover --resume fences the old primary if it answers; --abort lifts what stands",
         )
-    return context.state.get(FenceDebt)
+    return context.state.get(FenceDebt), context.state.get(PendingLift)
 
 
 def _promoted(context: Context) -> set[str]:

@@ -108,6 +108,17 @@ def _unready(q: Question) -> Iterator[Refused]:
         )
 
 
+def _alive(q: Question) -> Iterator[Refused]:
+    if q.survey.signs_of_life and not q.request.despite_signs_of_life:
+        yield Refused(
+            "the old primary does not answer this machine, but it is alive",
+            where=q.survey.source.alias,
+            evidence=f"{_some(q.survey.signs_of_life)}; here: {q.survey.source_error}",
+            hint="run it where the primary answers: then it is fenced, and nothing is lost; or, if no"
+            ' application reaches it: --despite-signs-of-life "REASON"',
+        )
+
+
 def _members(q: Question) -> Iterator[Refused]:
     for group, there in sorted(q.survey.target_groups.items()):
         if there.members and not q.request.evict_members:
@@ -212,6 +223,11 @@ GATES: Final = (
         "failover-wrong-cluster",
         _wrong_cluster,
         "another cluster, or the same one twice, is behind the names",
+    ),
+    Gate(
+        "failover-signs-of-life",
+        _alive,
+        "the primary is silent here, but a heartbeat of it arrives, or an observer sees it alive",
     ),
     Gate("failover-paused", _paused, "somebody paused failovers"),
     Gate("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),

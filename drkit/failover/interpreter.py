@@ -1,5 +1,9 @@
 """Walks the table: intent before each step, result behind it, the proof in between; and the way back.
 
+What a step rests on may change while the run goes on. Before the steps that the table names the old primary
+is asked once more: one that answers and is not fenced leads back to FENCE, with copying taken up again.
+Whoever resumes proves anew what must stand, and finds anew what was only found, until OPEN has begun.
+
 Whatever a step raises leaves the run as it is: before anything was changed it ends as refused, later it is
 held until somebody resumes or aborts it. A process that is killed leaves the same behind as one that was
 held.
@@ -16,20 +20,26 @@ from drkit.failover.entries import Kind, RunLog
 from drkit.failover.journal import Journal, Taken
 from drkit.failover.machine import (
     FIRST_CHANGE,
+    ORDER,
     POINT_OF_NO_RETURN,
+    ROW,
     TABLE,
     Row,
     State,
     StepName,
     is_before,
 )
+from drkit.failover.stall import Stall, StoodStill
 from drkit.failover.step import Effect, Step, StepResult
+from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
 
 _UNANSWERED: Final = "a cluster stopped answering"
 _AGAIN_SECONDS: Final = 10.0
 """From the first silence in a step on: in that time another broker leads and coordinates."""
 _PAUSE_SECONDS: Final = 0.5
+_MOST_STEPS_BACK: Final = 5
+"""In one process; then a person decides."""
 
 
 class Planned(NamedTuple):
@@ -43,24 +53,40 @@ class Interpreter:
     """One process at work on one run.
 
     :param steps: every row of the table has its step
+    :param stall: whether this process stood still
     """
 
-    def __init__(self, context: Context, journal: Journal, steps: Mapping[StepName, Step]) -> None:
+    def __init__(
+        self, context: Context, journal: Journal, steps: Mapping[StepName, Step], stall: Stall
+    ) -> None:
         self._context = context
         self._journal = journal
         self._steps = steps
+        self._stall = stall
+        self._steps_back = 0
 
     def walk(self) -> None:
         """Go on from where the journal stands, to the end.
 
         :raises DrkitError: a step refused or failed; that is journalled
         """
-        known = set(self._journal.run.results)
-        for row in TABLE:
-            if row.step not in known:
+        ended = self._kept()
+        at = 0
+        while at < len(TABLE):
+            row, wanted = TABLE[at], None
+            if row.looks_again and not self._opened and self._is_unfenced():
+                wanted = StepName.FENCE
+            elif row.step in ended and row.standing and not self._still_holds(row):
+                wanted = row.step
+            if wanted is not None:
+                self._guarded(row, self._refuse_flapping)
+                ended -= self._step_back(wanted)
+                at = ORDER.index(wanted)
+                continue
+            if row.step not in ended:
                 self._guarded(row, self._run)
-            elif row.standing:
-                self._guarded(row, self._still)
+                ended.add(row.step)
+            at += 1
         self._journal.write(Kind.END, None, "", {"state": State.DONE.value})
 
     def abort(self, reason: str) -> None:
@@ -77,6 +103,65 @@ class Interpreter:
             if row.step in run.begun and row.step not in run.undone:
                 self._guarded(row, self._undo)
         self._journal.write(Kind.END, None, "", {"state": State.ABORTED.value})
+
+    # -- what may have changed ----------------------------------------------------------------------
+
+    @property
+    def _opened(self) -> bool:
+        """Clients may write to the new primary: nothing before it is done again."""
+        return POINT_OF_NO_RETURN in self._journal.run.begun
+
+    def _kept(self) -> set[StepName]:
+        """The steps of an earlier process that are not done again."""
+        known = self._journal.run.results
+        return {s for s in known if self._opened or not ROW[s].is_finding}
+
+    def _is_unfenced(self) -> bool:
+        """The old primary answers just now, and takes writes or may do so."""
+        context, fence = self._context, self._context.result(StepName.FENCE)
+        if fence.get("details", {}).get("answered"):
+            return False  # it was to go on unfenced, on record
+        if context.look_at_source() is None:
+            return False
+        # One that dies while it is asked takes no writes.
+        return not self._still_holds(ROW[StepName.FENCE]) and context.look_at_source() is not None
+
+    def _still_holds(self, row: Row) -> bool:
+        """Whether the effect of a step that ended can be proven now."""
+        try:
+            self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
+        except Taken:
+            raise
+        except (DrkitError, RawError) as error:
+            why = error.what if isinstance(error, DrkitError) else repr(error)
+            self._tell(row.step, f"does not hold any more: {why}")
+            return False
+        return True
+
+    def _step_back(self, to: StepName) -> set[StepName]:
+        """Take back what stands behind a step that is to be done again; returns the steps to do."""
+        again = set(ORDER[ORDER.index(to) :])
+        if self._opened:
+            return {to}
+        for row in reversed(TABLE):
+            if row.step in again and row.step is not to and row.standing and self._is_done(row.step):
+                self._guarded(row, self._undo)
+        return again
+
+    def _is_done(self, step: StepName) -> bool:
+        run = self._journal.run
+        return step in run.begun and step not in run.undone
+
+    def _refuse_flapping(self, row: Row) -> None:
+        self._steps_back += 1
+        if self._steps_back > _MOST_STEPS_BACK:
+            raise Refused(
+                "what the failover rests on does not stay true",
+                where=f"{row.step} of {self._context.flow.name}",
+                evidence=f"{self._steps_back} times a fence or a freeze had to be renewed; is"
+                f" {self._context.flow.source} coming and going?",
+                hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
+            )
 
     # -- one step -----------------------------------------------------------------------------------
 
@@ -100,7 +185,8 @@ class Interpreter:
 
     def _held(self, step: StepName, error: DrkitError) -> None:
         aborting = self._journal.run.state is State.ABORTING
-        if is_before(step, FIRST_CHANGE) and not aborting:
+        changed = any(ROW[s].changes for s in self._journal.run.begun)
+        if is_before(step, FIRST_CHANGE) and not aborting and not changed:
             body = {"state": State.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self._journal.write(Kind.END, None, "", body)
         else:
@@ -128,10 +214,10 @@ class Interpreter:
         deadline = float("inf")
         while True:
             try:
-                done = step.run(context)
+                done = self._awake(name, lambda: step.run(context))
                 # What the step found is known to its own proof, and to nobody else until it is proven.
                 self._journal.found[name] = done.evidence
-                return done, step.prove(context)
+                return done, self._awake(name, lambda: step.prove(context))
             except (RawError, ClusterUnreachable) as error:
                 deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
                 if context.clock() >= deadline:
@@ -140,18 +226,24 @@ class Interpreter:
                 context.forget_admin()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
-    def _still(self, row: Row) -> None:
-        """A step that an earlier process ended: its effect must still hold, or it is done again."""
-        try:
-            self._steps[row.step].prove(self._context)
-        except DrkitError as error:
-            self._tell(row.step, f"does not hold any more: {error.what}")
-            self._run(row)
+    def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
+        """Do it again when this process stood still meanwhile, if the run is still its own.
+
+        :raises Taken: it is not: nothing is sent any more
+        """
+        while True:
+            try:
+                with permitted_by(self._stall.ask):
+                    return work()
+            except StoodStill:
+                self._tell(name, "this process stood still: the journal is read again")
+                self._stall.renew()
+                self._journal.confirm()
 
     def _undo(self, row: Row) -> None:
         self._tell(row.step, "taken back")
         self._journal.write(Kind.UNDO, row.step, "", {})
-        done = self._steps[row.step].undo(self._context)
+        done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
         self._journal.write(Kind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)})
 
     def _tell(self, step: StepName, what: str) -> None:

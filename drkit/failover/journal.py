@@ -16,6 +16,7 @@ from drkit.failover.machine import StepName
 from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Process
 from drkit.flow_state.run_lease import lives_here, this_process
+from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
 
 _TRIES: Final = 5
@@ -107,8 +108,9 @@ class Journal:
         self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
     ) -> None:
         entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
-        self._to_file(entry)
-        self._to_topic(entry)
+        with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
+            self._to_file(entry)
+            self._to_topic(entry)
 
     def _to_file(self, entry: Entry) -> None:
         self._file.append(entry)
@@ -129,6 +131,15 @@ class Journal:
                 self._still_ours(entry)
             return
         raise taken(self.run, f"the lock was taken away {_TRIES} times")
+
+    def confirm(self) -> None:
+        """Read the log again: this process stood still, and another may have taken over meanwhile.
+
+        :raises Taken: it did
+        """
+        self._loop.run(self._topic.read)
+        if self.run.state.is_over or str(self.run.holder.get("token")) != self.token:
+            raise taken(self.run, "it took over while this process stood still")
 
     def _still_ours(self, entry: Entry) -> None:
         """Somebody else wrote: the log says whether this run is still under way, and in whose hands."""

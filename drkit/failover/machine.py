@@ -1,4 +1,4 @@
-"""The one table of a failover: its steps, their order, what may be undone, what may be repeated. Pure.
+"""The one table of a failover: its steps, what each rests on, what may be undone or repeated. Pure.
 
 Everything else is derived from it: the interpreter walks it, a dry run walks it without effects, the journal
 is checked against it, the picture in the documentation is drawn from it.
@@ -44,6 +44,48 @@ class State(StrEnum):
         return self in {State.ABORTED, State.REFUSED, State.DONE}
 
 
+class Belief(StrEnum):
+    """What a step takes for true of the world outside, and what others may make false meanwhile."""
+
+    MINE = "the run is mine"
+    SOURCE = "the old primary is silent"
+    FENCE = "the fence stands"
+    READY = "the standby may take over"
+    LOSS = "what is not copied"
+    FROZEN = "drkit writes no more"
+    POSITIONS = "where groups are"
+
+
+class Ground(NamedTuple):
+    """How far a belief can be trusted."""
+
+    belief: Belief
+    changed_by: str
+    """Who can make it false."""
+    looked_again: str
+    """When it is established anew, and what follows when it is false."""
+
+
+_B: Final = Belief
+GROUNDS: Final[tuple[Ground, ...]] = (
+    Ground(_B.MINE, "another orchestrator that resumes or aborts",
+        "each entry of the journal: the log refuses whoever was overtaken"),
+    Ground(_B.SOURCE, "the primary that comes back, a link that heals",
+        "asked within a second before FREEZE, COMMIT_OFFSETS and OPEN: an answer leads back to FENCE"),
+    Ground(_B.FENCE, "whoever lifts it, a broker that did not know it",
+        "a canary on every partition before OPEN, and when the run is resumed: else back to FENCE"),
+    Ground(_B.READY, "brokers of the standby, members and commits of groups there",
+        "all reasons to refuse are asked again when the run is resumed, until OPEN has begun"),
+    Ground(_B.LOSS, "producers, until the fence stands; the copy, until it is frozen",
+        "measured again behind each FENCE, when the run is resumed, and at TRANSLATE"),
+    Ground(_B.FROZEN, "a replicator that wakes or starts",
+        "a canary of the older epoch on every partition, when the run is resumed"),
+    Ground(_B.POSITIONS, "consumers that go on committing on the old primary",
+        "translated and written again behind each FREEZE and when the run is resumed, until OPEN has begun"),
+)  # fmt: skip
+"""What the steps rest on."""
+
+
 class Row(NamedTuple):
     """One step."""
 
@@ -57,27 +99,44 @@ class Row(NamedTuple):
     """Whether the run may still be aborted when this step has begun or ended."""
     standing: bool
     """Whether its effect must still hold later: proven again by whoever resumes."""
+    rests_on: tuple[Belief, ...] = (Belief.MINE,)
+    looks_again: bool = False
+    """Whether the old primary is asked once more just before it."""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether all it leaves is what it found: found anew by whoever resumes, until OPEN has begun."""
+        return not self.standing and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
 
 
 _S: Final = StepName
 TABLE: Final[tuple[Row, ...]] = (
     Row(_S.LOCK, "take the journal, term + 1", "same run id",
         changes=False, abortable=True, standing=False),
-    Row(_S.SNAPSHOT, "what is known of both clusters, and how old it is", "overwritten until FENCE",
-        changes=False, abortable=True, standing=False),
+    Row(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
+        "found anew until OPEN has begun",
+        changes=False, abortable=True, standing=False,
+        rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
     Row(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
-        "same set of fences", changes=True, abortable=True, standing=True),
+        "same set of fences", changes=True, abortable=True, standing=True,
+        rests_on=(_B.MINE, _B.SOURCE)),
     Row(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
         "measured again",
-        changes=False, abortable=True, standing=False),
+        changes=False, abortable=True, standing=False,
+        rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
     Row(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
-        "compared, never moves back", changes=True, abortable=True, standing=True),
+        "compared, never moves back", changes=True, abortable=True, standing=True,
+        rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
     Row(_S.TRANSLATE, "every group and partition to its exact place", "pure",
-        changes=False, abortable=True, standing=False),
+        changes=False, abortable=True, standing=False,
+        rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
     Row(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
-        changes=True, abortable=True, standing=False),
+        changes=True, abortable=True, standing=False,
+        rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
     Row(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
-        changes=True, abortable=False, standing=True),
+        changes=True, abortable=False, standing=True,
+        rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY),
+        looks_again=True),
     Row(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
         changes=True, abortable=False, standing=False),
     Row(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",

@@ -13,7 +13,14 @@ import sys
 from typing import Final
 
 from drkit.failover.gates import GATES
-from drkit.failover.machine import FIRST_CHANGE, POINT_OF_NO_RETURN, TABLE, State, is_before
+from drkit.failover.machine import (
+    FIRST_CHANGE,
+    GROUNDS,
+    POINT_OF_NO_RETURN,
+    TABLE,
+    State,
+    is_before,
+)
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 
@@ -38,7 +45,8 @@ def _lines() -> Iterator[str]:
             yield f"{name} --> {State.HELD}: refused or failed"
     yield f"{State.REFUSED} --> [*]"
     yield ""
-    yield f"{State.HELD} --> {FIRST_CHANGE}: --resume (goes on at the step that was held)"
+    yield f"{State.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
+    yield f"{POINT_OF_NO_RETURN} --> {FIRST_CHANGE}: the old primary answers, unfenced"
     yield f"{State.HELD} --> {State.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
     yield f"{State.ABORTING} --> {State.ABORTED}: undone, the last step first"
     yield f"{State.ABORTED} --> [*]"
@@ -47,11 +55,22 @@ def _lines() -> Iterator[str]:
 
 def steps() -> str:
     """The rows of the table."""
-    lines = ["| step | does | may be repeated because | abort |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| step | does | rests on | may be repeated because | abort |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     lines += [
-        f"| `{row.step}` | {row.does} | {row.repeatable} | {'yes' if row.abortable else 'no'} |"
+        f"| `{row.step}` | {row.does} | {', '.join(row.rests_on)} | {row.repeatable} |"
+        f" {'yes' if row.abortable else 'no'} |"
         for row in TABLE
     ]
+    return "\n".join(lines)
+
+
+def grounds() -> str:
+    """What the steps rest on, who can make it false, and when it is looked at again."""
+    lines = ["| a step rests on | who can make it false | looked at again |", "| --- | --- | --- |"]
+    lines += [f"| {g.belief} | {g.changed_by} | {g.looked_again} |" for g in GROUNDS]
     return "\n".join(lines)
 
 
@@ -60,7 +79,7 @@ def gates() -> str:
     return "\n".join(f"- [{gate.name}](../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
 
 
-_PARTS: Final = {"diagram": diagram, "steps": steps, "gates": gates}
+_PARTS: Final = {"diagram": diagram, "steps": steps, "grounds": grounds, "gates": gates}
 
 
 def filled(page: str) -> str:

@@ -88,6 +88,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
         "late": evidence.get(StepName.TRANSLATE, {}).get("late", {}).get("groups", []),
         "positions": positions,
         "at_work": verified,
+        "repeats": evidence.get(StepName.VERIFY, {}).get("repeats", {}),
     }
 
 
@@ -120,8 +121,14 @@ def _held(run: RunLog) -> dict[str, Any]:
     return {"step": str(step) if step else "", **found.get("error", {})}
 
 
+def _pending(run: RunLog) -> list[str]:
+    """What could not be taken back yet."""
+    undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is Kind.UNDONE)
+    return [told["pending"] for told in undone if "pending" in told]
+
+
 def _next(run: RunLog) -> list[str]:
     if run.state in {State.ABORTED, State.REFUSED}:
-        return ["nothing is left of it: the flow goes on as before"]
+        return _pending(run) or ["nothing is left of it: the flow goes on as before"]
     verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
     return [f"clear the reason, then: {verbs}"]

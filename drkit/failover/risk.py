@@ -1,8 +1,9 @@
 """What a failover now would lose, in seconds, and how that is known. Pure.
 
-While the source answers it is the age of the oldest record that is not copied. Once it is silent nobody can
-ask it: then the newest heartbeat on the target says up to when the whole path worked, and the question is
-until when the source went on taking records.
+While the source answers it is the age of the oldest record that is not copied. Of a silent source the newest
+heartbeat on the target says up to when everything was copied. Until when it took records is not known to a
+site that cannot reach it: its applications may reach it still. So it counts as alive until now, unless its
+death is proven.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class Sighting(NamedTuple):
     """The newest heartbeat that reached the target; None: there is none."""
     ends_seen_ms: int | None
     """When its ends were noted last."""
-    runner_alive: bool
-    """The replicator's lease is renewed: it waits for the source, and would have copied what came."""
     last_seen_ms: int | None = None
     """When whoever decided (`drkit watch`) saw it answer last."""
+    dead_since_ms: int | None = None
+    """By when it took no record any more, proven; None: nothing proves that it is dead."""
 
 
 class Risk(NamedTuple):
@@ -41,6 +42,8 @@ class Risk(NamedTuple):
     """Among `records`: what open transactions held back, at the most."""
     acknowledged: int = 0
     """Of `held_back`: not known to belong to an undecided transaction, at the most."""
+    if_dead_seconds: float | None = None
+    """Of a silent source: at the most so much if it died when it was seen last."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -58,23 +61,23 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldBack = NOTHI
     if seen.heartbeat_ms is None:
         return found._replace(basis="no heartbeat of this flow ever reached the target")
     beat = seen.heartbeat_ms
-    watched = seen.runner_alive or seen.last_seen_ms is not None
-    known = [t for t in (seen.ends_seen_ms, seen.last_seen_ms, beat) if t is not None]
-    until = max(known) if watched else max(seen.now_ms, *known)
+    last_sign = max(t for t in (seen.ends_seen_ms, seen.last_seen_ms, beat) if t is not None)
     # What stood there when its ends were noted last is copied, if no record up to them is missing.
     copied = max(beat, seen.ends_seen_ms) if records == 0 and seen.ends_seen_ms is not None else beat
     if held.acknowledged:  # a heartbeat passes while they wait
         if held.oldest_ms is None:
             return found._replace(basis="open transactions held records back, since when is not known")
         copied = min(copied, held.oldest_ms)
-    seconds = (until - copied) / 1000
-    if seen.runner_alive:
-        basis = "the replicator lives and waits for the source"
-    elif watched:
-        basis = "drkit watch saw the source until then"
-    else:
-        basis = "nobody replicates and nobody watched the source: it may have taken records until now"
-    return found._replace(seconds=seconds, basis=basis)
+    if_dead = (last_sign - copied) / 1000
+    if seen.dead_since_ms is not None:
+        seconds = max(0, seen.dead_since_ms - copied) / 1000
+        return found._replace(seconds=seconds, basis="it is proven to be dead since then")
+    seconds = (max(seen.now_ms, last_sign) - copied) / 1000
+    basis = (
+        f"nothing proves that it is dead, so it may have taken records until now; {if_dead:,.1f} s if it died"
+        " when it was last seen"
+    )
+    return found._replace(seconds=seconds, if_dead_seconds=if_dead, basis=basis)
 
 
 def of_answering_source(

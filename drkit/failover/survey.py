@@ -21,10 +21,12 @@ from drkit.failover.group_look import (
     marked,
     on_target,
 )
+from drkit.failover.machine import StepName
 from drkit.failover.outside import Outside, look_outside
 from drkit.failover.reach import Reach, look_reach
 from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, Sighting, held_total, of_answering_source, of_silent_source
+from drkit.failover.signs import signs_of_life
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
@@ -86,6 +88,8 @@ class Survey:
     """What remains where it is."""
     reach: tuple[Reach, ...]
     """Which clients are sent to the target, by which way."""
+    signs_of_life: tuple[str, ...] = ()
+    """Of a source that does not answer this machine."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -105,6 +109,7 @@ class Survey:
             "paused": self.paused,
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
+            "signs_of_life": list(self.signs_of_life),
         }
 
 
@@ -147,6 +152,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     }
     rounds = state.get(CheckpointsRecord)
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
+    board = read_board(context.target_admin(), context.flow)
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     return Survey(
         now, *identities,
@@ -156,7 +162,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
         tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
         tuple(unready_topics(context, partitions)),
-        _paused(context), outside, look_reach(context, outside),
+        _paused(board), outside, look_reach(context, outside),
+        signs_of_life(context, board) if source is None else (),
     )  # fmt: skip
 
 
@@ -190,8 +197,8 @@ def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, 
     )
 
 
-def _paused(context: Context) -> str:
-    note = read_board(context.target_admin(), context.flow).get(_PAUSE)
+def _paused(board: Mapping[str, Any]) -> str:
+    note = board.get(_PAUSE)
     if note is None:
         return ""
     why = f": {note['why']}" if note.get("why") else ""
@@ -272,16 +279,12 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     :param records: known to be missing
     :param held: what open transactions held back besides
     """
-    state, now = context.state, context.wall()
-    runner, source_seen = replicator_of(state.records, now), state.get(SourceSeenRecord)
+    now, source_seen = context.wall(), context.state.get(SourceSeenRecord)
     seen = source_seen.at_ms if source_seen is not None else None
     last_seen = context.decision.get("source_last_seen_ms")
-    alive = runner is not None and runner.alive
-    found = of_silent_source(Sighting(now, _newest_beat(context, now), seen, alive, last_seen), records, held)
-    told = context.decision.get("risk_seconds")
-    if told is None or (found.seconds is not None and found.seconds <= told):
-        return found
-    return found._replace(seconds=float(told), basis="as drkit watch saw it")
+    dead_since = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
+    sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
+    return of_silent_source(sighting, records, held)
 
 
 def _newest_beat(context: Context, now: int) -> int | None:

@@ -12,6 +12,7 @@ from drkit.errors import Failed
 from drkit.failover.context import Context, Progress
 from drkit.failover.group_look import TargetGroup, on_target, partition_of
 from drkit.failover.machine import StepName
+from drkit.failover.repeats import repeated
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.writable import WRITABLE, code_name, write_codes
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
@@ -61,7 +62,13 @@ class Verify:
             notes.append(f"{len(closed)} partitions refuse drkit itself, which is fenced there")
         notes.append(f"{len(groups) - len(waiting)} of {len(groups)} groups are at work")
         notes += [f"{g}: {why}" for g, why in sorted(waiting.items())]
-        return StepResult({"brokers": brokers, "groups": groups, "refuse_drkit": closed}, tuple(notes))
+        again = repeated(context)
+        notes += [
+            f"{g} read on at {context.flow.source} after its place was taken: it repeats up to {n:,} records"
+            for g, n in sorted(again.items())
+        ]
+        evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": again}
+        return StepResult(evidence, tuple(notes))
 
     def _canaries(self, context: Context) -> int:
         with context.effect(self.name, "canary", topic=TOPIC) as outcome:

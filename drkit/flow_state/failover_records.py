@@ -60,6 +60,30 @@ class FenceDebt(Record):
 
 
 @record
+class PendingLift(Record):
+    """A fence that is to be lifted at the first contact: its failover was taken back while it was silent.
+
+    What exactly is lifted is in :class:`FenceSizesRecord` and :class:`FenceAclsRecord`.
+    """
+
+    KEY: ClassVar[str] = "fence-lift"
+
+    run_id: str = stored(name)
+    """Of the failover that was taken back."""
+    since_ms: int = stored(whole())
+    why: str = stored(prose)
+    """Why the fence was not lifted then."""
+    topics: tuple[str, ...] = stored(tuple_of(topic_name))
+    """Of the source."""
+
+    @property
+    def in_words(self) -> str:
+        """Which topics are still fenced, and why."""
+        some = ", ".join(self.topics[:_SHOWN]) + (" …" if len(self.topics) > _SHOWN else "")
+        return f"run {self.run_id} was taken back, but {len(self.topics)} topics are fenced: {some}"
+
+
+@record
 class FenceSizesRecord(Record):
     """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
 

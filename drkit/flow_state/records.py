@@ -9,6 +9,7 @@ from drkit.flow_state.failover_records import (
     FenceAclsRecord,
     FenceDebt,
     FenceSizesRecord,
+    PendingLift,
     PromotionRecord,
 )
 from drkit.flow_state.fields import Malformed
@@ -55,6 +56,7 @@ __all__ = [
     "NotedEnds",
     "NotedHeld",
     "OffsetMapRecord",
+    "PendingLift",
     "Process",
     "ProducerIdsRecord",
     "PromotionRecord",
@@ -73,7 +75,7 @@ KINDS: Final[tuple[type[Record], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
     TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
-    FenceAclsRecord, AclsRecord,
+    FenceAclsRecord, AclsRecord, PendingLift,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.kafka.connect import CONNECT_SECONDS, Broker, connect
+from drkit.kafka.permit import may_send
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 30.0
@@ -107,6 +108,7 @@ class Cluster:
 
     def call(self, what: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """A blocking or future-making call whose own KafkaException is translated too."""
+        may_send()
         try:
             return function(*args, **kwargs)
         except KafkaException as error:

@@ -24,6 +24,7 @@ from kafka.net.selector import NetworkSelector
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
+from drkit.kafka.permit import may_send
 from drkit.kafka.transport import Gate, WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
@@ -140,6 +141,7 @@ class RawCluster:
 
         :raises RawError: no connection, no answer in time
         """
+        may_send()
         deadline = time.monotonic() + timeout_ms / 1000
         return await (await self.queue(request, node_id, deadline))
 

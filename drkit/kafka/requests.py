@@ -60,7 +60,7 @@ class ProducerState(NamedTuple):
 
 
 async def metadata(
-    cluster: RawCluster, topics: Iterable[str], node: int | None = None
+    cluster: RawCluster, topics: Iterable[str], node: int | None = None, *, timeout_ms: int = 10_000
 ) -> dict[str, TopicMetadata]:
     """Ids and leaders of topics by name.
 
@@ -68,7 +68,7 @@ async def metadata(
     """
     wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
     answer = await cluster.send(
-        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), node, timeout_ms=10_000
+        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), node, timeout_ms=timeout_ms
     )
     return {
         t.name: TopicMetadata(

@@ -124,8 +124,7 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     builder = SparkSession.Builder().master(master).appName(name)
     for key, value in _settings(folder, log4j, memory, java_options).items():
         builder = builder.config(key, value)
-    # A callback that fails when its query is stopped is told as a traceback; the query's end is told by us.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         with _own_stderr(folder / "spark.log"):
@@ -149,6 +148,19 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
     return spark
+
+
+def silence_py4j() -> None:
+    """Py4J tells as a traceback what ends with Spark: a callback of a stopped query, a call to a dead JVM.
+
+    The query's end is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _say_nothing_of_broken_connections(spark: SparkSession) -> None:

@@ -6,11 +6,12 @@ known ends of the source count, and how old they are is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.fence_debt import paid_with
-from drkit.flow_state.records import FenceDebt
+from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.replicate.hanging import HANGING, OpenTransaction, fault_text, hanging
 from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
 from drkit.replicate.status_groups import GroupsSeen, group_faults
@@ -27,10 +28,10 @@ class Fault(NamedTuple):
     """Why a flow is not healthy. A fault of every kind has one fixed code."""
 
     code: str
-    """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``not_running``, ``heartbeat_stale``,
-    ``heartbeat_missing``, ``heartbeat_ahead``, ``rpo_exceeded``, ``hanging_transaction``,
-    ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``, ``groups_not_ready``, ``groups_unknown``;
-    of a run also ``failed`` and ``status_stale``."""
+    """``target_unreachable``, ``source_unreachable``, ``fence_owed``, ``fence_lift_pending``,
+    ``not_running``, ``heartbeat_stale``, ``heartbeat_missing``, ``heartbeat_ahead``, ``rpo_exceeded``,
+    ``hanging_transaction``, ``topics_left_out``, ``lag_unknown``, ``checkpoints_stale``,
+    ``groups_not_ready``, ``groups_unknown``; of a run also ``failed`` and ``status_stale``."""
     text: str
 
 
@@ -156,6 +157,8 @@ class FlowStatus:
     """Generation of the role: one more at each failover of this flow or of a part of it."""
     fence_debt: FenceDebt | None = None
     """The fence that a failover owes the source: until it is paid the source may take writes."""
+    pending_lift: PendingLift | None = None
+    """The fence of a failover that was taken back while the source was silent: it refuses producers."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     """Those that hold records back, on either cluster."""
 
@@ -199,10 +202,9 @@ class Findings:
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
-    """A failover promoted the whole flow."""
-    passive: int | None = None
-    """Topics with a copy that no failover has opened; None: nobody has looked."""
+    """Failovers promoted the whole flow, at once or part by part."""
     debt: FenceDebt | None = None
+    lift: PendingLift | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
     source_seen_ms: int | None = None
@@ -237,8 +239,7 @@ def faults_of(
     faults = []
     if found.source_error:
         faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
-    if found.debt is not None:
-        faults.append(_owed(found, found.debt))
+    faults += _fence_faults(found)
     if found.runner is None:
         faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
     elif not found.runner.alive:
@@ -261,10 +262,13 @@ def faults_of(
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 
 
-def _owed(found: Findings, debt: FenceDebt) -> Fault:
+def _fence_faults(found: Findings) -> Iterator[Fault]:
     when = "once it answers" if found.source_error else "it answers, so now"
-    text = f"the source was never fenced, {debt.owed_by}; {when}: {paid_with(found.flow)}"
-    return Fault("fence_owed", text)
+    then = f"{when}: {paid_with(found.flow)}"
+    if found.debt is not None:
+        yield Fault("fence_owed", f"the source was never fenced, {found.debt.owed_by}; {then}")
+    if found.lift is not None:
+        yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
 
 
 def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
@@ -289,8 +293,8 @@ def role_of(found: Findings) -> str:
     """What the flow is doing."""
     if found.target_error:
         return "unknown"
-    if found.taken_over or (found.promoted and found.passive == 0):
+    if found.taken_over:
         return "promoted"  # whoever still holds the lease copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
-    return "promoted" if found.promoted and found.passive is None else "stopped"
+    return "stopped"

@@ -13,8 +13,8 @@ from drkit.flow_state.records import (
     FenceDebt,
     GenerationRecord,
     LeaseRecord,
+    PendingLift,
     ProducerIdsRecord,
-    PromotionRecord,
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
@@ -46,6 +46,7 @@ from drkit.replicate.status import (
 )
 from drkit.replicate.status_facts import (
     copied_of,
+    is_taken_over,
     said,
     same_topic,
     seen_record,
@@ -162,10 +163,8 @@ class StatusCollector:
         roles = state.all(RoleRecord)
         found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
-        found.taken_over = state.get(PromotionRecord) is not None
-        accepts, is_beats = self._flow.topic_filter.accepts, self._flow.is_heartbeats
-        copied = (t for t in state.all(GenerationRecord) if accepts(t) and not is_beats(t))
-        found.passive = sum(t not in found.promoted for t in copied)
+        found.lift = state.get(PendingLift)
+        found.taken_over = is_taken_over(state, self._flow)
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
@@ -272,7 +271,7 @@ class StatusCollector:
             flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.open_transactions,
+            found.term, found.debt, found.lift, found.open_transactions,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

@@ -1,4 +1,4 @@
-"""Pays a fence that a failover owes the old primary, as soon as that one is seen again."""
+"""Does what a failover owes the old primary as soon as that one is seen again: its fence, or its lift."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Payer:
         self.paid = 0
         """How often something was owed, and paid."""
 
-    def see(self, moment: Moment, now: float, *, promoted: bool) -> None:
+    def see(self, moment: Moment, now: float, *, owed: bool) -> None:
         """Pay if it is time.
 
         :param now: of a steady clock, in seconds
-        :param promoted: some topic of the flow is promoted: before that nothing can be owed
+        :param owed: something may be owed
         """
-        if not promoted or MEANS[moment.vote.sight] is not Says.ALIVE:
+        if not owed or MEANS[moment.vote.sight] is not Says.ALIVE:
             self._next, self._pause = float("-inf"), AGAIN_SECONDS
             return
         if now < self._next or (self._thread is not None and self._thread.is_alive()):

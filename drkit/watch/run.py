@@ -82,7 +82,9 @@ class _Desk:
             )
         self.automat.see(moment, now)
         status = self.observer.senses.status
-        self.payer.see(moment, now, promoted=status is not None and bool(status.promoted_topics))
+        # A fence can be owed when some topic is promoted, and not before.
+        owed = status is not None and bool(status.promoted_topics or status.pending_lift)
+        self.payer.see(moment, now, owed=owed)
         return Said(moment, command, changed)
 
     def _log(self, moment: Moment, command: str) -> None:

@@ -10,6 +10,7 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
+from drkit.failover.commit_offsets import CommitOffsets
 from drkit.failover.context import Context, Request
 from drkit.failover.entries import violations
 from drkit.failover.machine import ORDER, State
@@ -56,13 +57,26 @@ class Stumbling(Translate):
         return done
 
 
+class ReadsOn(CommitOffsets):
+    """A consumer on the old primary commits once more when its group's place was taken."""
+
+    def __init__(self, world: World, group: str, topic: str) -> None:
+        self.world, self.group, self.at = world, group, TopicPartition(topic, 0)
+
+    def run(self, context: Context) -> StepResult:
+        done = super().run(context)
+        self.world.commit(self.world.source, self.group, {self.at: 10})
+        return done
+
+
 def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
     topic, groups = prepared(world)
-    stumbling = Stumbling()
-    with world.desk(steps={**all_steps(), stumbling.name: stumbling}) as desk:
+    stumbling, reads_on = Stumbling(), ReadsOn(world, world.name("far"), topic)
+    with world.desk(steps={**all_steps(), stumbling.name: stumbling, reads_on.name: reads_on}) as desk:
         report = desk.begin([world.name("mid")], Request())
     assert not stumbling.met, "the step was repeated"
     assert report["state"] == "done", report
+    assert report["groups"]["repeats"] == {world.name("far"): 7}, "A11: what it read on is said"
     assert report["topics"] == {topic: topic}
     assert sorted(report["groups"]["moved"]) == sorted(groups)
     theirs, ours = world.records(world.source, topic), world.records(world.target, topic)

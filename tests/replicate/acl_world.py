@@ -18,6 +18,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.replicate.acl_sync import AclSync
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from tests.replicate.applied import acls_applied
 from tests.replicate.process import eventually
 from tests.stored import stored
 
@@ -84,9 +85,11 @@ class World:
 
     def give(self, side: int, *acls: Acl) -> None:
         assert create_acls(self.admins[side].settings, acls) == {}
+        acls_applied(self.admins[side].settings)
 
     def has(self, side: int = 1) -> set[Acl]:
         """The ACLs that name this world."""
+        acls_applied(self.admins[side].settings)
         return {a for a in list_acls(self.admins[side].settings).acls if self.tag in a.name}
 
     def topic(self, rest: str) -> str:
@@ -105,6 +108,7 @@ class World:
 
     def write(self, user: str, topic: str) -> KafkaError | None:
         """The target's answer to one record."""
+        acls_applied(self.admins[1].settings)
         heard: list[KafkaError | None] = []
         producer = Producer({**self.as_user(user), "message.timeout.ms": 10_000})
         producer.produce(topic, b"canary", on_delivery=lambda error, _: heard.append(error))
@@ -117,6 +121,7 @@ class World:
         return error is None
 
     def read(self, user: str, topic: str) -> bytes | None:
+        acls_applied(self.admins[1].settings)
         consumer = Consumer({**self.as_user(user), "group.id": self.name("g"), "enable.auto.commit": False})
         consumer.assign([TopicPartition(topic, 0, 0)])
         try:

@@ -246,7 +246,7 @@ def test_a_coordinator_ends_what_it_knows_and_a_marker_the_rest(
 
 
 def test_a_silent_source_loses_what_was_held_back():
-    seen = Sighting(NOW, NOW - 100, NOW - 100, runner_alive=True)
+    seen = Sighting(NOW, NOW - 100, NOW - 100, dead_since_ms=NOW - 100)
     held = HeldBack(52, 50, NOW - 40_000)
     found = of_silent_source(seen, 0, held)
     assert (found.records, found.held_back, found.acknowledged) == (52, 52, 50)
@@ -273,7 +273,7 @@ def test_partitions_of_a_loss_add_up():
 
 
 def test_the_refusal_says_how_much_was_held_back():
-    risk = of_silent_source(Sighting(NOW, NOW, NOW, runner_alive=True), 0, HeldBack(52, 50, NOW - 40_000))
+    risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
     survey: Any = type("Seen", (), {"risk": risk})()
     request: Any = type("Asked", (), {"accept_data_loss": "", "planned": False})()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
@@ -128,8 +129,9 @@ class Pair:
         )
         assert not self._broken()
 
-    def _broken(self) -> list[BaseException]:
-        return [*self.forward.failure, *self.backward.failure]
+    def _broken(self) -> list[str]:
+        failures = (*self.forward.failure, *self.backward.failure)
+        return [f.in_short if isinstance(f, DrkitError) else repr(f) for f in failures]
 
     def ends(self) -> list[dict[TopicPartition, int]]:
         at = [TopicPartition(self.topic, p) for p in range(PARTITIONS)]

@@ -12,7 +12,7 @@ import pytest
 from drkit import observe
 from drkit.cli.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.records import FenceDebt
+from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
 from drkit.replicate.heartbeats import HeartbeatEmitter
@@ -38,6 +38,7 @@ from tests.replicate.process import eventually
 
 RUNNER = Runner("h", 1, "r", 1.0, alive=True)
 NOW = 1_000_000
+LIFT = PendingLift("run8", NOW - 60_000, "it does not answer", ("orders",))
 DEBT = FenceDebt("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
 
 
@@ -61,8 +62,7 @@ def test_healthy():
     assert role_of(healthy()) == "replicating"
     assert role_of(healthy(promoted=("orders",))) == "replicating", "the other topics go on"
     assert role_of(healthy(promoted=("orders",), taken_over=True)) == "promoted"
-    assert role_of(healthy(promoted=("orders",), passive=1, runner=None)) == "stopped", "a part has moved"
-    assert role_of(healthy(promoted=("orders",), passive=0)) == "promoted", "all has, part by part"
+    assert role_of(healthy(promoted=("orders",), runner=None)) == "stopped", "a part has moved"
 
 
 def test_a_topic_that_has_moved_has_no_lag():
@@ -83,6 +83,7 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"partitions": [part(records=None)]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
         ({"debt": DEBT}, "fence_owed"),
+        ({"lift": LIFT}, "fence_lift_pending"),
     ],
 )
 def test_each_fault(change: dict[str, Any], code: str):

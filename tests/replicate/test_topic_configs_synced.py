@@ -13,7 +13,7 @@ from drkit.flow_state.records import ConfigsRecord, Role, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.topic_sync import TopicSync
 from drkit.topology.topic_plan import CreateTopic, DeleteConfig, SetConfig
-from tests.replicate.topic_world import World
+from tests.replicate.topic_world import SettledSync, World
 from tests.stored import stored
 
 ALWAYS = 1e-6
@@ -99,7 +99,7 @@ def test_drift_on_the_target_is_repaired_and_named_once(world: World):
 def test_settings_are_compared_when_their_interval_is_over(world: World):
     full = world.create(world.source, "orders")
     now = [100.0]
-    sync = TopicSync(world.source, world.target, world.flow(), world.state, clock=lambda: now[0])
+    sync = SettledSync(world, clock=lambda: now[0])
     sync.look()
     world.set(world.source, full, retention_ms="5000")
     now[0] += 59
@@ -216,7 +216,8 @@ def test_a_promoted_topic_is_left_alone(world: World):
     assert found.left_out[full] == "promoted: producers own the copy"
 
 
-def shown(config: Path, *more: str) -> int:
+def shown(world: World, config: Path, *more: str) -> int:
+    world.settle()
     return cli.run(["config", "show", "--plan", "--config", str(config), *more])
 
 
@@ -237,7 +238,7 @@ def test_config_show_plan(
         f'source = "{world.source.alias}"\ntarget = "{world.target.alias}"\ntopics = ["{world.tag}-.*"]\n'
     )
 
-    assert shown(config, "--json") == 0
+    assert shown(world, config, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     first = {"flow": world.flow().name, "topic": full, "what": "create topic", "setting": ""}
     told = {"from": None, "to": "3 partitions, 1 replicas", "why": "not on the target yet"}
@@ -247,11 +248,11 @@ def test_config_show_plan(
     assert by_what[held, "add partitions", ""] == ("1", "2", "the source has more")
     assert by_what[held, "delete config", "segment.ms"] == ("70000", "default", "inherited on the source")
 
-    assert shown(config) == 0
+    assert shown(world, config) == 0
     assert "delete config" in capsys.readouterr().out
 
     world.sync().look()
-    assert shown(config, "--json") == 0
+    assert shown(world, config, "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
-    assert shown(config) == 0
+    assert shown(world, config) == 0
     assert "nothing to change" in capsys.readouterr().out

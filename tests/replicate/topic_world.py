@@ -19,9 +19,24 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
+from drkit.replicate.topic_rules import Round
 from drkit.replicate.topic_sync import TopicSync
+from tests.replicate.applied import TopicsApplied
 from tests.replicate.process import eventually
 from tests.stored import stored
+
+
+class SettledSync(TopicSync):
+    """Looks when both clusters know all that was accepted before."""
+
+    def __init__(self, world: World, **more: Any) -> None:
+        flow = more.pop("flow", None) or world.flow()
+        super().__init__(world.source, world.target, flow, world.state, **more)
+        self._world = world
+
+    def look(self) -> Round:
+        self._world.settle()
+        return super().look()
 
 
 class World:
@@ -37,6 +52,7 @@ class World:
         self.target = Cluster.connect(
             ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
         )
+        self._applied = TopicsApplied(self.source), TopicsApplied(self.target)
         ensure_state_topic(self.target, self.flow())
         self.state = StateTopic(self.target.settings, self.source.alias)
 
@@ -46,7 +62,11 @@ class World:
         )
 
     def sync(self, *, effects: bool = True, **more) -> TopicSync:
-        return TopicSync(self.source, self.target, self.flow(**more), self.state, effects=effects)
+        return SettledSync(self, flow=self.flow(**more), effects=effects)
+
+    def settle(self) -> None:
+        for cluster in self._applied:
+            cluster.wait()
 
     def create(self, cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> str:
         full = f"{self.tag}-{name}"
@@ -66,23 +86,17 @@ class World:
         eventually(lambda: full not in topic_names(cluster), what=f"end of {full}")
 
     def configs(self, cluster: Cluster, full: str) -> dict[str, ConfigValue]:
+        self.settle()
         return topic_configs(cluster, [full])[full]
 
     def set(self, cluster: Cluster, full: str, **configs: str | None) -> None:
         """Change settings of a topic and wait until the brokers know; None: back to the default."""
         wanted = {k.replace("_", "."): v for k, v in configs.items()}
         assert not alter_topic_configs(cluster, {full: wanted})
-
-        def known() -> bool:
-            now = self.configs(cluster, full)
-            return all(
-                now[k].value == v if v is not None else not now[k].is_set_on_topic for k, v in wanted.items()
-            )
-
-        eventually(known, what=f"{configs} on {full}")
+        self.settle()
 
     def settings(self, full: str) -> dict[str, str | None]:
-        return {k: v.value for k, v in topic_configs(self.target, [full])[full].items()}
+        return {k: v.value for k, v in self.configs(self.target, full).items()}
 
     def event(self, kind: str, topic: str) -> dict[str, Any]:
         found: dict[str, Any] = stored(self.state)[f"event/{kind}/{topic}/-1"]

@@ -26,11 +26,11 @@ class Till:
             raise Refused("it still takes writes", evidence="partition 0", hint="close it")
         return len(self.asked) == 1
 
-    def look(self, seconds: float, seen: object = ALIVE, *, promoted: bool = True) -> list[float]:
+    def look(self, seconds: float, seen: object = ALIVE, *, owed: bool = True) -> list[float]:
         """Look every second for so long; returns when it was asked, from the beginning on."""
         began, before = self.now, len(self.asked)
         while self.now < began + seconds:
-            self.payer.see(seen, self.now, promoted=promoted)  # type: ignore[arg-type]
+            self.payer.see(seen, self.now, owed=owed)  # type: ignore[arg-type]
             self.payer.wait()
             self.now += 1.0
         return [at - began for at in self.asked[before:]]
@@ -40,7 +40,7 @@ def test_it_is_paid_at_the_first_contact_and_looked_at_now_and_then():
     till = Till()
     till.refuses = False
     assert till.look(10, GONE) == []
-    assert till.look(10, promoted=False) == []
+    assert till.look(10, owed=False) == []
     assert till.look(2 * PAID_SECONDS + 1) == [0.0, PAID_SECONDS, 2 * PAID_SECONDS]
     assert till.payer.paid == 1
 

@@ -1,0 +1,36 @@
+"""What groups committed on the old primary after their places were taken: they repeat it on the new one."""
+
+from __future__ import annotations
+
+from drkit.errors import DrkitError
+from drkit.failover.context import Context
+from drkit.failover.group_look import Positions, committed_on_source, partition_of
+from drkit.failover.machine import StepName
+from drkit.kafka.raw import RawError
+from drkit.model import TopicPartition
+
+
+def repeated(context: Context) -> dict[str, int]:
+    """Group → how many offsets it went on reading there; nothing of a primary that does not answer."""
+    source = context.look_at_source()
+    if source is None:
+        return {}
+    placed = context.result(StepName.TRANSLATE).get("positions", {})
+    there = {target: name for name, target in context.scope.topics.items()}
+    try:
+        now: Positions = context.run(committed_on_source, source, context.flow, context.known, sorted(placed))
+    except (RawError, DrkitError) as error:
+        context.lose_source(error)
+        return {}
+    found: dict[str, int] = {}
+    for group, partitions in placed.items():
+        known = {_upstream(at, there): place[0] for at, place in partitions.items()}
+        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        if number := sum(max(0, n) for n in moved):
+            found[group] = number
+    return found
+
+
+def _upstream(target: str, names: dict[str, str]) -> TopicPartition:
+    at = partition_of(target)
+    return TopicPartition(names[at.topic], at.partition)

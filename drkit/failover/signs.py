@@ -1,0 +1,62 @@
+"""Signs of life of a primary that is silent to this machine: then the link is broken, and not the primary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from drkit.detect import agents, votes
+from drkit.detect.votes import Says, Vote
+from drkit.failover.context import Context, Progress
+from drkit.failover.machine import StepName
+from drkit.replicate.heartbeat_tail import HeartbeatTail
+
+_FRESH_MS: Final = 10_000
+"""A vote of so long ago says nothing of now."""
+_RECENT_SECONDS: Final = 5.0
+_RECENT_BEATS: Final = 3
+"""After so many seconds, and so many intervals, without a heartbeat none is waited for."""
+_WAIT_SECONDS: Final = 2.0
+"""And two intervals: in that time the next heartbeat of a living primary arrives."""
+_PAUSE_SECONDS: Final = 0.1
+
+
+def signs_of_life(context: Context, board: Mapping[str, Any]) -> tuple[str, ...]:
+    """What says that the primary works, in words; of one that has just fallen silent some seconds are waited.
+
+    :param board: the newest notes of observers and fence agents
+    """
+    return (*_moving(context), *_seen_alive(context, board))
+
+
+def _moving(context: Context) -> Iterator[str]:
+    """A heartbeat that was written after we had found the primary silent, and has been copied."""
+    silent_ms, interval = context.wall(), context.flow.heartbeats_interval_seconds
+    tail = HeartbeatTail(context.target_settings, context.flow, context.wall)
+    try:
+        beat = tail.read()
+        if beat is None or beat.age_seconds > max(_RECENT_SECONDS, _RECENT_BEATS * interval):
+            return
+        context.tell(Progress(StepName.SNAPSHOT, "waiting for a sign of life: a heartbeat is fresh"))
+        deadline = context.clock() + _WAIT_SECONDS + 2 * interval
+        while context.clock() < deadline:
+            beat = tail.read()
+            if beat is not None and context.wall() - beat.age_seconds * 1000 > silent_ms:
+                yield "a heartbeat was written there and copied after it fell silent to this machine"
+                return
+            context.run(context.loop.sleep, _PAUSE_SECONDS)
+    finally:
+        tail.close()
+
+
+def _seen_alive(context: Context, board: Mapping[str, Any]) -> Iterator[str]:
+    notes = {k: v for k, v in board.items() if isinstance(v, Mapping)}
+    if any(v.get("fenced") is True for k, v in notes.items() if k.startswith(agents.KEY)):
+        return  # whoever still sees brokers sees fenced ones
+    for key, note in sorted(notes.items()):
+        vote = Vote.from_json(note) if key.startswith(votes.KEY) else None
+        if vote is None or vote.says is not Says.ALIVE:
+            continue
+        age_ms = context.wall() - vote.at_ms
+        if abs(age_ms) < _FRESH_MS:
+            yield f"the observer {vote.observer} saw it alive {max(0, age_ms) / 1000:.1f} s ago"

@@ -1,0 +1,230 @@
+"""The primary dies, or comes back, between two steps of a failover: real brokers, a replicator at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import Producer
+import pytest
+
+from drkit.config import Settings
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
+from drkit.errors import Refused
+from drkit.failover import fence_dues, journal
+from drkit.failover.context import Context, Request
+from drkit.failover.desk import Desk
+from drkit.failover.drain import Drain
+from drkit.failover.entries import Kind, violations
+from drkit.failover.freeze import Freeze
+from drkit.failover.machine import State, StepName
+from drkit.failover.signs import _seen_alive
+from drkit.failover.step import StepResult
+from drkit.failover.steps import all_steps
+from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
+from drkit.local.cluster import LocalCluster
+from drkit.local.ports import PortReservation
+from drkit.local.spec import ClusterSpec
+from drkit.model import TopicPartition
+from tests.failover.command import drkit
+from tests.failover.test_refused import written
+from tests.failover.truth import values
+from tests.failover.world import World
+from tests.replicate.process import eventually
+from tests.replicate.produce import fill
+from tests.stored import flow_state
+
+
+class Stage:
+    """A primary of its own with two topics, each with a group; all copied."""
+
+    def __init__(self, primary: LocalCluster, target: LocalCluster, folder: Path) -> None:
+        self.primary, self.folder = primary, folder
+        self.world = world = World(primary, target, folder / "journal")
+        self.topics = [world.name("held"), world.name("back")]
+        self.groups = [world.name("one"), world.name("two")]
+        for topic, group in zip(self.topics, self.groups, strict=True):
+            world.create(world.source, topic, 2, {"retention.ms": "-1"})
+            fill(world.source, topic, 50)
+            world.commit(world.source, group, {TopicPartition(topic, 0): 3})
+        world.replicate()
+        world.copied(self.topics, dict.fromkeys(self.groups))
+        self.file = written(world, folder)
+
+    def write(self, topic: str, values: list[bytes]) -> list[bool]:
+        """Whether the primary acknowledged each record."""
+        heard: dict[bytes | None, bool] = {}
+        out = Producer({"bootstrap.servers": self.world.source.bootstrap_servers, "log_level": 0})
+        for value in values:
+            out.produce(topic, value, partition=0,
+                        on_delivery=lambda e, m: heard.update({m.value(): e is None}))  # fmt: skip
+        assert out.flush(30) == 0
+        return [heard[v] for v in values]
+
+    def is_back(self) -> None:
+        self.primary.restart()
+        eventually(lambda: self.world.offsets(self.world.source, self.topics[0]), what="the primary's return")
+
+
+@pytest.fixture(scope="module")
+def stage(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    primary = LocalCluster(ClusterSpec("primary")).start()
+    made = None
+    try:
+        made = Stage(primary, target, tmp_path_factory.mktemp("stage"))
+        yield made
+    finally:
+        if made is not None:
+            made.world.close()
+        primary.stop()
+
+
+@pytest.fixture
+def its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever began a run is the test's own process, which lives: here it counts as ended."""
+    monkeypatch.setattr(journal, "lives_here", lambda _: False)
+
+
+class HeldDrain(Drain):
+    """Holds the run behind the fence, as a copy that does not become complete."""
+
+    def run(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        raise Refused("held for the test")
+
+
+def held_behind_the_fence(stage: Stage) -> None:
+    stage.world.stop_replicating()
+    stage.world.replicate()
+    stage.world.copied(stage.topics[:1])
+    steps = {**all_steps(), StepName.DRAIN: HeldDrain()}
+    with stage.world.desk(steps=steps) as desk, pytest.raises(Refused, match="held for the test"):
+        desk.begin([stage.groups[0]], Request(planned=True))
+    assert stage.write(stage.topics[0], [b"fenced"]) == [False]
+
+
+def faults(stage: Stage) -> dict[str, str]:
+    [flow] = drkit(stage.file, "status").data["flows"]
+    return {f["code"]: f["text"] for f in flow["faults"]}
+
+
+def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
+    """A3: the replicator copies on, and so would applications write on."""
+    world, group = stage.world, stage.groups[0]
+    plain = world.plain()
+    closed = PortReservation()  # nothing listens there
+    plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
+    settings = Settings.model_validate(plain)
+    with Desk(settings, settings.flows[0]) as desk:
+        with pytest.raises(Refused, match="does not answer this machine, but it is alive") as caught:
+            desk.begin([group], Request(accept_data_loss="for the test"))
+        assert "a heartbeat was written there" in caught.value.evidence
+        assert "--despite-signs-of-life" in caught.value.hint
+        known = Request(accept_data_loss="for the test", despite_signs_of_life="for the test")
+        assert desk.rehearse([group], known).refusals == []
+    closed.release()
+    assert stage.write(stage.topics[0], [b"still ours"]) == [True]
+
+
+def test_an_observer_that_sees_it_is_a_sign_of_life():
+    def vote(sight: Sight, at_ms: int) -> dict[str, Any]:
+        return Vote("there", "r", 1, at_ms, sight).to_json()
+
+    context: Any = SimpleNamespace(wall=lambda: 100_000)
+    for board, seen in (
+        ({"vote/there": vote(Sight.CLEAR, 98_000)}, True),
+        ({"vote/there": vote(Sight.FEW, 98_000)}, True),
+        ({"vote/there": vote(Sight.GONE, 98_000)}, False),
+        ({"vote/there": vote(Sight.CLEAR, 80_000)}, False),
+        ({"vote/there": vote(Sight.CLEAR, 98_000), "agent/x": {"fenced": True}}, False),
+        ({"vote/there": {"sight": 5}, "vote/other": 7}, False),
+    ):
+        assert bool(list(_seen_alive(context, board))) is seen, board
+
+
+@pytest.mark.usefixtures("its_process_ended")
+def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: Stage):
+    """A1: the switchover is held, the primary dies, it is taken back; later the primary returns."""
+    world, topic = stage.world, stage.topics[0]
+    held_behind_the_fence(stage)
+    stage.primary.kill()
+    with world.desk() as desk:
+        report = desk.abort("for the test")
+    assert report["state"] == "aborted"
+    assert "is still fenced for 1 topics" in report["next"][0]
+    assert not violations(world.run_log())
+    pending = flow_state(world.state()).get(PendingLift)
+    assert pending is not None
+    assert pending.topics == (topic,)
+    assert "drkit fence pay" in faults(stage)["fence_lift_pending"]
+    with world.desk() as desk:
+        assert fence_dues.shown(desk).lift is not None
+
+    stage.is_back()
+    assert stage.write(topic, [b"refused"]) == [False], "its fence stands over the restart"
+    done = drkit(stage.file, "fence", "pay")
+    assert (done.code, done.data["paid"]) == (0, True), done.err
+    assert stage.write(topic, [b"again"]) == [True]
+    state = flow_state(world.state())
+    assert state.get(PendingLift) is None
+    assert state.get(FenceSizesRecord) is None
+    assert "fence_lift_pending" not in faults(stage)
+
+
+def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied(stage: Stage):
+    """A4: it was dead at FENCE, and takes acknowledged records again while the standby is being prepared."""
+    world, topic = stage.world, stage.topics[1]
+    acknowledged = [b"late %d" % i for i in range(40)]
+
+    class Return(Freeze):
+        """Behind this step the primary is back, and takes records."""
+
+        done = False
+
+        def run(self, context: Context) -> StepResult:
+            result = super().run(context)
+            if not self.done:
+                self.done = True
+                stage.is_back()
+                assert all(stage.write(topic, acknowledged))
+            return result
+
+        def undo(self, context: Context) -> StepResult:
+            done = super().undo(context)
+            world.stop_replicating()  # `drkit replicate` begins again with the new producer id
+            world.replicate()
+            return done
+
+    stage.primary.kill()
+    with world.desk(steps={**all_steps(), StepName.FREEZE: Return()}) as desk:
+        report = desk.begin([stage.groups[1]], Request(accept_data_loss="for the test"))
+    assert report["state"] == "done"
+    run = world.run_log()
+    assert not violations(run)
+    assert [e.step for e in run.entries if e.kind is Kind.UNDONE] == [StepName.FREEZE]
+    assert report["fence"]["proven"]
+    assert report["loss"]["drained"], report["loss"]["statement"]
+    there = {v for records in world.records(world.target, topic).values() for v in values(records)}
+    assert set(acknowledged) <= there
+    assert stage.write(topic, [b"too late"]) == [False]
+
+
+@pytest.mark.usefixtures("its_process_ended")
+def test_behind_an_abort_that_is_pending_the_standby_can_be_opened(stage: Stage):
+    """A1: the primary never returns."""
+    world, topic = stage.world, stage.topics[0]
+    held_behind_the_fence(stage)
+    stage.primary.kill()
+    with world.desk() as desk:
+        assert desk.abort("for the test")["state"] == "aborted"
+    with world.desk() as desk:
+        report = desk.begin([stage.groups[0]], Request(accept_data_loss="it is dead"))
+    assert report["state"] == "done"
+    assert world.run_log().state is State.DONE
+    state = flow_state(world.state())
+    role = state.get(RoleRecord, topic)
+    assert role is not None
+    assert role.is_promoted
+    assert state.get(PendingLift) is None, "the fence is wanted again"
