@@ -57,14 +57,14 @@ class Request(NamedTuple):
     """The reason for which somebody accepts a loss above the budget, or an unknown one."""
     evict_members: bool = False
     """Remove members from groups on the target instead of refusing."""
-    leave_behind: tuple[str, ...] = ()
-    """Topics without a copy that a switchover of everything may leave on the old primary."""
-    repoint_others: bool = False
-    """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
     keep_positions: bool = False
     """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
     despite_signs_of_life: str = ""
     """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
+    leave_behind: tuple[str, ...] = ()
+    """Topics without a copy that a switchover of everything may leave on the old primary."""
+    repoint_others: bool = False
+    """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the journal."""

@@ -199,9 +199,7 @@ class Findings:
     runner: Runner | None = None
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
-    """A failover promoted the whole flow."""
-    passive: int | None = None
-    """Topics with a copy that no failover has opened; None: not known."""
+    """Failovers promoted the whole flow, at once or part by part."""
     debt: FenceDebt | None = None
     lift: PendingLift | None = None
     term: int = 0
@@ -293,8 +291,8 @@ def role_of(found: Findings) -> str:
     """What the flow is doing."""
     if found.target_error:
         return "unknown"
-    if found.taken_over or (found.promoted and found.passive == 0):
+    if found.taken_over:
         return "promoted"  # whoever still holds the lease copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
-    return "promoted" if found.promoted and found.passive is None else "stopped"
+    return "stopped"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import astuple
 
+from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.records import (
     GenerationRecord,
@@ -37,6 +38,14 @@ def term_of(state: FlowState) -> int:
     promotion = state.get(PromotionRecord)
     terms = [role.term for role in state.all(RoleRecord).values()]
     return max([*terms, promotion.term if promotion is not None else 0])
+
+
+def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
+    """Whether failovers promoted all that a flow has copied: at once, or part by part."""
+    roles, known = state.all(RoleRecord), state.all(GenerationRecord)
+    copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
+    every = bool(copied) and all(t in roles and roles[t].is_promoted for t in copied)
+    return every or state.get(PromotionRecord) is not None
 
 
 def said(error: BaseException) -> str:

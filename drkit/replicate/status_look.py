@@ -15,7 +15,6 @@ from drkit.flow_state.records import (
     LeaseRecord,
     PendingLift,
     ProducerIdsRecord,
-    PromotionRecord,
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
@@ -47,6 +46,7 @@ from drkit.replicate.status import (
 )
 from drkit.replicate.status_facts import (
     copied_of,
+    is_taken_over,
     said,
     same_topic,
     seen_record,
@@ -164,10 +164,7 @@ class StatusCollector:
         found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
         found.lift = state.get(PendingLift)
-        found.taken_over = state.get(PromotionRecord) is not None
-        accepts, is_beats = self._flow.topic_filter.accepts, self._flow.is_heartbeats
-        copied = (t for t in state.all(GenerationRecord) if accepts(t) and not is_beats(t))
-        found.passive = sum(t not in found.promoted for t in copied)
+        found.taken_over = is_taken_over(state, self._flow)
         found.left_out_producers = tuple(sorted(left_out(state)))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)

@@ -11,6 +11,8 @@ from drkit.cli.main import run
 from drkit.config import RepointSettings, read
 from drkit.errors import ConfigError
 
+Clients = tuple[list[str], list[str]]
+"""Groups and topics."""
 ONE = '[clusters.x]\nbootstrap_servers = "p:1"\n'
 SAMPLE = """
 [clusters.x]
@@ -97,12 +99,12 @@ def test_who_is_told_for_whom(tmp_path: Path):
 def test_a_way_for_producers_names_topics():
     """Without `groups` a way with `topics` is used for these alone; with neither, every client follows it."""
     file: dict[str, Any] = {"kind": "file", "path": "/e.json"}
-    ways: list[tuple[dict[str, Any], Any, Any]] = [
+    cases: list[tuple[dict[str, Any], Clients, Clients]] = [
         ({"topics": ["orders"]}, ([], ["orders"]), (["shop"], ["pay"])),
         ({"topics": "orders", "groups": ["shop"]}, (["shop"], ["pay"]), (["other"], ["pay"])),
         ({"groups": ["shop"]}, (["shop"], []), ([], ["orders"])),
     ]
-    for more, used, not_used in ways:
+    for more, used, not_used in cases:
         way = RepointSettings.model_validate({**file, **more})
         assert way.tells(*used)
         assert not way.tells(*not_used)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover.context import Context, Request
-from drkit.failover.desk import Rehearsal
+from drkit.failover.desk import Desk, Rehearsal
 from drkit.failover.look_steps import Snapshot
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
@@ -43,6 +44,7 @@ class Parts:
     """When one group had moved, and the primary had records that were lost."""
     topic: dict[str, Any]
     rest: dict[str, Any]
+    """When the primary did not answer any more."""
     again: Refused
     """When everything had moved."""
     after: FlowStatus
@@ -70,6 +72,13 @@ def looked(world: World) -> FlowStatus:
         return collector.look()
     finally:
         collector.close()
+
+
+def without_primary(world: World) -> Settings:
+    """The same flow, with nothing listening where the primary was."""
+    plain = world.plain()
+    plain["clusters"][world.source.alias]["bootstrap_servers"] = "127.0.0.1:1"
+    return Settings.model_validate(plain)
 
 
 def prepared(world: World) -> None:
@@ -107,7 +116,8 @@ def moved(world: World, folder: Path) -> Parts:
     status = looked(world)
     with world.desk() as desk:
         topic = desk.begin((), request, topics=[world.name("quiet")])
-    with world.desk() as desk:
+    settings = without_primary(world)
+    with Desk(settings, settings.flows[0]) as desk:
         rest = desk.begin((), request)
     with world.desk() as desk, pytest.raises(Refused) as caught:
         desk.begin((), request)
@@ -134,6 +144,7 @@ def test_all_moves_what_no_failover_has_moved_and_names_the_rest(parts: Parts):
     assert list(parts.topic["topics"]) == [name("quiet")], "no group reads it"
     assert list(parts.rest["topics"]) == [name("pay")]
     assert parts.rest["groups"]["moved"] == [name("cash")]
+    assert not parts.rest["fence"]["proven"], "the primary was gone by then"
     assert parts.rest["moved_before"] == [name("orders"), name("quiet")]
     assert "there is nothing left to fail over" in parts.again.what
 
@@ -179,7 +190,7 @@ def test_what_remains_is_named_in_the_dry_run_and_the_report(parts: Parts):
         {fresh: "it has no copy yet"}, {world.name("shop"): [f"local-{tag}"]}
     )  # fmt: skip
     assert alien in report["groups"]
-    assert parts.rest["outside"]["not_copied"] == {fresh: "it has no copy yet"}
+    assert parts.topic["outside"]["not_copied"] == {fresh: "it has no copy yet"}
 
 
 def test_one_group_is_not_moved_with_a_file_that_all_clients_follow(parts: Parts):

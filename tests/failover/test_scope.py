@@ -22,6 +22,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Stored
+from drkit.replicate.status_facts import is_taken_over
 from tests.stored import flow_state
 
 FLOW = FlowSettings(source="a", target="b", topics=("orders", "pay", "quiet", "fresh"), groups=("g-.*",))
@@ -98,6 +99,13 @@ def test_a_name_that_is_not_known_is_refused(groups: list[str], topics: list[str
     with pytest.raises(ConfigError, match=what) as caught:
         chosen(ground(), groups, topics)
     assert caught.value.hint == hint
+
+
+def test_status_calls_a_flow_promoted_when_all_of_it_has_moved_part_by_part():
+    assert not is_taken_over(state(), FLOW)
+    assert not is_taken_over(state("orders", "pay"), FLOW), "drkit watch goes on for the rest"
+    assert is_taken_over(state(*COPIED), FLOW)
+    assert is_taken_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}), FLOW)
 
 
 # -- what does not move ------------------------------------------------------------------------------

@@ -62,8 +62,7 @@ def test_healthy():
     assert role_of(healthy()) == "replicating"
     assert role_of(healthy(promoted=("orders",))) == "replicating", "the other topics go on"
     assert role_of(healthy(promoted=("orders",), taken_over=True)) == "promoted"
-    assert role_of(healthy(promoted=("orders",), passive=1, runner=None)) == "stopped", "a part has moved"
-    assert role_of(healthy(promoted=("orders",), passive=0)) == "promoted", "all has, part by part"
+    assert role_of(healthy(promoted=("orders",), runner=None)) == "stopped", "a part has moved"
 
 
 def test_a_topic_that_has_moved_has_no_lag():
