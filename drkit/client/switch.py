@@ -92,11 +92,12 @@ class EndpointWatch:
 
         :param at_once: look, however short ago the last look was
         """
+        now = self._clock()
+        if now < self._next_look and not at_once:  # asked for each record: without the lock
+            return self._ahead
         with self._lock:
-            now = self._clock()
-            if at_once or now >= self._next_look:
-                self._next_look = now + CHECK_SECONDS
-                self._look(now)
+            self._next_look = now + CHECK_SECONDS
+            self._look(now)
             return self._ahead
 
     def _look(self, now: float) -> None:
