@@ -51,6 +51,10 @@ RECORDS: Final[dict[str, bytes]] = {
         b'T_STORED", "code 12"]], "unread": {}, "seconds": 0.25, "error": ""}'
     ),
     "source-seen": (b'{"at_ms": 1763826448123, "topics": {"orders": {"0": [0, 1000], "1": [5, 5]}}}'),
+    "fence-lift": (
+        b'{"run_id": "f00d00000001", "since_ms": 1763826440000, "why": "the old primary does not answer", "t'
+        b'opics": ["orders", "payments"]}'
+    ),
     "fence-debt": (
         b'{"run_id": "7d1f0a2b", "term": 2, "since_ms": 1763826448123, "why": "it does not answer", "topi'
         b'cs": ["orders", "payments"]}'
