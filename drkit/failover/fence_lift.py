@@ -1,7 +1,7 @@
 """Takes fences away, by what the flow's state has on record of them.
 
-A fence stands on record before it is put up, so the record has every fence that may stand, also one of a
-process that died while it put it up.
+A fence is on record before it is put up, so the record has every fence that may exist, also one of a process
+that died while it put it up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def fenced(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
-    """Lift the fences of some topics of the source; returns by which means they stood.
+    """Lift the fences of some topics of the source; returns the means that were lifted.
 
     It may be repeated: what is gone already is fine.
 

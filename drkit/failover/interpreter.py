@@ -2,7 +2,7 @@
 
 What a step rests on may change while the run goes on. Before the steps that the table names the old primary
 is asked once more: one that answers and is not fenced leads back to FENCE, with copying taken up again.
-Whoever resumes proves anew what must stand, and finds anew what was only found, until OPEN has begun.
+A resumed run proves again what must hold, and looks again at what was only found, until OPEN has begun.
 
 Whatever a step raises leaves the run as it is: before anything was changed it ends as refused, later it is
 held until somebody resumes or aborts it. A process that is killed leaves the same behind as one that was
@@ -108,7 +108,7 @@ class Interpreter:
 
     @property
     def _opened(self) -> bool:
-        """Clients may write to the new primary: nothing before it is done again."""
+        """Clients may write to the new primary: no earlier step is done again."""
         return POINT_OF_NO_RETURN in self._journal.run.begun
 
     def _kept(self) -> set[StepName]:
@@ -120,7 +120,7 @@ class Interpreter:
         """The old primary answers just now, and takes writes or may do so."""
         context, fence = self._context, self._context.result(StepName.FENCE)
         if fence.get("details", {}).get("answered"):
-            return False  # it was to go on unfenced, on record
+            return False  # a person decided, on record, to continue unfenced
         if context.look_at_source() is None:
             return False
         # One that dies while it is asked takes no writes.
@@ -139,7 +139,7 @@ class Interpreter:
         return True
 
     def _step_back(self, to: StepName) -> set[StepName]:
-        """Take back what stands behind a step that is to be done again; returns the steps to do."""
+        """Take back later steps before one is done again; returns the steps to do."""
         again = set(ORDER[ORDER.index(to) :])
         if self._opened:
             return {to}

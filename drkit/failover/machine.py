@@ -45,43 +45,43 @@ class State(StrEnum):
 
 
 class Belief(StrEnum):
-    """What a step takes for true of the world outside, and what others may make false meanwhile."""
+    """What a step assumes about the clusters, and what others can make false meanwhile."""
 
     MINE = "the run is mine"
     SOURCE = "the old primary is silent"
-    FENCE = "the fence stands"
+    FENCE = "the fence holds"
     READY = "the standby may take over"
     LOSS = "what is not copied"
-    FROZEN = "drkit writes no more"
+    FROZEN = "drkit's writers are fenced"
     POSITIONS = "where groups are"
 
 
 class Ground(NamedTuple):
-    """How far a belief can be trusted."""
+    """Who can make a belief false, and when it is checked again."""
 
     belief: Belief
     changed_by: str
     """Who can make it false."""
     looked_again: str
-    """When it is established anew, and what follows when it is false."""
+    """When it is checked again, and what follows when it is false."""
 
 
 _B: Final = Belief
 GROUNDS: Final[tuple[Ground, ...]] = (
     Ground(_B.MINE, "another orchestrator that resumes or aborts",
-        "each entry of the journal: the log refuses whoever was overtaken"),
+        "at each entry of the journal: the log refuses an orchestrator that was overtaken"),
     Ground(_B.SOURCE, "the primary that comes back, a link that heals",
         "asked within a second before FREEZE, COMMIT_OFFSETS and OPEN: an answer leads back to FENCE"),
-    Ground(_B.FENCE, "whoever lifts it, a broker that did not know it",
+    Ground(_B.FENCE, "a person who lifts it, a broker that had not heard of it",
         "a canary on every partition before OPEN, and when the run is resumed: else back to FENCE"),
     Ground(_B.READY, "brokers of the standby, members and commits of groups there",
         "all reasons to refuse are asked again when the run is resumed, until OPEN has begun"),
-    Ground(_B.LOSS, "producers, until the fence stands; the copy, until it is frozen",
-        "measured again behind each FENCE, when the run is resumed, and at TRANSLATE"),
+    Ground(_B.LOSS, "producers, until the fence holds; the copy, until it is frozen",
+        "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
     Ground(_B.FROZEN, "a replicator that wakes or starts",
         "a canary of the older epoch on every partition, when the run is resumed"),
     Ground(_B.POSITIONS, "consumers that go on committing on the old primary",
-        "translated and written again behind each FREEZE and when the run is resumed, until OPEN has begun"),
+        "translated and written again after each FREEZE and when the run is resumed, until OPEN has begun"),
 )  # fmt: skip
 """What the steps rest on."""
 
@@ -105,7 +105,7 @@ class Row(NamedTuple):
 
     @property
     def is_finding(self) -> bool:
-        """Whether all it leaves is what it found: found anew by whoever resumes, until OPEN has begun."""
+        """Whether its result is only what it found: `--resume` looks again, until OPEN has begun."""
         return not self.standing and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
 
 
@@ -114,7 +114,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(_S.LOCK, "take the journal, term + 1", "same run id",
         changes=False, abortable=True, standing=False),
     Row(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
-        "found anew until OPEN has begun",
+        "looks again until OPEN has begun",
         changes=False, abortable=True, standing=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
     Row(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",

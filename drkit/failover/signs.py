@@ -52,7 +52,7 @@ def _moving(context: Context) -> Iterator[str]:
 
 def _seen_alive(context: Context, notes: Notes) -> Iterator[str]:
     if any(note.body.fenced for note in notes.all(AgentNote)):
-        return  # whoever still sees brokers sees fenced ones
+        return  # an observer that still sees brokers sees fenced ones
     for note in notes.all(Vote):
         vote, age_ms = note.body, context.wall() - note.body.at_ms
         if vote.says is Says.ALIVE and abs(age_ms) < _FRESH_MS:

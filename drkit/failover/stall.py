@@ -9,7 +9,7 @@ from drkit.clock import Seconds, boottime
 from drkit.detect.awake import AwakeClock, Ticker
 
 LONGEST_SECONDS: Final = 3.0
-"""A longer pause counts: a busy machine keeps within it, and whoever takes over needs longer."""
+"""A longer pause counts: a busy machine keeps within it, and a takeover needs longer."""
 
 
 class StoodStill(Exception):
@@ -46,6 +46,6 @@ class Stall:
             raise StoodStill
 
     def renew(self) -> None:
-        """What is known is looked at anew, from now on."""
+        """What is known was read again just now."""
         self._clock.now()
         self._known = self._clock.lost_seconds

@@ -1,6 +1,6 @@
 """What a failover owes a primary that did not answer: to be fenced, or to have its fence lifted.
 
-Recorded in the flow's state on the target: whoever meets the primary again knows of it.
+Recorded in the flow's state on the target, for the first contact with the primary.
 """
 
 from __future__ import annotations
