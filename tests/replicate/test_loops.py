@@ -18,6 +18,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop, spark_session
+from drkit.replicate.supervisor import supervise
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS
 from tests.replicate.process import eventually
@@ -69,7 +70,8 @@ class Direction:
 
     def _run(self, job: FlowJob, stop: threading.Event) -> None:
         try:
-            job.run(stop)
+            # As `drkit replicate` has it: an attempt that dies is logged, with its evidence, and begun again.
+            supervise(self._flow.name, lambda: job.run(stop), stop)
         except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             self.failure.append(error)
 
