@@ -177,7 +177,7 @@ def _planned(q: Question) -> Iterator[Refused]:
             "a planned switchover needs both clusters",
             where=q.survey.source.alias,
             evidence=q.survey.source_error,
-            hint="bring it back; or fail over without --planned, what is not copied is lost then (a switchover"
+            hint="bring it back; or fail over without --planned, what is not copied is lost then (one"
             " that has begun is taken back first: drkit failover --abort)",
         )
     elif runner is None or not runner.alive:
