@@ -18,7 +18,7 @@ from drkit.failover.words import first_of
 from drkit.flow_state.records import RoleRecord
 
 
-class Ground(NamedTuple):
+class Basis(NamedTuple):
     """What a choice rests on."""
 
     flow: FlowSettings
@@ -71,25 +71,25 @@ def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) 
     """
     positions, origin = positions_of(context, context.source())
     promoted = frozenset(t for t, r in context.state.all(RoleRecord).items() if r.is_promoted)
-    return chosen(Ground(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
+    return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
 
 
-def chosen(ground: Ground, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
     """The scope by what is known; see :func:`choose`. Pure.
 
     When an earlier failover opened everything that was asked for, the scope holds it: a gate refuses it.
     """
-    _refuse_unknown(ground, groups, topics)
-    copied, positions = ground.copied, ground.positions
+    _refuse_unknown(basis, groups, topics)
+    copied, positions = basis.copied, basis.positions
     named = {at.topic for g in groups for at in positions[g]} | set(topics)
     asked = named & copied.keys() if groups or topics else set(copied)
     if not asked:
         raise ConfigError(
             "there is nothing to move: the flow has copied no topic",
-            where=f"flow {ground.flow.name}",
-            hint=f"copy first: drkit replicate --flow '{ground.flow.name}'",
+            where=f"flow {basis.flow.name}",
+            hint=f"copy first: drkit replicate --flow '{basis.flow.name}'",
         )
-    left = asked - ground.promoted
+    left = asked - basis.promoted
     moving = left or asked
     readers = sorted(g for g, p in positions.items() if any(at.topic in moving for at in p))
     scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
@@ -107,22 +107,22 @@ def copied_of(context: Context) -> dict[str, str]:
     }
 
 
-def _refuse_unknown(ground: Ground, groups: Iterable[str], topics: Iterable[str]) -> None:
+def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) -> None:
     for group in groups:
-        if group not in ground.positions:
+        if group not in basis.positions:
             raise ConfigError(
                 f"the group '{group}' has no committed offsets in a topic that the flow copies",
-                where=f"--group, flow {ground.flow.name}",
-                evidence=f"{len(ground.positions)} groups have some, as known from {ground.origin}",
-                hint=_nearest(group, ground.positions) or "drkit status shows the groups",
+                where=f"--group, flow {basis.flow.name}",
+                evidence=f"{len(basis.positions)} groups have some, as known from {basis.origin}",
+                hint=_nearest(group, basis.positions) or "drkit status shows the groups",
             )
     for topic in topics:
-        if topic not in ground.copied:
+        if topic not in basis.copied:
             raise ConfigError(
                 f"the flow has no copy of the topic '{topic}'",
-                where=f"--topic, flow {ground.flow.name}",
-                evidence=f"{len(ground.copied)} topics of {ground.flow.source} have one",
-                hint=_nearest(topic, ground.copied) or "drkit status shows the topics",
+                where=f"--topic, flow {basis.flow.name}",
+                evidence=f"{len(basis.copied)} topics of {basis.flow.source} have one",
+                hint=_nearest(topic, basis.copied) or "drkit status shows the topics",
             )
 
 

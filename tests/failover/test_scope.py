@@ -16,7 +16,7 @@ from drkit.failover.gates import Question, refusals
 from drkit.failover.outside import Outside, Reader, not_copied, outside
 from drkit.failover.reach import Reach, reach
 from drkit.failover.risk import Risk
-from drkit.failover.scope import Ground, chosen
+from drkit.failover.scope import Basis, chosen
 from drkit.failover.survey import Identity, Survey
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
@@ -30,9 +30,9 @@ COPIED = ("orders", "pay", "quiet")
 READS = {"g-shop": ("orders",), "g-both": ("orders", "pay"), "g-cash": ("pay",)}
 
 
-def ground(*promoted: str) -> Ground:
+def basis(*promoted: str) -> Basis:
     positions = {g: {TopicPartition(t, 0): Stored(5) for t in topics} for g, topics in READS.items()}
-    return Ground(FLOW, {t: f"b.{t}" for t in COPIED}, frozenset(promoted), positions, "source")
+    return Basis(FLOW, {t: f"b.{t}" for t in COPIED}, frozenset(promoted), positions, "source")
 
 
 def of(topic: str) -> UUID:
@@ -60,27 +60,27 @@ def listed(*names: str, **ids: UUID) -> dict[str, TopicMetadata]:
 
 
 def test_all_is_what_no_failover_has_moved_yet():
-    found = chosen(ground("orders"), ())
+    found = chosen(basis("orders"), ())
     assert found.scope == Scope({"pay": "b.pay", "quiet": "b.quiet"}, ("g-both", "g-cash"), whole_flow=True)
     assert found.moved == ("orders",)
     assert found.notes()[0] == "already moved: orders"
     assert found.others == ()
-    assert chosen(ground(), ()).moved == ()
+    assert chosen(basis(), ()).moved == ()
 
 
 def test_a_group_moves_what_is_left_of_its_topics():
-    found = chosen(ground("orders"), ["g-both"])
+    found = chosen(basis("orders"), ["g-both"])
     assert (list(found.scope.topics), found.scope.groups) == (["pay"], ("g-both", "g-cash"))
     assert (found.moved, found.others) == (("orders",), ("g-cash",))
     assert not found.scope.whole_flow
 
 
 def test_a_topic_moves_with_all_who_read_it_also_when_nobody_does():
-    quiet = chosen(ground(), (), ["quiet"])
+    quiet = chosen(basis(), (), ["quiet"])
     assert quiet.scope == Scope({"quiet": "b.quiet"}, (), whole_flow=False)
-    pay = chosen(ground(), (), ["pay"])
+    pay = chosen(basis(), (), ["pay"])
     assert (pay.scope.groups, pay.others) == (("g-both", "g-cash"), ("g-both", "g-cash"))
-    beside = chosen(ground(), ["g-shop"], ["quiet"])
+    beside = chosen(basis(), ["g-shop"], ["quiet"])
     assert list(beside.scope.topics) == ["orders", "quiet"]
     assert (beside.scope.groups, beside.others) == (("g-both", "g-shop"), ("g-both",))
     assert beside.to_json() == {"groups": ["g-shop"], "topics": ["quiet"], "moved": []}
@@ -97,7 +97,7 @@ def test_a_topic_moves_with_all_who_read_it_also_when_nobody_does():
 )
 def test_a_name_that_is_not_known_is_refused(groups: list[str], topics: list[str], what: str, hint: str):
     with pytest.raises(ConfigError, match=what) as caught:
-        chosen(ground(), groups, topics)
+        chosen(basis(), groups, topics)
     assert caught.value.hint == hint
 
 
@@ -241,20 +241,20 @@ def gates(scope: Scope, request: Request, **seen: Any) -> dict[str, Any]:
 
 
 def test_what_has_moved_is_refused_by_its_name_and_everything_in_one_sentence():
-    whole = chosen(ground(*COPIED), ()).scope
+    whole = chosen(basis(*COPIED), ()).scope
     assert list(whole.topics) == sorted(COPIED)
     error = gates(whole, Request(), promoted=COPIED)["failover-already-promoted"]
     assert error.what == "everything that the flow copies has moved: there is nothing left to fail over"
     assert "orders, pay, quiet" in error.evidence
-    again = chosen(ground("orders"), ["g-shop"]).scope
+    again = chosen(basis("orders"), ["g-shop"]).scope
     error = gates(again, Request(), promoted=("orders",))["failover-already-promoted"]
     assert "opened by an earlier failover" in error.what
-    assert gates(chosen(ground("orders"), ()).scope, Request()) == {}
+    assert gates(chosen(basis("orders"), ()).scope, Request()) == {}
 
 
 def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
     scope, missing = (
-        chosen(ground(), ()).scope,
+        chosen(basis(), ()).scope,
         Outside(not_copied={"fresh": "why", "new": "it has no copy yet"}),
     )
     [(gate, error)] = gates(scope, Request(planned=True), outside=missing).items()
