@@ -39,8 +39,13 @@ def unsafe(watch: WatchSettings, agent: FenceAgentSettings, clusters: set[str]) 
     yield from _times(watch, agent)
 
 
+def fenced_within_seconds(watch: WatchSettings, agent: FenceAgentSettings) -> float:
+    """By so long after its last lease every fence agent has fenced, whether it can say so or not."""
+    return agent.ttl_seconds + agent.check_seconds + watch.clock_margin_seconds + agent.fence_seconds
+
+
 def _times(watch: WatchSettings, agent: FenceAgentSettings) -> Iterator[Finding]:
-    longest = agent.ttl_seconds + agent.check_seconds + watch.clock_margin_seconds + agent.fence_seconds
+    longest = fenced_within_seconds(watch, agent)
     if longest >= watch.failover_delay_seconds:
         what = (
             "the timeouts do not prove that the old primary is fenced before a failover begins: "

@@ -25,6 +25,8 @@ class AutoFacts:
     agents_fenced: tuple[str, ...] = ()
     """Those that say, with proof, that nobody writes to the primary any more."""
     delay_seconds: float = 25.0
+    """After so long without a renewal a failover may begin."""
+    fenced_within_seconds: float = 24.0
     """After so long without a renewal every agent has fenced, whether it can say so or not."""
 
 
@@ -66,6 +68,16 @@ class Picture:
     def beats_late(self) -> bool:
         """Heartbeats stay away for longer than they ever did while all was well."""
         return self.phi is not None and self.phi >= self.threshold
+
+    @property
+    def dead_for(self) -> float | None:
+        """How long the primary takes no writes any more, proven by its fence agents; None: it is not."""
+        a, waited = self.auto, self.tally.abstained_seconds
+        if self.fenced:
+            return 0.0
+        if a is None or waited is None or not 0 < a.agents <= len(a.agents_armed):
+            return None
+        return waited - a.fenced_within_seconds if waited >= a.fenced_within_seconds else None
 
     @property
     def fenced(self) -> bool:

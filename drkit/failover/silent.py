@@ -19,7 +19,8 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     now, source_seen = context.wall(), context.state.get(SourceSeenRecord)
     seen = source_seen.at_ms if source_seen is not None else None
     last_seen = context.decision.get("source_last_seen_ms")
-    dead_since = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
+    stopped = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
+    dead_since = stopped if stopped is not None else context.decision.get("dead_since_ms")
     sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
     return of_silent_source(sighting, records, held)
 

@@ -11,6 +11,7 @@ import uuid
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
+from drkit.config.auto_proof import fenced_within_seconds
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents
 from drkit.detect.awake import AwakeClock
@@ -74,6 +75,7 @@ class Moment(NamedTuple):
             "lost_at_ms": self.at_ms - round(self.picture.gone_for * 1000)
             if self.verdict.primary_lost
             else None,
+            "dead_since_ms": self._dead_since_ms(),
             "fence_owed": self.picture.fence_owed,
             "risk_seconds": self.picture.risk.seconds,
             "risk_records": self.picture.risk.records,
@@ -82,6 +84,19 @@ class Moment(NamedTuple):
             "agents": [a.to_json() for a in self.agents],
             "findings": [f._asdict() for f in self.sensed.findings],
         }
+
+    def _dead_since_ms(self) -> int | None:
+        """By when the lost primary took no writes any more, proven by fence agents; None: it is not."""
+        dead_for = self.picture.dead_for
+        if dead_for is None or not self.verdict.primary_lost:
+            return None
+        return self.at_ms - round(dead_for * 1000)
+
+    @property
+    def risk_until_now(self) -> float | None:
+        """The loss of a lost primary that may have taken records until now, as `drkit failover` counts it."""
+        known, picture = self.picture.risk.seconds, self.picture
+        return known if known is None or picture.dead_for is not None else known + picture.gone_for
 
 
 class Observer:
@@ -220,6 +235,7 @@ class Observer:
             agents_armed=self._agents.armed(lost_at),
             agents_fenced=self._agents.fenced(lost_at),
             delay_seconds=watch.failover_delay_seconds,
+            fenced_within_seconds=fenced_within_seconds(watch, agent),
         )
 
     def _share_known(self) -> None:

@@ -69,7 +69,9 @@ class _Desk:
         """Look once, and do what follows."""
         moment = self.newest = self.observer.look()
         verdict, now = moment.verdict, monotonic()
-        command = failover_command(moment.flow, verdict, self._options.command)
+        risk = moment.risk_until_now
+        above = risk is not None and risk > moment.picture.rpo_seconds
+        command = failover_command(moment.flow, verdict, self._options.command, above_rpo=above)
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         changed, self._key = key != self._key, key
         if changed:

@@ -199,3 +199,23 @@ def test_no_row_raises_while_it_tells(p: Picture):
     for row in TABLE:
         assert all(isinstance(line, str) for line in row.evidence(p))
     assert len(ABOUT_THE_PRIMARY) + len(AGAINST_A_FAILOVER) + 1 == len(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("auto", "waited", "dead_for"),
+    [
+        (None, 100.0, None),
+        (AUTO, None, None),
+        (AUTO, 23.9, None),
+        (AUTO, 24.0, 0.0),
+        (AUTO, 30.0, 6.0),
+        (replace(AUTO, agents_armed=()), 30.0, None),
+        (replace(AUTO, agents=2), 30.0, None),
+        (replace(AUTO, agents_fenced=("dc1",)), 1.0, 0.0),
+        (replace(AUTO, agents=0), 30.0, None),
+    ],
+)
+def test_only_fence_agents_prove_that_a_silent_primary_takes_nothing(
+    auto: AutoFacts | None, waited: float | None, dead_for: float | None
+):
+    assert replace(LOST, auto=auto, tally=replace(DECIDED, abstained_seconds=waited)).dead_for == dead_for

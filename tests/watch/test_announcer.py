@@ -73,6 +73,12 @@ def test_the_command(verdict: Verdict, command: str):
     assert bool(found) == bool(command)
 
 
+def test_a_loss_that_has_grown_above_the_budget_is_accepted_by_name():
+    """What is printed late at night has to work: `drkit failover` counts the loss until now."""
+    assert "--accept-data-loss REASON" in failover_command("a->b", LOST, above_rpo=True)
+    assert not failover_command("a->b", UP, above_rpo=True)
+
+
 def test_what_a_chat_shows():
     """The text of a webhook: what it is, why, and what to type."""
     lost = LOST._replace(evidence=("broker 0: nothing listens", "2.5 s would be lost"))

@@ -76,6 +76,7 @@ def test_what_is_posted_says_what_a_failover_asks():
     assert LOST.verdict.kind is Kind.LOST
     assert (told["lost_at_ms"], told["source_last_seen_ms"]) == (1000 - 9000, 900)
     assert told["risk_seconds"] == 2.5
+    assert (told["dead_since_ms"], LOST.risk_until_now) == (None, 11.5), "nothing proves that it is dead"
     assert told["votes"][0]["observer"] == "o1"
     assert told["runbook"] == ""
     assert moment(Sight.FEW).as_dict()["runbook"] == "runbooks/hold-brokers-lost.md"
