@@ -8,8 +8,8 @@ import signal
 from confluent_kafka import KafkaError, Producer
 import pytest
 
-from drkit.errors import ConfigError
 from drkit.failover.entries import Kind, violations
+from drkit.failover.journal import NoRun
 from drkit.failover.machine import ORDER, ROW, State, StepName
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
 from drkit.kafka.admin import Cluster
@@ -126,7 +126,7 @@ def test_it_is_taken_back(stage: Stage, step: StepName, kind: Kind, *, effect: b
     assert kept(world, stage.group) == before, "positions on the standby are as they were"
     again = stage.orchestrators.run(world.plain(), "abort")
     assert again.error is not None
-    assert again.error["kind"] == ConfigError.__name__, "it is over"
+    assert again.error["kind"] == NoRun.__name__, "it is over"
     stage.aborted.append(stage.topic)
 
 
