@@ -45,7 +45,7 @@ class InThreads:
         self.started.add(name)
         threading.Thread(target=run, name=name, daemon=True).start()
 
-    def all_end(self, seconds: float = 30.0) -> dict[str, object]:
+    def all_end(self, seconds: float = 90.0) -> dict[str, object]:
         try:
             wait_until(lambda: self.started == self.ended.keys(), seconds)
         except AssertionError as error:
