@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
+from drkit.replicate.context import Counters
 from drkit.replicate.fetching import Asked, Fetcher
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.partition import PartitionCopy, State
@@ -56,6 +57,7 @@ def task_of(p: PartitionCopy) -> Any:
         offer=lambda _p: None,
         changed=SimpleNamespace(set=lambda: None),
         seconds_left=9,
+        counters=Counters(),
         partitions=[p],
     )
 
