@@ -107,21 +107,23 @@ class EndpointWatch:
         elif now >= self._rested_at and (not self._complaint or now < self._next_read):
             return
         self._next_read = now + RETRY_SECONDS
-        self._ahead = None
+        self._ahead = self._found_ahead(now)  # in one step: others read it without the lock
+
+    def _found_ahead(self, now: float) -> Endpoint | None:
         try:
             found = self._read(self.endpoint)
         except (OSError, ValueError) as error:
             self._complain(str(error))
-            return
+            return None
         again = found == self._unusable
         if again and now < self._usable_at:
-            return
+            return None
         if found.term < self.endpoint.term:
             self._complain(f"its term {found.term} is older than {self.endpoint.term}")
-            return
+            return None
         if not again:  # else no client may be made again, which is said already
             self._complaint = ""
-        self._ahead = found if found != self.endpoint else None
+        return found if found != self.endpoint else None
 
     def _complain(self, reason: str) -> None:
         if reason != self._complaint:

@@ -145,6 +145,23 @@ def test_two_threads_that_look_both_see_it(file: Path):
     assert watch.endpoint == STANDBY
 
 
+def test_what_is_newer_stays_so_while_another_thread_reads_the_file_again(file: Path):
+    """A call that had to end said that clients go to the cluster it had asked."""
+    seen: list[Endpoint | None] = []
+
+    class Slow(EndpointWatch):
+        def _read(self, before: Endpoint | None) -> Endpoint:
+            found = super()._read(before)
+            if before is not None:
+                seen.append(self._ahead)
+            return found
+
+    watch = Slow(file)
+    file.write_text(STANDBY.to_json())
+    assert [watch.newer(at_once=True) for _ in range(2)] == [STANDBY, STANDBY]
+    assert seen == [None, STANDBY]
+
+
 def test_what_was_newer_and_is_taken_back_does_not_count(file: Path):
     watch = EndpointWatch(file)
     file.write_text(STANDBY.to_json())

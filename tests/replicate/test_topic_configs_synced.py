@@ -236,6 +236,7 @@ def test_config_show_plan(
         f'[clusters.{world.source.alias}]\nbootstrap_servers = "{source.bootstrap()}"\n'
         f'[clusters.{world.target.alias}]\nbootstrap_servers = "{target.bootstrap()}"\n[[flows]]\n'
         f'source = "{world.source.alias}"\ntarget = "{world.target.alias}"\ntopics = ["{world.tag}-.*"]\n'
+        f'groups = ["{world.tag}-.*"]\n'  # other tests' groups are no part of it
     )
 
     assert shown(world, config, "--json") == 0
