@@ -48,7 +48,11 @@ class Site:
         pids = [b.pid for b in world.primary.brokers]
         kill = f"import os\nfor pid in {pids}:\n  os.kill(pid, 9)\n"
         self.tables: dict[str, Any] = {
-            "failover": {"mode": "auto", "journal_folder": str(folder), "verify_seconds": 0.2},
+            "failover": {
+                "mode": "auto", "journal_folder": str(folder), "verify_seconds": 0.2,
+                # A site that is cut off takes writes until its agent has fenced: so long is the loss at the most.
+                "rpo_seconds": 120.0,
+            },
             "watch": WATCH | {"third": "witness"},
             "fence_agent": AGENT | {
                 "command": [sys.executable, "-c", kill], "state_file": str(folder / "agent.json"),
