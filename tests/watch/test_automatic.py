@@ -50,7 +50,7 @@ class Site:
         self.tables: dict[str, Any] = {
             "failover": {
                 "mode": "auto", "journal_folder": str(folder), "verify_seconds": 0.2,
-                # A site that is cut off takes writes until its agent has fenced: so long is the loss at the most.
+                # A site that is cut off takes writes until its agent has fenced.
                 "rpo_seconds": 120.0,
             },
             "watch": WATCH | {"third": "witness"},
