@@ -95,7 +95,7 @@ def test_each_request_asks_first() -> None:
     settings = ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1")
     loop = EventLoop()
     raw = RawCluster(loop, settings, "test")
-    admin = Cluster(settings, AdminClient({"bootstrap.servers": "127.0.0.1:1"}), "id", [])
+    admin = Cluster(settings, AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), "id", [])
     try:
         with permitted_by(never):
             for request in (lambda: loop.run(raw.send, None), lambda: admin.call("do it", print)):
