@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from drkit.errors import ConfigError, DrkitError
 from drkit.failover.context import Request
 from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
 from drkit.failover.journal import NoRun
-from drkit.failover.journal_file import default_folder
+from drkit.failover.journal_file import folder_of
 from drkit.failover.journal_lost import explained
 
 _PLACE = "drkit failover"
@@ -102,8 +101,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
     try:
         return work()
     except NoRun as error:
-        folder = settings.failover.journal_folder
-        files = Path(folder).expanduser() if folder else default_folder()
+        files = folder_of(settings.failover.journal_folder)
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 

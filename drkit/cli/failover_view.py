@@ -11,6 +11,7 @@ import click
 from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.risk import held_text
+from drkit.failover.words import first_of
 
 _SHOWN = 10
 
@@ -28,8 +29,8 @@ def show_proposal(proposal: Proposal) -> None:
     scope = chosen.scope
     lines = [
         f"flow      {proposal.flow}",
-        f"topics    {_some(list(scope.topics))}",
-        f"groups    {_some(list(scope.groups))}",
+        f"topics    {first_of(scope.topics, _SHOWN)}",
+        f"groups    {first_of(scope.groups, _SHOWN)}",
     ]
     lines += [f"          {note}" for note in (*chosen.notes(), *seen.outside.notes())]
     lines += [f"{'clients' if not n else '':<10}{way.in_words()}" for n, way in enumerate(seen.reach)]
@@ -66,15 +67,15 @@ def shown(report: Mapping[str, Any]) -> dict[str, Any]:
     seconds = report["seconds"]
     out: dict[str, Any] = {
         "failover": f"{report['state']}: {report['flow']}, run {report['run']}, term {report['term']}",
-        "topics": _some([a if a == b else f"{a} → {b}" for a, b in report["topics"].items()]),
-        "groups moved": _some(groups["moved"]) or "none",
+        "topics": first_of((a if a == b else f"{a} → {b}" for a, b in report["topics"].items()), _SHOWN),
+        "groups moved": first_of(groups["moved"], _SHOWN) or "none",
     }
     if report["moved_before"]:
-        out["already moved"] = _some(report["moved_before"])
+        out["already moved"] = first_of(report["moved_before"], _SHOWN)
     if groups["kept"]:
-        out["left where they are"] = _some(groups["kept"])
+        out["left where they are"] = first_of(groups["kept"], _SHOWN)
     if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:
-        out["not at work yet"] = _some(waiting)
+        out["not at work yet"] = first_of(waiting, _SHOWN)
     if loss:
         out["loss"] = loss["statement"]
     if fence:
@@ -88,8 +89,3 @@ def shown(report: Mapping[str, Any]) -> dict[str, Any]:
             out[step["step"] if not number else f"{step['step']} {number + 1}"] = note
     out["next"] = "; ".join(report["next"])
     return out
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -37,9 +37,9 @@ def show(flow: str | None) -> None:
         told["does not answer"] = found.unanswered
     if found.debt is not None:
         told["owed"] = f"{found.debt.owed_by}; {found.debt.why}"
-        told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
+    if found.debt is not None or found.lift is not None:
         told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)

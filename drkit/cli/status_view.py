@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.status_groups import group_lines
+from drkit.failover.words import first_of
 from drkit.replicate.hanging import OpenTransaction, held_by
 from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
-_SHOWN_PRODUCERS: Final = 5
 _SHOWN_OPEN: Final = 20
 
 
@@ -130,9 +130,7 @@ def _left_out(status: FlowStatus) -> str | None:
     ids = status.left_out_producers
     if not ids:
         return None
-    more = f" and {len(ids) - _SHOWN_PRODUCERS} more" if len(ids) > _SHOWN_PRODUCERS else ""
-    named = ", ".join(map(str, ids[:_SHOWN_PRODUCERS]))
-    return f"what flows in opposite_flows wrote here: producers {named}{more}"
+    return f"what flows in opposite_flows wrote here: producers {first_of(ids)}"
 
 
 def _runner(runner: Runner | None) -> str:

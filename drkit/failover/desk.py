@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 import json
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 import uuid
@@ -19,7 +18,7 @@ from drkit.failover.entries import RunLog
 from drkit.failover.gates import refusals
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
 from drkit.failover.journal import Journal, NoJournal, open_run, refuse_open
-from drkit.failover.journal_file import JournalFile, default_folder
+from drkit.failover.journal_file import JournalFile, folder_of
 from drkit.failover.journal_topic import JournalTopic, ensure_topic
 from drkit.failover.look_steps import question_of
 from drkit.failover.machine import State, StepName
@@ -81,8 +80,7 @@ class Desk:
         self._settings, self._flow, self._tell = settings, flow, tell
         self._steps = steps or all_steps()
         self._journal_type = journal_type
-        folder = settings.failover.journal_folder
-        self._folder = Path(folder).expanduser() if folder else default_folder()
+        self._folder = folder_of(settings.failover.journal_folder)
         self._run_id = ""
 
     # -- the connections ----------------------------------------------------------------------------

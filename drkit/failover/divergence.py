@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from drkit.errors import ConfigError
 from drkit.failover.context import Context
 from drkit.failover.tail import Passed, Take, read_tail
+from drkit.failover.words import first_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import FenceDebt, RoleRecord
@@ -25,8 +26,6 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replicate.lag_source import Ends, all_topics, ends_of
-
-_SHOWN: Final = 5
 
 
 class Found(StrEnum):
@@ -121,8 +120,7 @@ class Divergence:
 
 
 def _places(tails: list[Tail]) -> str:
-    told = [f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails[:_SHOWN]]
-    return ", ".join(told) + (f" and {len(tails) - _SHOWN} more" if len(tails) > _SHOWN else "")
+    return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails)
 
 
 def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[Found, int, int]:

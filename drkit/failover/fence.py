@@ -18,7 +18,8 @@ from drkit.failover.fence_stop import has_stop, still_there, stop_site
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.transactions import Resolved, Resolver
-from drkit.flow_state.fence_debt import lift_later, lift_no_more, owe, paid_with, settle
+from drkit.failover.words import first_of
+from drkit.flow_state.fence_debt import owe, paid_with, settle
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
 
@@ -65,7 +66,7 @@ class Fence:
         """
         context.state.load()
         # A fence that an earlier failover left standing is wanted again; its record tells what was before.
-        lift_no_more(context.state, context.scope.topics)
+        settle(context.state, PendingLift, context.scope.topics)
         source = context.source(_REMEMBERED_SECONDS)
         if source is not None:
             try:
@@ -105,7 +106,7 @@ class Fence:
         """
         context.state.load()
         topics, pending = context.scope.topics, ""
-        settle(context.state, topics)
+        settle(context.state, FenceDebt, topics)
         try:
             notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
         except DrkitError as error:
@@ -143,7 +144,7 @@ class Fence:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
-        settle(context.state, context.scope.topics)
+        settle(context.state, FenceDebt, context.scope.topics)
         evidence: FenceEvidence = {
             "proven": True, "how": how, "debt": "",
             "details": {
@@ -225,7 +226,7 @@ class Fence:
             if not context.request.accept_data_loss:
                 raise
             return self._owed(context, f"{why}; {error.in_short}")
-        settle(context.state, context.scope.topics)
+        settle(context.state, FenceDebt, context.scope.topics)
         details = {"by": stopped, "stopped_ms": context.wall()}
         evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
@@ -249,7 +250,7 @@ class Fence:
 
     def _lift_later(self, context: Context, error: DrkitError) -> str:
         left = tuple(fenced(context, context.scope.topics))
-        lift_later(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
+        owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
         return (
             f"{context.flow.source} is still fenced for {len(left)} topics ({error.in_short}): producers are"
             f" refused there; drkit watch lifts it at the first contact, or: {paid_with(context.flow.name)}"
@@ -288,8 +289,7 @@ def _first(names: list[str]) -> str:
 
 
 def _places(proof: Proof) -> str:
-    some = [f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN]]
-    return ", ".join(some) + (f" and {len(proof.open) - _SHOWN} more" if len(proof.open) > _SHOWN else "")
+    return first_of(f"{at}: {why}" for at, why in sorted(proof.open.items()))
 
 
 def _findings(found: list[Any]) -> str:

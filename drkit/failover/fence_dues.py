@@ -20,8 +20,9 @@ from drkit.failover.fence_proof import Proof, prove, worth_of
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.flow_state.fence_debt import lift_no_more, settle
-from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.fence_debt import settle
+from drkit.flow_state.records import FenceDebt, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -98,7 +99,7 @@ def shown(desk: Desk) -> Fences:
     debt = context.state.get(FenceDebt)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     owed = set(debt.topics) if debt is not None else set()
-    promoted = _promoted(context) & context.known.topics.keys()
+    promoted = promoted_of(context.state.records) & context.known.topics.keys()
     # One that was put up before it was owed again may be gone since: what is owed comes first.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
     kinds |= dict.fromkeys(owed, _OWED)
@@ -160,10 +161,10 @@ def pay(desk: Desk) -> StepResult | None:
 
 def _lifted(context: Context, lift: PendingLift) -> str:
     """Lift what is to be lifted, but for topics that were promoted since."""
-    promoted = _promoted(context)
+    promoted = promoted_of(context.state.records)
     topics = [t for t in lift.topics if t not in promoted]
     lift_fences(context, topics)
-    lift_no_more(context.state, lift.topics)
+    settle(context.state, PendingLift, lift.topics)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
     return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was taken back"
 
@@ -188,7 +189,7 @@ def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
             hint="drkit fence show names them",
         )
     wanted = sorted(topics or known)
-    promoted = _promoted(context)
+    promoted = promoted_of(context.state.records)
     both = [t for t in wanted if t in promoted]
     if both and not reason:
         raise Refused(
@@ -210,7 +211,7 @@ def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     wanted = set(liftable(desk, topics, reason))
     context = _context(desk)
     lift_fences(context, wanted)
-    settle(context.state, wanted)
+    settle(context.state, FenceDebt, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
                   reason=reason)  # fmt: skip
     return sorted(wanted)
@@ -242,10 +243,6 @@ def _due(desk: Desk, context: Context) -> tuple[FenceDebt | None, PendingLift | 
             hint="drkit failover --resume fences the old primary if it answers; --abort lifts what stands",
         )
     return context.state.get(FenceDebt), context.state.get(PendingLift)
-
-
-def _promoted(context: Context) -> set[str]:
-    return {topic for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
 
 
 def _asked(context: Context, topics: list[str]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from typing import Any
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
 from drkit.failover.fence_means import ACL, SIZE, by_name, recorded_acls, recorded_sizes
-from drkit.flow_state.fence_debt import lift_no_more
+from drkit.flow_state.fence_debt import settle
+from drkit.flow_state.records import PendingLift
 from drkit.topology.acls import to_json
 
 
@@ -49,5 +50,5 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
             )
         means.lift(found)
         lifted.append(name)
-    lift_no_more(context.state, topics)
+    settle(context.state, PendingLift, topics)
     return lifted

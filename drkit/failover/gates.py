@@ -6,15 +6,15 @@ always by name and on record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from drkit.errors import Refused
 from drkit.failover.context import Request, Scope
 from drkit.failover.risk import held_text
 from drkit.failover.survey import Identity, Survey
+from drkit.failover.words import first_of
 
-_SHOWN: Final = 5
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 
 
@@ -86,14 +86,14 @@ def _promoted(q: Question) -> Iterator[Refused]:
         yield Refused(
             "everything that the flow copies has moved: there is nothing left to fail over",
             where=q.flow,
-            evidence=f"opened by earlier failovers: {_some(q.survey.promoted)}",
+            evidence=f"opened by earlier failovers: {first_of(q.survey.promoted)}",
             hint="drkit status says who is active; to move back, protect the new primary first",
         )
     elif q.survey.promoted:
         yield Refused(
             "these topics were opened by an earlier failover: producers own them on the target",
             where=q.flow,
-            evidence=_some(q.survey.promoted),
+            evidence=first_of(q.survey.promoted),
             hint="drkit status says who is active; to move back, protect the new primary first",
         )
 
@@ -103,7 +103,7 @@ def _unready(q: Question) -> Iterator[Refused]:
         yield Refused(
             "the target is not ready to take over",
             where=q.survey.target.alias,
-            evidence=_some(q.survey.unready),
+            evidence=first_of(q.survey.unready),
             hint="start its brokers and let replicas catch up; leave topics out with --group",
         )
 
@@ -113,7 +113,7 @@ def _alive(q: Question) -> Iterator[Refused]:
         yield Refused(
             "the old primary does not answer this machine, but it is alive",
             where=q.survey.source.alias,
-            evidence=f"{_some(q.survey.signs_of_life)}; here: {q.survey.source_error}",
+            evidence=f"{first_of(q.survey.signs_of_life)}; here: {q.survey.source_error}",
             hint="run it where the primary answers: then it is fenced, and nothing is lost; or, if no"
             ' application reaches it: --despite-signs-of-life "REASON"',
         )
@@ -125,7 +125,7 @@ def _members(q: Question) -> Iterator[Refused]:
             yield Refused(
                 f"the group {group} has members on the target: its position there cannot be set",
                 where=f"group {group} on {q.survey.target.alias}, state {there.state}",
-                evidence=_some(there.members),
+                evidence=first_of(there.members),
                 hint="stop these consumers (a static one stays a member until its session ends), or add "
                 "--evict-members",
             )
@@ -139,7 +139,7 @@ def _own_positions(q: Question) -> Iterator[Refused]:
             yield Refused(
                 f"the group {group} has committed by itself on the target: its position there is its own",
                 where=f"group {group} on {q.survey.target.alias}",
-                evidence=_some(f"{at} at {there.stored[at].offset}" for at in own),
+                evidence=first_of(f"{at} at {there.stored[at].offset}" for at in own),
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
                 "where it is on the source, or add --keep-positions to leave it where it is",
             )
@@ -198,7 +198,7 @@ def _not_copied(q: Question) -> Iterator[Refused]:
     if left:
         yield Refused(
             f"{len(left)} topics of the flow have no copy: a switchover of everything would leave them",
-            where=f"{q.flow}: {_some(left)}",
+            where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
             hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
             f"them on the primary by name: --leave-behind {left[0]}",
@@ -251,9 +251,3 @@ GATES: Final = (
     ),
 )
 """The table: all are asked, in this order."""
-
-
-def _some(found: Iterable[object]) -> str:
-    names = [str(x) for x in found]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -21,6 +21,14 @@ def default_folder(env: Mapping[str, str] = os.environ) -> Path:
     return Path(home, "drkit", "failover")
 
 
+def folder_of(configured: str | None) -> Path:
+    """Where this machine keeps journals.
+
+    :param configured: ``journal_folder`` of ``[failover]``
+    """
+    return Path(configured).expanduser() if configured else default_folder()
+
+
 class JournalFile:
     """The lines of one run that this machine wrote.
 

@@ -14,7 +14,8 @@ from drkit.config import FlowSettings
 from drkit.failover.context import Context, Scope
 from drkit.failover.group_look import Positions
 from drkit.failover.words import first_of
-from drkit.flow_state.records import EventRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.records import EventRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups import Groups
 from drkit.kafka.raw import RawCluster
@@ -137,12 +138,11 @@ def not_copied(
     :param listed: what the source has; None: it is silent, and the topics are those of the last events
     """
     known, events = state.all(GenerationRecord), state.readable(EventRecord)
-    roles = state.all(RoleRecord)
+    promoted = promoted_of(state)
     names = listed.keys() if listed is not None else {e.topic for e in events.values() if e.kind == _LEFT_OUT}
     found = {}
     for name in sorted(names):
-        role = roles.get(name)
-        if not flow.copies(name) or flow.is_heartbeats(name) or (role is not None and role.is_promoted):
+        if not flow.copies(name) or flow.is_heartbeats(name) or name in promoted:
             continue
         if name not in known:
             found[name] = _why(events.get(EventRecord.name_of(_LEFT_OUT, name)))
@@ -169,8 +169,7 @@ def outside(
 
     :param missing: topics without a copy, with the reasons
     """
-    promoted = {t for t, r in state.all(RoleRecord).items() if r.is_promoted}
-    moved = {*scope.topics, *promoted}
+    moved = {*scope.topics, *promoted_of(state)}
     torn = {g: _elsewhere(flow, readers[g].topics, moved) for g in scope.groups if g in readers}
     staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}
     reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}

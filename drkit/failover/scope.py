@@ -15,7 +15,7 @@ from drkit.failover.context import Context, Scope
 from drkit.failover.group_look import Positions
 from drkit.failover.survey import positions_of
 from drkit.failover.words import first_of
-from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.copied_topics import promoted_of
 
 
 class Basis(NamedTuple):
@@ -70,7 +70,7 @@ def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) 
     :raises ConfigError: a group or topic is not known, or there is nothing to move
     """
     positions, origin = positions_of(context, context.source())
-    promoted = frozenset(t for t, r in context.state.all(RoleRecord).items() if r.is_promoted)
+    promoted = promoted_of(context.state.records)
     return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
 
 

@@ -27,10 +27,10 @@ from drkit.failover.ready import unready_topics
 from drkit.failover.risk import Risk, held_total, of_answering_source
 from drkit.failover.signs import signs_of_life
 from drkit.failover.silent import silent_risk
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
-    RoleRecord,
     SourceSeenRecord,
 )
 from drkit.flow_state.run_lease import Replicator, replicator_of
@@ -157,7 +157,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         tuple(partitions), mine, origin,
         age if source is None else 0.0,
         targets, _risk(context, partitions, source), replicator_of(state.records, now),
-        tuple(sorted(t for t, r in state.all(RoleRecord).items() if r.is_promoted and t in scope.topics)),
+        tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         tuple(unready_topics(context, partitions)),
         notes.pause, outside, look_reach(context, outside),
         signs_of_life(context, notes) if source is None else (),

@@ -8,8 +8,8 @@ from typing import Final
 _SHOWN: Final = 5
 
 
-def first_of(names: Iterable[str]) -> str:
+def first_of(names: Iterable[object], most: int = _SHOWN) -> str:
     """The first names, and how many more there are."""
-    found = list(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more
+    found = [str(name) for name in names]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more

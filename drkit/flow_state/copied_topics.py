@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord, SkipsRecord
+from drkit.flow_state.records import (
+    GenerationRecord,
+    OffsetMapRecord,
+    ProducerIdsRecord,
+    RoleRecord,
+    SkipsRecord,
+)
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
 
@@ -45,6 +51,14 @@ class Known(NamedTuple):
         """A partition of a source topic and its copy."""
         target, *ids = self.topics[topic]
         return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
+
+
+def promoted_of(state: FlowState) -> frozenset[str]:
+    """Source topics whose copies a failover has opened: producers own these.
+
+    :raises Damaged: a record of them was replaced
+    """
+    return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_promoted)
 
 
 def known_of(state: FlowState) -> Known:

@@ -55,8 +55,12 @@ class FenceDebt(Record):
     @property
     def owed_by(self) -> str:
         """Which failover owes the fence, and on which topics."""
-        some = ", ".join(self.topics[:_SHOWN]) + (" …" if len(self.topics) > _SHOWN else "")
-        return f"run {self.run_id} (term {self.term}) owes it for {len(self.topics)} topics: {some}"
+        run = f"run {self.run_id} (term {self.term})"
+        return f"{run} owes it for {len(self.topics)} topics: {_some(self.topics)}"
+
+
+def _some(topics: tuple[str, ...]) -> str:
+    return ", ".join(topics[:_SHOWN]) + (" …" if len(topics) > _SHOWN else "")
 
 
 @record
@@ -79,7 +83,7 @@ class PendingLift(Record):
     @property
     def in_words(self) -> str:
         """Which topics are still fenced, and why."""
-        some = ", ".join(self.topics[:_SHOWN]) + (" …" if len(self.topics) > _SHOWN else "")
+        some = _some(self.topics)
         return f"run {self.run_id} was taken back, but {len(self.topics)} topics are fenced: {some}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import astuple
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
     GenerationRecord,
     NotedEnds,
@@ -42,9 +43,9 @@ def term_of(state: FlowState) -> int:
 
 def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
     """Whether failovers promoted all that a flow has copied: at once, or part by part."""
-    roles, known = state.all(RoleRecord), state.all(GenerationRecord)
+    known = state.all(GenerationRecord)
     copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
-    every = bool(copied) and all(t in roles and roles[t].is_promoted for t in copied)
+    every = bool(copied) and promoted_of(state).issuperset(copied)
     return every or state.get(PromotionRecord) is not None
 
 

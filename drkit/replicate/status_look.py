@@ -7,6 +7,7 @@ from typing import Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
     EventRecord,
@@ -15,7 +16,6 @@ from drkit.flow_state.records import (
     LeaseRecord,
     PendingLift,
     ProducerIdsRecord,
-    RoleRecord,
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -160,8 +160,7 @@ class StatusCollector:
             age, alive = lease.age_ms(found.at_ms), lease.is_fresh(found.at_ms)
             holder = lease.holder
             found.runner = Runner(holder.host, holder.pid, lease.run_id, age / 1000, alive=alive)
-        roles = state.all(RoleRecord)
-        found.promoted = tuple(sorted(topic for topic, role in roles.items() if role.is_promoted))
+        found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
         found.lift = state.get(PendingLift)
         found.taken_over = is_taken_over(state, self._flow)
