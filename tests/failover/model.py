@@ -6,8 +6,7 @@ nothing moves between a look and the entry that follows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 import random
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.context import Progress
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.interpreter import Interpreter
-from drkit.failover.journal import Taken
+from drkit.failover.journal import Journal, Taken
 from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, State, StepName
 from drkit.failover.stall import Stall
 from drkit.failover.step import Effect, StepResult
@@ -64,18 +63,22 @@ class World:
                 self.fenced = False
 
 
-class Memory:
-    """A journal that survives the process, and in which the adversary moves."""
+class Memory(Journal):
+    """A journal in memory that survives the process, and in which the adversary moves."""
 
     def __init__(self, world: World, chance: random.Random, kill_at: int | None) -> None:
         self.world, self.chance, self.kill_at = world, chance, kill_at
-        self.run = RunLog("r", 1)
+        self._log = RunLog("r", 1)
         self.found: dict[StepName, dict[str, Any]] = {}
         self.calm = False
         self.stands_still_at: int | None = None
         self.overtaken: World | None = None
         """The world as another orchestrator left it, while this process stood still."""
         self.seconds = 0.0
+
+    @property
+    def run(self) -> RunLog:
+        return self._log
 
     def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         number = len(self.run.entries)
@@ -102,20 +105,6 @@ class Memory:
         if w.reachable:
             assert loss["lost"] == w.written - w.copied, "what is lost is stated"
         assert w.placed == (self.result(_S.TRANSLATE) or {})["place"], "groups are where it says"
-
-    def result(self, step: StepName) -> dict[str, Any] | None:
-        known = self.run.results.get(step, {}).get("evidence")
-        return self.found.get(step, known)
-
-    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        return self.run.effects.get(step, {})
-
-    @contextmanager
-    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        self.write(Kind.INTENT, step, name, details)
-        outcome: dict[str, Any] = {}
-        yield outcome
-        self.write(Kind.RESULT, step, name, outcome)
 
 
 class Paper:

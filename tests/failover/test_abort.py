@@ -20,6 +20,7 @@ from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.truth import check_position, values
 from tests.failover.world import World
 from tests.replicate.process import eventually
+from tests.replicate.produce import answers
 
 SIZE = "max.message.bytes"
 ABORTABLE = [s for s in ORDER if ROW[s].abortable]
@@ -83,11 +84,7 @@ class Stage:
 
     def written(self) -> KafkaError | None:
         """What a producer of the primary is told."""
-        heard: list[KafkaError | None] = []
-        out = Producer({"bootstrap.servers": self.world.source.bootstrap_servers, "log_level": 0})
-        out.produce(self.topic, b"after", partition=0, on_delivery=lambda error, _: heard.append(error))
-        out.flush(20)
-        return heard[0]
+        return answers(self.world.source, self.topic, [b"after"])[0]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import Producer
 import pytest
 
 from drkit.config import Settings
@@ -38,7 +37,7 @@ from tests.failover.test_refused import written
 from tests.failover.truth import values
 from tests.failover.world import World
 from tests.replicate.process import eventually
-from tests.replicate.produce import fill
+from tests.replicate.produce import answers, fill
 from tests.stored import flow_state
 
 
@@ -60,13 +59,7 @@ class Stage:
 
     def write(self, topic: str, values: list[bytes]) -> list[bool]:
         """Whether the primary acknowledged each record."""
-        heard: dict[bytes | None, bool] = {}
-        out = Producer({"bootstrap.servers": self.world.source.bootstrap_servers, "log_level": 0})
-        for value in values:
-            out.produce(topic, value, partition=0,
-                        on_delivery=lambda e, m: heard.update({m.value(): e is None}))  # fmt: skip
-        assert out.flush(30) == 0
-        return [heard[v] for v in values]
+        return [error is None for error in answers(self.world.source, topic, values)]
 
     def is_back(self) -> None:
         self.primary.restart()
@@ -107,6 +100,16 @@ def held_behind_the_fence(stage: Stage) -> None:
     with stage.world.desk(steps=steps) as desk, pytest.raises(Refused, match="held for the test"):
         desk.begin([stage.groups[0]], Request(planned=True))
     assert stage.write(stage.topics[0], [b"fenced"]) == [False]
+
+
+def taken_back_from_a_dead_primary(stage: Stage) -> dict[str, Any]:
+    """A switchover is held behind its fence, the primary dies, and it is aborted; returns the report."""
+    held_behind_the_fence(stage)
+    stage.primary.kill()
+    with stage.world.desk() as desk:
+        report = desk.abort("for the test")
+    assert report["state"] == "aborted"
+    return report
 
 
 def faults(stage: Stage) -> dict[str, str]:
@@ -155,11 +158,7 @@ def test_an_observer_that_sees_it_is_a_sign_of_life():
 def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: Stage):
     """A1: the switchover is held, the primary dies, it is taken back; later the primary returns."""
     world, topic = stage.world, stage.topics[0]
-    held_behind_the_fence(stage)
-    stage.primary.kill()
-    with world.desk() as desk:
-        report = desk.abort("for the test")
-    assert report["state"] == "aborted"
+    report = taken_back_from_a_dead_primary(stage)
     assert "is still fenced for 1 topics" in report["next"][0]
     assert not violations(world.run_log())
     pending = flow_state(world.state()).get(PendingLift)
@@ -222,10 +221,7 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
 def test_behind_an_abort_that_is_pending_the_standby_can_be_opened(stage: Stage):
     """A1: the primary never returns."""
     world, topic = stage.world, stage.topics[0]
-    held_behind_the_fence(stage)
-    stage.primary.kill()
-    with world.desk() as desk:
-        assert desk.abort("for the test")["state"] == "aborted"
+    taken_back_from_a_dead_primary(stage)
     with world.desk() as desk:
         report = desk.begin([stage.groups[0]], Request(accept_data_loss="it is dead"))
     assert report["state"] == "done"

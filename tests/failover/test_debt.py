@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
@@ -30,7 +30,7 @@ from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.test_refused import ROOT, written
 from tests.failover.world import World
 from tests.replicate.process import eventually
-from tests.replicate.produce import fill
+from tests.replicate.produce import answers, fill
 from tests.stored import flow_state
 
 
@@ -57,11 +57,7 @@ class Owing:
 
     def write(self, topic: str | None = None) -> KafkaError | None:
         """What a producer of the old primary is told."""
-        heard: list[KafkaError | None] = []
-        out = Producer({"bootstrap.servers": self.world.source.bootstrap_servers, "log_level": 0})
-        out.produce(topic or self.topic, b"late", partition=0, on_delivery=lambda e, _: heard.append(e))
-        out.flush(20)
-        return heard[0]
+        return answers(self.world.source, topic or self.topic, [b"late"])[0]
 
     def debt(self) -> FenceDebt | None:
         return flow_state(self.world.state()).get(FenceDebt)

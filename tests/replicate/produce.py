@@ -8,7 +8,7 @@ import random
 import time
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings
 from tests.replicate.beside import Beside
@@ -55,6 +55,16 @@ def put(out: Producer, topic: str, value: bytes | None, key: bytes | None = None
         except BufferError:
             out.poll(0.05)
     out.poll(0)
+
+
+def answers(cluster: ClusterSettings, topic: str, values: Sequence[bytes]) -> list[KafkaError | None]:
+    """What an ordinary producer hears of each record in partition 0; values all differ."""
+    heard: dict[bytes | None, KafkaError | None] = {}
+    out = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for value in values:
+        out.produce(topic, value, partition=0, on_delivery=lambda e, m: heard.update({m.value(): e}))
+    assert out.flush(30) == 0
+    return [heard[value] for value in values]
 
 
 def text(i: int, size: int = 40) -> bytes:
