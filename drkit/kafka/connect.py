@@ -80,36 +80,65 @@ def connect(
 
 
 class _Attempt:
+    """Ask until a client hears of brokers, or there is no time or no hope left.
+
+    A client that is told of no broker forgets those it knows. When it is told so before our question is sent,
+    the question waits in it until its time is up. So a client that is silent while a server answers as Kafka
+    is not waited for alone: another one asks beside it, and whichever hears of brokers first is taken.
+    """
+
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         self.settings = settings
         self.deadline = monotonic() + timeout_seconds
         self.timeout_seconds = timeout_seconds
+        self.asked: dict[AdminClient, Future[Identity]] = {}
         self.events: dict[str, str] = {}
         self.findings: list[Finding] = []
         self.absences = 0
+        self.over = False
+        """No client is asked any more: waiting longer would change nothing."""
 
     def run(self) -> tuple[AdminClient, Identity]:
         while True:
-            admin = self._client()
-            found = self._told(self._answer(admin))
-            if found is None or (not found.brokers and monotonic() >= self.deadline):
+            self._ask()
+            found = self._heard_of_brokers()
+            if found is not None:
+                return found
+            if self.over or monotonic() >= self.deadline:
                 raise self._error()
-            if found.brokers:
-                return admin, found
-            # A client that was told of no broker forgets those it knows: another one asks again.
-            self.events["no brokers"] = "it says that none of its brokers takes part"
             threading.Event().wait(_AGAIN_SECONDS)
 
-    def _answer(self, admin: AdminClient) -> Future[Identity]:
-        """What it says of itself; not done when there was no time left, or no hope."""
-        answer = _in_background(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
+    def _ask(self) -> None:
+        admin = self._client()
+        self.asked[admin] = _in_background(
+            lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic()))
+        )
+
+    def _heard_of_brokers(self) -> tuple[AdminClient, Identity] | None:
+        """The first client that hears of brokers; None when another one is to ask, or when it is over."""
         look_at = monotonic() + _LOOK_SECONDS
-        while not answer.done() and monotonic() < self.deadline:
-            admin.poll(_POLL_SECONDS)
-            if "_AUTHENTICATION" in self.events or (monotonic() > look_at and self._hopeless()):
-                break
-            look_at += _LOOK_SECONDS if monotonic() > look_at else 0
-        return answer
+        while monotonic() < self.deadline:
+            for admin in list(self.asked):
+                admin.poll(_POLL_SECONDS)
+                if not self.asked[admin].done():
+                    continue
+                found = self._told(self.asked.pop(admin))
+                if found is None:
+                    self.over = self.over or not self.asked
+                elif found.brokers:
+                    return admin, found
+                else:
+                    self.events["no brokers"] = "it says that none of its brokers takes part"
+                    return None
+            if monotonic() > look_at:
+                self.over = self.over or self._hopeless()
+                look_at = monotonic() + _LOOK_SECONDS
+                if any(f.kind is Kind.KAFKA for f in self.findings):
+                    return None
+            if self.over or "_AUTHENTICATION" in self.events:
+                self.over = True
+                return None
+        return None
 
     def _hopeless(self) -> bool:
         """Look at every server; True when waiting longer would change nothing."""
@@ -131,7 +160,7 @@ class _Attempt:
 
     def _told(self, answer: Future[Identity]) -> Identity | None:
         try:
-            return answer.result() if answer.done() else None
+            return answer.result()
         except KafkaException as error:
             self._heard(error.args[0])
             return None
