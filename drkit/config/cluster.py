@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from drkit.config.client_properties import acts
 from drkit.config.fields import Alias, Strict, as_kafka_writes_it, host_and_port
+from drkit.control_key import ControlKeys
 from drkit.endpoint import CONNECTION
 from drkit.masking import is_secret, masked
 
@@ -61,6 +62,19 @@ class ClusterSettings(Strict):
     """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all,
     else not known."""
 
+    _control: ControlKeys | None = PrivateAttr(None)
+
+    @property
+    def control(self) -> ControlKeys | None:
+        """The keys of drkit's own topics there; None when none is configured."""
+        return self._control
+
+    def with_control(self, keys: ControlKeys | None) -> ClusterSettings:
+        """The same cluster, with the keys of drkit's own topics."""
+        found = self.model_copy()
+        found._control = keys  # noqa: SLF001  a copy of our own
+        return found
+
     def with_client(self, overrides: Mapping[str, str]) -> ClusterSettings:
         """The same cluster as one role reaches it: with other properties, or by other servers.
 
@@ -76,7 +90,7 @@ class ClusterSettings(Strict):
         # Whoever logs in as somebody else is not known by the table's name.
         principal = None if ours.keys() & {_JAAS, *_USER} else self.own_principal
         changed = {"bootstrap_servers": servers, "client": client | ours, "own_principal": principal}
-        return ClusterSettings(**dict(self) | changed)
+        return ClusterSettings(**dict(self) | changed).with_control(self._control)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [

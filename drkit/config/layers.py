@@ -24,6 +24,7 @@ _SCHEME: Final = {
     "detection": "DRKIT_DETECTION__<SETTING>",
     "watch": "DRKIT_WATCH__<SETTING>",
     "fence_agent": "DRKIT_FENCE_AGENT__<SETTING>",
+    "control": "DRKIT_CONTROL__<SETTING>",
 }
 _ENDS: Final = {"source", "target"}
 _FLAGS: Final = {
@@ -34,12 +35,13 @@ _FLAGS: Final = {
     "detection": "detection.SETTING=…",
     "watch": "watch.SETTING=…",
     "fence_agent": "fence_agent.SETTING=…",
+    "control": "control.SETTING=…",
 }
-_ONCE: Final = frozenset({"failover", "metrics", "detection", "watch", "fence_agent"})
+_ONCE: Final = frozenset({"failover", "metrics", "detection", "watch", "fence_agent", "control"})
 """Tables that are there once, and hold no properties."""
 _FLAG: Final = re.compile(
     r"(?:(?P<flows>flows)(?:\.(?P<flow>[\w-]+\s*->\s*[\w-]+)|[.\[](?P<number>\d+)\]?)"
-    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>failover|metrics|detection|watch|fence_agent))"
+    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>failover|metrics|detection|watch|fence_agent|control))"
     r"\.(?P<setting>\w+)(?:\.(?P<property>.+))?"
 )
 _FLOW_ALIASES: Final = 2

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from drkit.config.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.closest import suggestion
+from drkit.config.control import keys_beside
 from drkit.config.document import Document
 from drkit.config.fields import TO_DO
 from drkit.config.interpolate import Problem, interpolate, place
@@ -88,6 +89,7 @@ def read(
     written = set(_places(document.tables, ""))
     override(document, env, flags)
     _refuse(file, document.problems)
+    keys_beside(file.parent, document.tables)
     try:
         settings = Settings.model_validate(document.tables)
     except ValidationError as error:

@@ -27,6 +27,7 @@ _TABLES: Final = {
     "ListenerSettings": "[[detection.listeners]]",
     "WatchSettings": "[watch]",
     "FenceAgentSettings": "[fence_agent]",
+    "ControlSettings": "[control]",
     "DrillSettings": "[[drills]]",
     "MetricsSettings": "[metrics]",
 }

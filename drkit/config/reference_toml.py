@@ -33,6 +33,7 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ),
     ("WatchSettings", "[watch]", {}),
     ("FenceAgentSettings", "[fence_agent]", {}),
+    ("ControlSettings", "[control]", {}),
     ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),
     ("MetricsSettings", "[metrics]", {}),
 )

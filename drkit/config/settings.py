@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, islice
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, PositiveFloat, field_validator
+from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
 
 from drkit.config.auto_proof import unsafe
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
+from drkit.config.control import ControlSettings
 from drkit.config.detection import DetectionSettings
 from drkit.config.fence import FenceSettings
 from drkit.config.fields import Patterns, Strict
@@ -60,6 +61,8 @@ class DrillSettings(Strict):
 class Settings(Strict):
     """All of drkit.toml."""
 
+    control: ControlSettings = ControlSettings()
+    """How drkit's processes know each other's records."""
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
     """The clusters by their aliases."""
     flows: tuple[FlowSettings, ...] = ()
@@ -83,6 +86,17 @@ class Settings(Strict):
         if not isinstance(value, Mapping):
             return value
         return {k: {"alias": k, **v} if isinstance(v, Mapping) else v for k, v in value.items()}
+
+    @field_validator("clusters", mode="after")
+    @classmethod
+    def _with_the_control_key(
+        cls, clusters: dict[str, ClusterSettings], info: ValidationInfo
+    ) -> dict[str, ClusterSettings]:
+        """Whoever reaches a cluster has the key of drkit's topics there."""
+        control = info.data.get("control")
+        if control is None or control.keys is None:
+            return clusters
+        return {alias: cluster.with_control(control.keys) for alias, cluster in clusters.items()}
 
     @field_validator("flows", mode="after")
     @classmethod
@@ -158,6 +172,19 @@ class Settings(Strict):
     def disagreements(self) -> list[tuple[str, str, str]]:
         """What no single table shows: (where, what, hint), empty when all fits together."""
         return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
+
+    def refuse_auto_without_key(self) -> None:
+        """Refuse to act by itself while whoever may write to a topic decides.
+
+        :raises ConfigError: mode auto without a control key
+        """
+        if self.failover.mode == "auto" and self.control.keys is None:
+            raise ConfigError(
+                "mode auto needs a control key: without one, whoever may write to a drkit- topic decides",
+                where="control.key_file is not set",
+                hint="drkit control create PATH, the same file on every host; set key_file in [control];"
+                " for a pair that ran without one: drkit control adopt",
+            )
 
     def _unsafe(self) -> list[tuple[str, str, str]]:
         """Why mode auto is not allowed, if it is asked for."""

@@ -54,6 +54,8 @@ class Notes:
         self._notes: dict[str, Note[Any]] = {}
         self._reported: set[str] = set()
         self._damaged: dict[str, str] = {}
+        self.dropped = 0
+        """Records that were dropped."""
 
     def take(
         self, key: bytes, value: bytes | None, arrived: float = 0.0, wall_ms: int = 0, *, live: bool = False
@@ -75,7 +77,12 @@ class Notes:
         if body is not None:
             self._notes[name] = Note(body, arrived, wall_ms, live)
 
+    def refuse(self, key: bytes, why: str) -> None:
+        """Drop a record, or a tombstone, that has no valid MAC: the note before it still counts."""
+        self._drop(key.decode(errors="replace"), why)
+
     def _drop(self, key: str, why: str) -> None:
+        self.dropped += 1
         if key in _SINGLE:
             self._damaged[key] = why
         if key not in self._reported and len(self._reported) < _MOST_REPORTED:

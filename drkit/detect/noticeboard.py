@@ -20,15 +20,17 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from drkit import observe
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import Headers, signed, verify
 from drkit.detect.awake import AwakeClock
 from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import watch_topic
 from drkit.flow_state.record import Record
+from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.compacted import newest_values
+from drkit.kafka.compacted import Newest, newest_values
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -58,15 +60,18 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "1200000",
     }
-    create_own_topic(cluster, topic_name(flow), configs)
+    create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
 
 
 def read_notes(cluster: Cluster, flow: FlowSettings) -> Notes:
     """Everything that stands there now. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"))
-    for key, value in newest_values(cluster, [name]).get(name, {}).items():
+    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    for key, value in found.items():
         notes.take(key, value)
+    for key, why in found.refused.items():
+        notes.refuse(key, why)
     return notes
 
 
@@ -86,9 +91,9 @@ def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str,
     heard: list[KafkaError | None] = []
     producer = _producer(cluster.settings, _PUT_SECONDS)
     body = None if value is None else json.dumps(value).encode()
-    producer.produce(
-        topic_name(flow), body, key.encode(), partition=0, on_delivery=lambda e, _: heard.append(e)
-    )
+    name, at = topic_name(flow), key.encode()
+    headers = signed(cluster.settings.control, name, at, body)
+    producer.produce(name, body, at, partition=0, headers=headers, on_delivery=lambda e, _: heard.append(e))
     producer.flush(_PUT_SECONDS)
     if heard and heard[0] is not None:
         raise cluster.error(heard[0], "write to the topic of the observers", topic_name(flow))
@@ -248,7 +253,9 @@ class Noticeboard:
             waiting, self._waiting = self._waiting, {}
         for key, body in waiting.items():
             try:
-                producer.produce(self.topic, body, key.encode(), partition=0, on_delivery=self._told)
+                at = key.encode()
+                headers = signed(self._cluster.control, self.topic, at, body)
+                producer.produce(self.topic, body, at, partition=0, headers=headers, on_delivery=self._told)
             except (KafkaException, BufferError) as error:
                 self._fails(str(error))
         producer.poll(0)
@@ -272,9 +279,9 @@ class Noticeboard:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 self._is_read = True
             return
-        self.take(key, value, message.offset() or 0)
+        self.take(key, value, message.offset() or 0, message.headers())
 
-    def take(self, key: Any, value: Any, offset: int) -> None:
+    def take(self, key: Any, value: Any, offset: int, headers: Headers | None = None) -> None:
         """Take one record of the topic."""
         # Where the others write faster than a fetch waits, the end is never told: the offset tells it.
         live = self._is_read or offset >= self._end
@@ -283,4 +290,7 @@ class Noticeboard:
             return
         with self._lock:
             body = value if isinstance(value, bytes) else None
+            if why := verify(self._cluster.control, self.topic, key, body, headers):
+                self._notes.refuse(key, why)
+                return
             self._notes.take(key, body, self._clock.now(), self._wall(), live=live)

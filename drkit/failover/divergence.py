@@ -21,7 +21,7 @@ from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import FenceDebt, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.compacted import newest_values
+from drkit.kafka.compacted import Newest, newest_values
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
@@ -173,8 +173,9 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
 def _copied_back(context: Context) -> frozenset[int]:
     """Producers of the flow in the other direction: what it wrote there came from the new primary."""
     name = state_topic(context.flow.target)
-    found = newest_values(Cluster.connect(context.source_settings), [name]).get(name, {})
-    return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}")))
+    cluster = Cluster.connect(context.source_settings)
+    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused)))
 
 
 async def _look(

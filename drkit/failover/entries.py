@@ -226,8 +226,8 @@ class History:
                 return  # it came second
             self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
         run = self.open
-        if run is None or run.run_id != entry.run_id:
-            return
+        if run is None or run.run_id != entry.run_id or entry in run.entries:
+            return  # the same entry again says nothing new
         if entry.kind not in {Kind.RUN, Kind.HOLD} and entry.by != run.holder.get("token"):
             return  # of a process that was overtaken
         run.take(entry)

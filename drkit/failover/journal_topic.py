@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.control_key import raw_headers, verify
+from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.entries import Assembly, Entry, History, parts_of
+from drkit.flow_state.dropped import HOW_TO_ADOPT, Dropped
 from drkit.flow_state.names import failover_transactional_id, journal_topic
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
@@ -28,6 +30,8 @@ _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
+ADOPTED: Final = b"control-key"
+"""Key of the record from which on every record has a MAC."""
 
 
 class Fenced(Failed):
@@ -72,6 +76,9 @@ class JournalTopic:
         self._topic: TopicMetadata | None = None
         self._assembly = Assembly()
         self._clock, self._wall = clock, wall
+        self.dropped = Dropped(self.where)
+        """Records without a valid MAC: they were passed over."""
+        self._genuine = False
         self.next_offset = 0
         """The first offset not read yet."""
 
@@ -98,11 +105,12 @@ class JournalTopic:
             before = self.next_offset
             answer = await self._fetch(deadline)
             for record in self._records(answer):
-                entry = self._entry(record)
+                entry = self._entry(record) if record.key != ADOPTED else None
                 if entry is not None:
                     fresh.append(entry)
                     self.history.take(entry)
             if self.next_offset >= answer.high_watermark:
+                self._refuse_without_mac()
                 return fresh
             if self.next_offset == before:
                 self._in_time(deadline, "its end does not come")
@@ -128,7 +136,28 @@ class JournalTopic:
     def _records(self, answer: Any) -> list[Record]:
         out = visible(answer.records or b"", self.next_offset)
         self.next_offset = max(self.next_offset, out.next_source)
-        return [record for chunk in out.chunks for record in records_in(chunk)]
+        return [r for chunk in out.chunks for r in records_in(chunk) if self._is_ours(r)]
+
+    def _is_ours(self, record: Record) -> bool:
+        """Whether a record has a valid MAC, where there is a control key; others are counted and named."""
+        why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
+        self._genuine |= not why
+        if why:
+            self.dropped.add(record.key, record.offset, why)
+        return not why
+
+    def _refuse_without_mac(self) -> None:
+        """A journal of which nothing counts would say that there never was a failover.
+
+        :raises Refused: it was written before there was a control key, or by a process with another one
+        """
+        if self.dropped.count and (self._cluster.control is None or not self._genuine):
+            raise Refused(
+                "the failover journal has no valid MAC of the control key",
+                where=self.where,
+                evidence=f"{self.dropped.count} records, the first: {self.dropped.first}",
+                hint=HOW_TO_ADOPT,
+            )
 
     def _entry(self, record: Record) -> Entry | None:
         try:
@@ -177,7 +206,9 @@ class JournalTopic:
 
     async def _append(self, value: bytes, key: bytes) -> int:
         assert self._identity is not None  # noqa: S101  take_epoch was first
-        record = Record(0, self._wall(), key, value, ())
+        record = Record(
+            0, self._wall(), key, value, raw_headers(self._cluster.control, self.name, key, value)
+        )
         data = encode([record], _UNCOMPRESSED)
         stamp(data, *self._identity, self._sequence, transactional=False)
         deadline, code = self._clock() + _SECONDS, -1

@@ -15,6 +15,7 @@ tasks leave the id out. Only flows that our configuration names are believed (de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -129,7 +130,13 @@ class OppositeFlows:
         """Read who introduces itself in state topics that are not known yet."""
         unknown = [n for n in names if n not in self._others and n not in self._strangers]
         # All by one consumer, which does nothing else: a state topic of its own for each takes seconds.
-        states, hidden = one_by_one(newest_values, self._source, unknown)
+        read = partial(newest_values, verified=True)
+        states, hidden = one_by_one(read, self._source, [n for n in unknown if n in self._named])
+        # A flow that is not named can only keep topics from being copied, so its records need no MAC.
+        more, hidden_too = one_by_one(
+            newest_values, self._source, [n for n in unknown if n not in self._named]
+        )
+        states, hidden = {**states, **more}, {**hidden, **hidden_too}
         for name, error in hidden.items():
             if name in self._named or (not self._named and name == state_topic(self._flow.target)):
                 raise error
@@ -138,10 +145,11 @@ class OppositeFlows:
             observe.event("opposite_flow_unknown", level="warning", flow=self._flow.name, state_topic=name,
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
         for name, records in states.items():
-            state = FlowState.of(records)
-            said = state.readable(ClustersRecord).get("")
+            state = FlowState.of(records, f"{name} on {self._source.alias}", records.refused)
+            is_named = name in self._named
+            said = state.get(ClustersRecord) if is_named else state.readable(ClustersRecord).get("")
             is_opposite = said == ClustersRecord(self._ours.target, self._ours.source)
-            if is_opposite and name in self._named:
+            if is_opposite and is_named:
                 self._others[name] = other = _Opposite(self._source, name)
                 other.read()
             # One that has not introduced itself yet is asked again.

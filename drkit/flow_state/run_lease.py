@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import signed
 from drkit.errors import Failed, Refused
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, Process
@@ -165,7 +166,9 @@ class FlowLease:
                 producer.init_transactions(_CALL_SECONDS)
             producer.begin_transaction()
             value = None if record is None else record.encode()
-            producer.produce(self._state.name, value, LeaseRecord.key().encode(), partition=0)
+            name, key = self._state.name, LeaseRecord.key().encode()
+            headers = signed(self._target.control, name, key, value)
+            producer.produce(name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             raise self._trouble(error.args[0]) from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Self, TypeVar, cast
 
 from drkit.errors import Refused
+from drkit.flow_state.dropped import HOW_TO_ADOPT
 from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Record, decoded, kind_of
 
@@ -40,13 +41,22 @@ class FlowState:
         self._values: dict[str, bytes] = {}
         self.unreadable: dict[str, str] = {}
         """Keys whose newest record is damaged, and how; they include keys that are not drkit's."""
+        self.refused: dict[str, str] = {}
+        """Those of them whose newest record has no valid MAC, and why."""
 
     @classmethod
-    def of(cls, records: Mapping[bytes, bytes], where: str = "") -> Self:
-        """The state in the newest records of a topic."""
+    def of(
+        cls, records: Mapping[bytes, bytes], where: str = "", refused: Mapping[bytes, str] | None = None
+    ) -> Self:
+        """The state in the newest records of a topic.
+
+        :param refused: keys whose newest record has no valid MAC, and why
+        """
         found = cls(where)
         for key, value in records.items():
             found.take(key, value)
+        for key, why in (refused or {}).items():
+            found.refuse(key, why)
         return found
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> Change | None:
@@ -56,6 +66,7 @@ class FlowState:
         """
         name = key.decode("utf-8", errors="replace")
         self.unreadable.pop(name, None)
+        self.refused.pop(name, None)
         if value is None:
             self._forget(name)
             return Change(name, None)
@@ -69,9 +80,16 @@ class FlowState:
         self.keep(name, record, value)
         return Change(name, record)
 
+    def refuse(self, key: bytes, why: str, offset: int | None = None) -> None:
+        """Pass over a record, or a tombstone, that has no valid MAC: the one before it counts."""
+        name = key.decode("utf-8", errors="replace")
+        self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
+        self.refused[name] = why
+
     def keep(self, key: str, record: Record, value: bytes) -> None:
         """Enter a record that was read, or written just now."""
         self.unreadable.pop(key, None)
+        self.refused.pop(key, None)
         self._records.setdefault(type(record), {})[key.removeprefix(record.KEY)] = record
         self._values[key] = value
 
@@ -131,6 +149,13 @@ class FlowState:
 
     def _damaged(self, keys: list[str]) -> Damaged:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
+        if unsigned := [key for key in keys if key in self.refused]:
+            return Damaged(
+                "the flow's state has no valid MAC of the control key",
+                where=self._where,
+                evidence=f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}",
+                hint=HOW_TO_ADOPT,
+            )
         return Damaged(
             "the flow's state holds a record that is not drkit's, in place of one that it needs",
             where=self._where,
@@ -144,6 +169,7 @@ class FlowState:
         found = FlowState(self._where)
         found._records = {kind: dict(some) for kind, some in list(self._records.items())}
         found._values, found.unreadable = dict(self._values), dict(self.unreadable)
+        found.refused = dict(self.refused)
         return found
 
     def __eq__(self, other: object) -> bool:

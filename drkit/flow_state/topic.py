@@ -5,7 +5,7 @@ Nothing of a flow lives elsewhere, so any machine can go on with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import threading
 from types import TracebackType
 from typing import Final, Self
@@ -16,7 +16,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import signed, verify
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
 from drkit.flow_state.state import Change, FlowState, R
@@ -29,6 +31,7 @@ from drkit.kafka.topics import Topic, describe_topics
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
+KEPT_MS: Final = str(100 * 365 * 86_400_000)
 _FINAL: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -38,7 +41,7 @@ _FINAL: Final = frozenset({
 
 def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
     """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
-    _ensure(target, state_topic(flow.source), 1)
+    _ensure(target, state_topic(flow.source), 1, kept_tombstones(target.settings))
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
@@ -71,11 +74,16 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
         state.put(OffsetMapRecord(found.topic_id))
 
 
-def _ensure(target: Cluster, name: str, partitions: int) -> Topic:
+def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:
+    """With a control key tombstones stay: one without a MAC must not erase a record and leave no trace."""
+    return {} if cluster.control is None else {"delete.retention.ms": KEPT_MS}
+
+
+def _ensure(target: Cluster, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
     found = describe_topics(target, [name]).get(name)
     if found is not None:
         return found
-    create_own_topic(target, name, _CONFIGS, partitions)
+    create_own_topic(target, name, _CONFIGS | dict(configs or {}), partitions)
     return appeared(target, name)
 
 
@@ -114,6 +122,8 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position = 0
+        self.dropped = Dropped(f"{self.name} on {target.alias}")
+        """Records without a valid MAC: they were passed over."""
         self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
         """Called with every change that is read, and its offset, by the thread that reads it."""
 
@@ -144,11 +154,20 @@ class StateTopic:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
 
     def _take(self, message: Message) -> None:
-        offset, key = message.offset() or 0, message.key()
+        offset, key, value = message.offset() or 0, message.key(), message.value()
         self._position = offset + 1
-        change = self.records.take(key, message.value(), offset) if key is not None else None
+        if key is None:
+            return
+        if why := verify(self._target.control, self.name, key, value, message.headers()):
+            self._drop(key, why, offset)
+            return
+        change = self.records.take(key, value, offset)
         if change is not None:
             self.on_read(offset, change)
+
+    def _drop(self, key: bytes, why: str, offset: int) -> None:
+        self.records.refuse(key, why, offset)
+        self.dropped.add(key, offset, why)
 
     @property
     def position(self) -> int:
@@ -214,9 +233,11 @@ class StateTopic:
 
     def _write(self, key: str, value: bytes | None) -> None:
         reported: list[KafkaError | None] = []
+        name = key.encode()
         self._producer.produce(
-            self.name, value, key.encode(), partition=0, on_delivery=lambda error, _: reported.append(error)
-        )
+            self.name, value, name, partition=0, on_delivery=lambda error, _: reported.append(error),
+            headers=signed(self._target.control, self.name, name, value),
+        )  # fmt: skip
         self._producer.flush(_WRITE_SECONDS)
         if not reported or reported[0] is not None:
             raise Failed(

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit.clock import monotonic
+from drkit.control_key import verify
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
@@ -23,11 +24,21 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
+class Newest(dict[bytes, bytes]):
+    """Key → newest value, without deleted keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: dict[bytes, str] = {}
+        """Keys whose newest record has no valid MAC, and why; the record before it counts."""
+
+
 def newest_values(
-    cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS
-) -> dict[str, dict[bytes, bytes]]:
+    cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS, *, verified: bool = False
+) -> dict[str, Newest]:
     """Read topics from their start to their end of now, committed records only, all with one consumer.
 
+    :param verified: of drkit's own topics, where there is a control key: only records with its MAC count
     :returns: topic → key → newest value, without deleted keys; nothing of a topic that does not exist
     :raises NotAuthorized: drkit's principal may not read one of them
     :raises Failed: they could not be read to their ends in time
@@ -52,7 +63,7 @@ def newest_values(
     )
     try:
         consumer.assign([ConfluentPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])
-        return _read(cluster, consumer, ends, monotonic() + seconds)
+        return _read(cluster, consumer, ends, monotonic() + seconds, verified=verified)
     except KafkaException as error:
         raise cluster.error(error.args[0], "read topics", ", ".join(found)) from error
     finally:
@@ -60,9 +71,9 @@ def newest_values(
 
 
 def _read(
-    cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float
-) -> dict[str, dict[bytes, bytes]]:
-    values: dict[str, dict[bytes, bytes]] = {at.topic: {} for at in ends}
+    cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float, *, verified: bool
+) -> dict[str, Newest]:
+    values = {at.topic: Newest() for at in ends}
     unread = set(ends)  # an empty one is tried as well: whether it may be read is told by nothing else
     while unread:
         message = consumer.poll(0.1)
@@ -82,7 +93,18 @@ def _read(
             elif not is_passed_over(error):
                 raise cluster.error(error, "read a topic", at.topic)
         elif isinstance(key, bytes):
-            values[at.topic].pop(key, None)
-            if isinstance(value, bytes):
-                values[at.topic][key] = value
+            body = value if isinstance(value, bytes) else None
+            control = cluster.settings.control
+            why = verify(control, at.topic, key, body, message.headers()) if verified else ""
+            _take(values[at.topic], key, body, why)
     return values
+
+
+def _take(found: Newest, key: bytes, value: bytes | None, why: str) -> None:
+    if why:
+        found.refused[key] = why
+        return
+    found.refused.pop(key, None)
+    found.pop(key, None)
+    if value is not None:
+        found[key] = value

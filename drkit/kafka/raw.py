@@ -84,6 +84,8 @@ class RawCluster:
         self.loop = loop
         self.alias = settings.alias
         self._settings = settings
+        self.control = settings.control
+        """The keys of drkit's own topics there; None when none is configured."""
         config = raw_config(settings)
         self.request_timeout_ms: int | None = config.get("request_timeout_ms")
         """How long the user wants to wait for answers to fetches and appends; None: nothing is said."""

@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import signed
 from drkit.detect.marks import Automatic
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
@@ -54,7 +55,8 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
         if against := against_claim(read_notes(cluster, flow), mine, window_seconds):
             return against
         producer.begin_transaction()
-        producer.produce(topic_name(flow), mine.encode(), Automatic.KEY.encode(), partition=0)
+        name, key, value = topic_name(flow), Automatic.KEY.encode(), mine.encode()
+        producer.produce(name, value, key, partition=0, headers=signed(target.control, name, key, value))
         producer.commit_transaction(_SECONDS)
     except KafkaException as error:
         cause = error.args[0]

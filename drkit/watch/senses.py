@@ -166,7 +166,7 @@ class Senses:
         """Who the source must be stands in the flow's state; until then the first to answer counts."""
         name = state_topic(self._flow.source)
         try:
-            records = newest_values(Cluster.connect(self._target), [name]).get(name, {})
+            records = newest_values(Cluster.connect(self._target), [name], verified=True).get(name, {})
         except DrkitError as error:
             observe.event("flow_unknown", level="debug", flow=self._flow.name, reason=error.what)
             return
