@@ -7,7 +7,7 @@ a record counts only when it was written with that key (decision 24). Here is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import hashlib
 import hmac
@@ -29,7 +29,7 @@ _DOMAIN: Final = b"drkit record 1\x00"
 _TO_SIGN: Final = b"drkit control key, signing 1\x00"
 _TO_NAME: Final = b"drkit control key, fingerprint 1\x00"
 _NAME: Final = HEADER.encode()
-Headers = Iterable[tuple[str | bytes, str | bytes | None]]
+Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str | bytes, str | bytes | None]]
 """Headers of a record, as any of the clients gives them."""
 
 
@@ -131,8 +131,5 @@ def _sized(part: bytes | None) -> Sequence[bytes]:
 
 
 def _macs(headers: Headers | None) -> list[bytes | None]:
-    return [
-        value.encode() if isinstance(value, str) else value
-        for name, value in headers or ()
-        if name in {HEADER, _NAME}
-    ]
+    found = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return [v.encode() if isinstance(v, str) else v for name, v in found if name in {HEADER, _NAME}]

@@ -32,8 +32,11 @@ def config() -> None:
 def check(*, connect: bool) -> None:
     """Name every problem of the configuration, or say OK."""
     loaded = configuration()
+    loaded.settings.refuse_auto_without_key()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
+    keys = loaded.settings.control.keys
+    answer["control key"] = "none" if keys is None else keys.current.fingerprint
     if loaded.notes:
         answer["notes"] = [
             {"level": "note", "setting": n.at, "note": n.what, "why": n.hint} for n in loaded.notes

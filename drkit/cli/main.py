@@ -61,6 +61,9 @@ _COMMANDS: Final = {
     "watch": _Row(
         "drkit.cli.watch", "watch", "Is the primary lost? Says what to run, or in mode auto runs it."
     ),
+    "control": _Row(
+        "drkit.cli.control", "control", "The control key: whose records count in drkit's topics."
+    ),
     "fence-agent": _Row(
         "drkit.cli.fence_agent", "fence_agent", "Beside the primary: stops writes when its lease is lost."
     ),

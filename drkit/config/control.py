@@ -34,7 +34,7 @@ class ControlSettings(Strict):
         if self.key_file is None:
             if self.previous_key_files:
                 what = "previous_key_files without key_file: nothing would be signed"
-                raise PydanticCustomError("control_key", what, {TO_DO: "set key_file, or leave both out"})  # type: ignore[arg-type]
+                raise PydanticCustomError("control_key", what, {TO_DO: "set key_file, or leave both out"})
             return self
         found = [read_key(Path(name)) for name in (self.key_file, *self.previous_key_files)]
         self._keys = ControlKeys(found[0], tuple(found[1:]))

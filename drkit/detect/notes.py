@@ -77,13 +77,16 @@ class Notes:
         if body is not None:
             self._notes[name] = Note(body, arrived, wall_ms, live)
 
-    def refuse(self, key: bytes, why: str) -> None:
-        """Drop a record, or a tombstone, that has no valid MAC: the note before it still counts."""
-        self._drop(key.decode(errors="replace"), why)
+    def refuse(self, key: bytes, why: str, *, live: bool = False) -> None:
+        """Drop a record, or a tombstone, that has no valid MAC: the note before it still counts.
 
-    def _drop(self, key: str, why: str) -> None:
+        :param live: the topic was read to its end before: what this one hides was read, or never was there
+        """
+        self._drop(key.decode(errors="replace"), why, hides=not live)
+
+    def _drop(self, key: str, why: str, *, hides: bool = True) -> None:
         self.dropped += 1
-        if key in _SINGLE:
+        if key in _SINGLE and hides:
             self._damaged[key] = why
         if key not in self._reported and len(self._reported) < _MOST_REPORTED:
             self._reported.add(key)

@@ -291,6 +291,6 @@ class Noticeboard:
         with self._lock:
             body = value if isinstance(value, bytes) else None
             if why := verify(self._cluster.control, self.topic, key, body, headers):
-                self._notes.refuse(key, why)
+                self._notes.refuse(key, why, live=live)
                 return
             self._notes.take(key, body, self._clock.now(), self._wall(), live=live)

@@ -31,7 +31,9 @@ _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
 ADOPTED: Final = b"control-key"
-"""Key of the record from which on every record has a MAC."""
+"""Key of the records between which every entry stands that `drkit control adopt` signed."""
+BEGUN: Final = b"begun"
+DONE: Final = b"done"
 
 
 class Fenced(Failed):
@@ -78,7 +80,7 @@ class JournalTopic:
         self._clock, self._wall = clock, wall
         self.dropped = Dropped(self.where)
         """Records without a valid MAC: they were passed over."""
-        self._genuine = False
+        self._genuine = self._unfinished = False
         self.next_offset = 0
         """The first offset not read yet."""
 
@@ -141,21 +143,26 @@ class JournalTopic:
     def _is_ours(self, record: Record) -> bool:
         """Whether a record has a valid MAC, where there is a control key; others are counted and named."""
         why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
-        self._genuine |= not why
         if why:
             self.dropped.add(record.key, record.offset, why)
-        return not why
+            return False
+        self._genuine = True
+        if self._cluster.control is not None and record.key == ADOPTED:
+            self._unfinished = record.value == BEGUN
+        return True
 
     def _refuse_without_mac(self) -> None:
         """A journal of which nothing counts would say that there never was a failover.
 
         :raises Refused: it was written before there was a control key, or by a process with another one
         """
-        if self.dropped.count and (self._cluster.control is None or not self._genuine):
+        nothing_counts = self.dropped.count and (self._cluster.control is None or not self._genuine)
+        if nothing_counts or self._unfinished:
+            first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
             raise Refused(
                 "the failover journal has no valid MAC of the control key",
                 where=self.where,
-                evidence=f"{self.dropped.count} records, the first: {self.dropped.first}",
+                evidence=f"{self.dropped.count} records without one; {first}",
                 hint=HOW_TO_ADOPT,
             )
 

@@ -59,6 +59,11 @@ def failover_transactional_id(source: str, target: str) -> str:
     return f"drkit.{source}.{target}.failover"
 
 
+def adopting_transactional_id(source: str, target: str) -> str:
+    """Transactional id with which records are signed that were written before there was a control key."""
+    return f"drkit.{source}.{target}.adopt"
+
+
 def automatic_transactional_id(source: str, target: str) -> str:
     """Transactional id whose newest owner may start a failover by itself."""
     return f"drkit.{source}.{target}.automatic"

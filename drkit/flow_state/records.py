@@ -18,6 +18,7 @@ from drkit.flow_state.run_records import (
     BulkProducerRecord,
     CheckpointsRecord,
     ClustersRecord,
+    ControlKeyRecord,
     ControlRecord,
     LeaseRecord,
     NotSynchronised,
@@ -45,6 +46,7 @@ __all__ = [
     "CheckpointsRecord",
     "ClustersRecord",
     "ConfigsRecord",
+    "ControlKeyRecord",
     "ControlRecord",
     "EventRecord",
     "FenceAclsRecord",
@@ -75,7 +77,7 @@ KINDS: Final[tuple[type[Record], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
     TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
-    FenceAclsRecord, AclsRecord, PendingLift,
+    FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -170,6 +170,18 @@ def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
 
 
 @record
+class ControlKeyRecord(Record):
+    """All that this flow needs has a MAC of the control key: what has none was written by others."""
+
+    KEY: ClassVar[str] = "control-key"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: int = stored(whole())
+    fingerprint: str = stored(name)
+    """Of the key that signed then."""
+
+
+@record
 class CheckpointsRecord(Record):
     """The last checkpoint round in short."""
 

@@ -43,6 +43,8 @@ class FlowState:
         """Keys whose newest record is damaged, and how; they include keys that are not drkit's."""
         self.refused: dict[str, str] = {}
         """Those of them whose newest record has no valid MAC, and why."""
+        self.forged: dict[str, str] = {}
+        """Keys without a record, under which one without a valid MAC was written while this was read."""
 
     @classmethod
     def of(
@@ -67,6 +69,7 @@ class FlowState:
         name = key.decode("utf-8", errors="replace")
         self.unreadable.pop(name, None)
         self.refused.pop(name, None)
+        self.forged.pop(name, None)
         if value is None:
             self._forget(name)
             return Change(name, None)
@@ -80,9 +83,15 @@ class FlowState:
         self.keep(name, record, value)
         return Change(name, record)
 
-    def refuse(self, key: bytes, why: str, offset: int | None = None) -> None:
-        """Pass over a record, or a tombstone, that has no valid MAC: the one before it counts."""
+    def refuse(self, key: bytes, why: str, offset: int | None = None, *, live: bool = False) -> None:
+        """Pass over a record, or a tombstone, that has no valid MAC: the one before it counts.
+
+        :param live: the topic was read to its end before: what this one hides was read, or never was there
+        """
         name = key.decode("utf-8", errors="replace")
+        if live and name not in self._values and name not in self.unreadable:
+            self.forged[name] = why
+            return
         self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
         self.refused[name] = why
 

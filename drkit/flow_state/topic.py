@@ -121,7 +121,7 @@ class StateTopic:
         )
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
-        self._position = 0
+        self._position, self._is_read = 0, False
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
         self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
@@ -152,6 +152,7 @@ class StateTopic:
                     self._position = message.offset() or 0
                 elif error.code() in _FINAL or monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
+            self._is_read = True
 
     def _take(self, message: Message) -> None:
         offset, key, value = message.offset() or 0, message.key(), message.value()
@@ -166,7 +167,7 @@ class StateTopic:
             self.on_read(offset, change)
 
     def _drop(self, key: bytes, why: str, offset: int) -> None:
-        self.records.refuse(key, why, offset)
+        self.records.refuse(key, why, offset, live=self._is_read)
         self.dropped.add(key, offset, why)
 
     @property
@@ -222,10 +223,12 @@ class StateTopic:
     def restore(self, key: str) -> bool:
         """Write the newest readable record under a key again; returns whether there is one.
 
+        A key under which there never was one is deleted.
+
         :raises Failed: it was not accepted
         """
         value = self.records.value(key)
-        if value is None:
+        if value is None and key not in self.records.forged:
             return False
         self._write(key, value)
         self.records.take(key.encode(), value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from drkit.control_key import ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
 from drkit.offsets.map_record import Kind, Reign, about
 from drkit.wire import Record, encode
@@ -18,6 +19,8 @@ class Unreadable(NamedTuple):
     offset: int
     """Where in the bucket's partition; −1: not known."""
     why: str
+    lacks_mac: bool = False
+    """It has no valid MAC; of which kind it is was not looked at."""
 
 
 @dataclass(slots=True)
@@ -41,6 +44,8 @@ class MapBucket:
     """The newest reign before that one which did not end cleanly; 0: none."""
     unreadable: list[Unreadable] = field(default_factory=list)
     """What somebody else wrote there, or what is damaged; such a record hides no earlier one."""
+    refused: int = 0
+    """Records without a valid MAC: they were passed over."""
     doubtful: dict[MapKey, dict[bytes, Unreadable]] = field(default_factory=dict)
     """Those of them that have the key of a record of the map, of which nothing else is left to read."""
 
@@ -49,11 +54,17 @@ class MapBucket:
         found = next(iter(self.doubtful.get(key, {}).values()), None)
         if found is not None:
             at = f"{self.name}-{self.bucket} at offset {found.offset}"
+            if found.lacks_mac:
+                return Unavailable(f"a record of the offset map has no valid MAC: {at}, {found.why}")
             return Unavailable(f"a record of the offset map is damaged: {at}, {found.why}")
         state = self.partitions.get(key)
         if state is not None and state.broken:
             return Unavailable(f"the offset map {self.name}-{self.bucket} is incomplete: {state.broken}")
         return None
+
+    def lacks_mac(self, key: MapKey) -> bool:
+        """Whether the map of a partition cannot be relied on for want of a MAC."""
+        return any(found.lacks_mac for found in self.doubtful.get(key, {}).values())
 
     def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
         """The state of one copied partition; empty when nothing was written about it."""
@@ -63,7 +74,7 @@ class MapBucket:
         """The topic is read from its start; whoever holds the state of a partition keeps it."""
         self.next_offset, self.keys, self.marked = 0, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
-        self.legacy = False
+        self.legacy, self.refused = False, 0
         for state in self.partitions.values():
             state.clear()
 
@@ -96,6 +107,26 @@ class MapBucket:
             self.unreadable.append(Unreadable(offset, f"numbers out of range: {error}"))
             self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
 
+    def refuse(self, key: bytes | None, offset: int, why: str) -> None:
+        """Pass over a record, or a tombstone, without a valid MAC: the record before it counts.
+
+        Where nothing else is left to read under its key, the partition cannot be relied on.
+        """
+        self.refused += 1
+        try:
+            where, kind = about(key or b"")
+        except ValueError:
+            return
+        if kind is Kind.REIGN:
+            # Who may still be at work is not in the map, where only this record is left.
+            self.legacy |= self.reign is None
+        elif not self._is_known(key or b"", where, kind):
+            self.doubtful.setdefault(where, {})[key or b""] = Unreadable(offset, why, lacks_mac=True)
+
+    def _is_known(self, key: bytes, where: MapKey, kind: Kind) -> bool:
+        """Whether a record under this key was read before."""
+        return where in self.marked if kind is Kind.MARK else key in self.keys.get(where, {})
+
     def _reign(self, reign: Reign) -> None:
         before = self.reign
         if before is not None and not before.ended and before.nonce != reign.nonce:
@@ -110,8 +141,7 @@ class MapBucket:
             where, kind = about(key)
         except ValueError:
             return  # under a key of its own it hides nothing
-        known = where in self.marked if kind is Kind.MARK else key in self.keys.get(where, {})
-        if not known:
+        if not self._is_known(key, where, kind):
             self.doubtful.setdefault(where, {})[key] = found
 
 
@@ -124,7 +154,15 @@ def pairs(records: Iterable[tuple[MapKey, MapRecord]]) -> list[Pair]:
     return [encode_map_record(key, record) for key, record in records]
 
 
-def batch_of(written: Iterable[Pair], now_ms: int) -> tuple[bytearray, int]:
-    """Records of the map topic as one record batch with no producer fields yet, and how many they are."""
-    found = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(written)]
+def batch_of(
+    written: Iterable[Pair], now_ms: int, topic: str = "", keys: ControlKeys | None = None
+) -> tuple[bytearray, int]:
+    """Records of the map topic as one record batch with no producer fields yet, and how many they are.
+
+    :param keys: with them each record gets its MAC, for this topic
+    """
+    found = [
+        Record(i, now_ms, key, value, raw_headers(keys, topic, key, value))
+        for i, (key, value) in enumerate(written)
+    ]
     return encode(found, 0), len(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from drkit.clock import monotonic
+from drkit.control_key import verify
 from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -40,7 +41,7 @@ async def read_on(
         )
         if not answer.error_code:
             end = answer.high_watermark if end is None else end
-            _take(bucket, answer)
+            _take(bucket, answer, cluster)
             if bucket.next_offset == before and not undecided:
                 return
         elif answer.error_code == codes.OFFSET_OUT_OF_RANGE:
@@ -59,11 +60,15 @@ async def read_on(
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
-def _take(bucket: MapBucket, answer: Any) -> None:
+def _take(bucket: MapBucket, answer: Any, cluster: RawCluster) -> None:
     out = visible(answer.records or b"", bucket.next_offset, aborted=aborted_in(answer))
     for chunk in out.chunks:
         for record in records_in(chunk):
-            bucket.apply(record.key, record.value, record.offset)
+            why = verify(cluster.control, bucket.name, record.key, record.value, record.headers)
+            if why:
+                bucket.refuse(record.key, record.offset, why)
+            else:
+                bucket.apply(record.key, record.value, record.offset)
     bucket.next_offset = max(bucket.next_offset, out.next_source)
 
 

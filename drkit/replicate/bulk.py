@@ -275,14 +275,14 @@ class BulkAppender:
 
     async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
         """The map records of the transaction, inside it."""
-        task = self._task
-        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms())
+        task, target = self._task, self._task.links.target
         where = TopicPartition(task.lease.map_topic, self._bucket)
+        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), where.topic, target.control)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)
-        append = Append(where.topic, topic.topic_id, where.partition, data)
+        append = Append(where.topic, topic.topic_id, self._bucket, data)
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
-        answer = await task.links.target.send(request, topic.leaders[where.partition].node)
+        answer = await target.send(request, topic.leaders[where.partition].node)
         code = answer.responses[0].partition_responses[0].error_code
         if code in codes.FENCED:
             raise Fenced

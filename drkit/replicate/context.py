@@ -12,6 +12,7 @@ from kafka.future import Future
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import raw_headers
 from drkit.errors import Failed
 from drkit.flow_state.record import Record as StateRecord
 from drkit.flow_state.records import EventRecord
@@ -269,8 +270,9 @@ class TaskContext:
 
     async def write_state(self, record: StateRecord, name: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
-        data = Record(0, wall_ms(), record.key(name).encode(), record.encode(), ())
-        await self.append_internal(self.lease.state_topic, 0, encode([data], 0))
+        topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
+        data = Record(0, wall_ms(), key, value, raw_headers(self.links.target.control, topic, key, value))
+        await self.append_internal(topic, 0, encode([data], 0))
 
     async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Make map records durable (acks=all) outside any transaction.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from drkit.control_key import verify
 from drkit.flow_state.fields import Malformed
 from drkit.flow_state.records import ControlRecord
 from drkit.kafka.raw import RawError
@@ -50,7 +51,9 @@ async def _poll(task: TaskContext, position: int | None) -> int | None:
     last: bytes | None = None
     for chunk in out.chunks:
         for record in records_in(chunk):
-            if record.key == _KEY and record.value is not None:
+            if record.key != _KEY or record.value is None:
+                continue
+            if not verify(task.links.target.control, name, record.key, record.value, record.headers):
                 last = record.value
     if last is not None:
         obey(task, last, past=first_look)

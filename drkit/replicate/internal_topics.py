@@ -11,10 +11,11 @@ from typing import Final
 from uuid import UUID
 
 from drkit import observe
+from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state.names import offset_map_topic
-from drkit.flow_state.records import ControlRecord, LeaseRecord, OffsetMapRecord
+from drkit.flow_state.records import ControlKeyRecord, ControlRecord, LeaseRecord, OffsetMapRecord
 from drkit.flow_state.topic import StateTopic, ensure_offset_map
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets
@@ -41,6 +42,9 @@ class InternalTopics:
         if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
         ensure_offset_map(target, flow, state)
+        control = target.settings.control
+        if control is not None and state.get(ControlKeyRecord) is None:
+            state.put(ControlKeyRecord(wall_ms(), control.current.fingerprint))
         self._state_id = self._described()[state.name].topic_id
 
     def check(self) -> None:
@@ -60,7 +64,8 @@ class InternalTopics:
 
         :raises DrkitError: it cannot be written
         """
-        for key, why in list(self._state.records.unreadable.items()):
+        records = self._state.records
+        for key, why in [*records.unreadable.items(), *records.forged.items()]:
             if f"{key} {why}" in self._told:
                 continue
             self._told.add(f"{key} {why}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.control_key import verify
 from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.markers import Marker, write_markers
@@ -164,6 +165,9 @@ async def _bulk_records(
             raise RawError(f"{left.at}: {error_name(answer.error_code)}")
         out = visible(answer.records or b"", at)
         for record in (r for chunk in out.chunks for r in records_in(chunk)):
+            name, control = left.at.topic, task.links.target.control
+            if verify(control, name, record.key, record.value, record.headers):
+                continue
             try:
                 decoded = decode_record(record.key, record.value)
             except ValueError:

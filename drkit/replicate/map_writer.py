@@ -156,7 +156,8 @@ class MapWriter:
         if self._unknown is not None:
             await self._until_answered(*self._unknown)
         identity = self._transactions.identity
-        data, count = batch_of(written, wall_ms())
+        control = self._transactions.cluster.control
+        data, count = batch_of(written, wall_ms(), self._name, control)
         stamp(data, identity.id, identity.epoch, self._sequence, transactional=False)
         await self._until_answered(data, count)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import time
 
 from drkit.errors import Failed
+from drkit.flow_state.dropped import HOW_TO_ADOPT
 from drkit.kafka.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     NO_SUCH_TOPIC,
@@ -111,6 +112,8 @@ class Resolver:
         if doubt is not None:
             copy = p.target.topic
             hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
+            if self._task.buckets[p.lease.bucket].lacks_mac(p.key):
+                hint = HOW_TO_ADOPT
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
             return False
         if isinstance(settled.answer, Unavailable):

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, Producer
 
 from drkit import observe
 from drkit.config import FlowSettings
+from drkit.control_key import signed
 from drkit.errors import Failed, Refused
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import ProducerIds
@@ -184,6 +185,7 @@ class Takeover:
                 name, value = encode_map_record(key, record)
                 producer.produce(
                     topic, value, name, partition=self._bucket(seed.place),
+                    headers=signed(self._target.settings.control, topic, name, value),
                     on_delivery=lambda error, _: failed.append(error) if error else None,
                 )  # fmt: skip
             producer.poll(0)

@@ -110,6 +110,7 @@ def watch(
     """
     if not flows:
         raise ConfigError("there is no flow to watch", where="flows", hint="add a [[flows]] table")
+    settings.refuse_auto_without_key()
     clock = AwakeClock()
     ticker = Ticker(clock)
     desks = [_Desk(settings, flow, options, clock) for flow in flows]

@@ -166,14 +166,14 @@ class Senses:
         """Who the source must be stands in the flow's state; until then the first to answer counts."""
         name = state_topic(self._flow.source)
         try:
-            records = newest_values(Cluster.connect(self._target), [name], verified=True).get(name, {})
+            found = newest_values(Cluster.connect(self._target), [name], verified=True).get(name)
         except DrkitError as error:
             observe.event("flow_unknown", level="debug", flow=self._flow.name, reason=error.what)
             return
-        found = FlowState.of(records).readable(ClustersRecord).get("")
-        if found is not None:
+        said = FlowState.of(found or {}).readable(ClustersRecord).get("")
+        if said is not None:
             self._introduced = True
-            self.probes.expect(found.source)
+            self.probes.expect(said.source)
 
 
 def _owed(status: FlowStatus | None) -> str:

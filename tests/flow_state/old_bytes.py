@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 RECORDS: Final[dict[str, bytes]] = {
+    "control-key": (b'{"at_ms": 1763826448123, "fingerprint": "4c27f033"}'),
     "control": (b'{"run_id": "7d1f0a2b.1234.567", "plan": 3, "action": "run"}'),
     "lease": (
         b'{"run_id": "7d1f0a2b", "host": "a-host", "pid": 4711, "space": "8c1b/pid:[4026531836]", "born":'

@@ -1,0 +1,89 @@
+"""``drkit control``: the key with which drkit's processes know each other's records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import secrets
+
+import click
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.config.control import read_key
+from drkit.errors import ConfigError, Refused
+from drkit.failover import adopt as adopting
+
+_flows = click.option("--flow", "names", multiple=True, help="As 'primary->standby'.  [default: all]")
+_BYTES = 32
+
+
+@click.group()
+def control() -> None:
+    """The control key: only records of drkit's own processes count in its topics."""
+
+
+@control.command()
+@click.argument("path", type=click.Path(path_type=Path))
+def create(path: Path) -> None:
+    """Make a key in a new file that its owner alone can read. The same file goes to every host of drkit."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            "the key cannot be written",
+            where=str(path),
+            evidence=error.strerror or "",
+            hint="name a file that does not exist yet, in a folder that exists",
+        ) from error
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(_BYTES) + "\n")
+    emit({"control key": str(path), "fingerprint": read_key(path).fingerprint,
+          "next": f'copy it to every host that runs drkit; [control] key_file = "{path}"'})  # fmt: skip
+
+
+@control.command()
+@_flows
+def check(names: tuple[str, ...]) -> int:
+    """Count the records of drkit's topics by their MACs. Exit code: 0 all that is needed has one, 3 not."""
+    settings = configuration().settings
+    found = [adopting.look(settings, flow) for flow in settings.chosen_flows(names)]
+    rows = [{"flow": f.flow.name, **row} for f in found for row in f.to_json()]
+    emit(rows)
+    return 0 if all(not f.lacks_mac for f in found) else Refused.exit_code
+
+
+@control.command()
+@_flows
+@click.option("--dry-run", is_flag=True, help="Show what would be signed; change nothing.")
+@click.option("--again", is_flag=True, help="Also adopt what came without a MAC after the first time.")
+@click.option("--discard", is_flag=True, help="Delete records without a MAC whose key has none with one.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, yes: bool) -> None:
+    """Sign what a pair wrote before it had a control key, or with an older one.
+
+    Every process of the flow is stopped first. What is signed is believed from then on: look at it before.
+    """
+    settings = configuration().settings
+    for flow in settings.chosen_flows(names):
+        found = adopting.look(settings, flow)
+        adopting.refuse_running(found)
+        unsigned = not discard and (again or not found.adopted)
+        emit([{"flow": flow.name, **row} for row in found.to_json()])
+        if dry_run:
+            continue
+        question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
+        if not yes and not click.confirm(question, default=False, err=True):
+            raise ConfigError(
+                "nothing was signed: the question was not answered with y",
+                where="drkit control adopt",
+                hint="answer y, or add --yes",
+            )
+        signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
+        emit({"flow": flow.name, "signed": signed, "next": _next(found, unsigned=unsigned or discard)})
+
+
+def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
+    if not unsigned and found.lacks_mac:
+        return "some came later without a MAC and do not count: --again adopts them, --discard deletes them"
+    return "start drkit again; drkit control check"

@@ -1,0 +1,283 @@
+"""Signs what a pair of clusters wrote before it had a control key, or with an older one (decision 24).
+
+The newest record of every key, and every entry of the journal, is written once more, with a MAC of the
+current key, in the order of the offsets. Nothing that has no MAC is believed afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import monotonic, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.control_key import NO_MAC, ControlKeys, signed
+from drkit.errors import ConfigError, Failed, Refused
+from drkit.failover.adopt_records import Kind, Sign, Stored, TopicRecords, journal_entries
+from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE
+from drkit.flow_state.names import (
+    adopting_transactional_id,
+    journal_topic,
+    offset_map_topic,
+    state_topic,
+    watch_topic,
+)
+from drkit.flow_state.records import ControlKeyRecord
+from drkit.flow_state.run_lease import replicator_of
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import kept_tombstones
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
+from drkit.model import TopicPartition
+
+_READ_SECONDS: Final = 120.0
+_WRITE_SECONDS: Final = 120.0
+_SHOWN: Final = 20
+Written = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to be signed."""
+
+
+@dataclass
+class FlowRecords:
+    """All topics of a flow."""
+
+    flow: FlowSettings
+    keys: ControlKeys
+    topics: list[TopicRecords]
+    clusters: dict[str, Cluster]
+    """By the names in the topics."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether this was done before: then what has no MAC was written by others."""
+        marker = ControlKeyRecord.key().encode()
+        state = [t for t in self.topics if t.kind is Kind.STATE]
+        return any(r.key == marker for t in state for r in t.records)
+
+    @property
+    def lacks_mac(self) -> bool:
+        """Whether something that drkit needs has no valid MAC, and nothing under its key has one."""
+        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is Kind.JOURNAL):
+            return True
+        return any(t.foreign() for t in self.topics if t.kind is not Kind.JOURNAL)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """The topics, for whoever decides."""
+        return [
+            {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)} for t in self.topics
+        ]
+
+
+def _shown(topic: TopicRecords) -> str:
+    if topic.kind in {Kind.JOURNAL, Kind.MAP}:
+        return str(len(topic.foreign()))
+    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return (", ".join(keys[:_SHOWN]) + more) or "none"
+
+
+def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
+    """Read all topics of a flow.
+
+    :raises ConfigError: there is no control key
+    :raises DrkitError: a cluster does not answer
+    """
+    keys = settings.control.keys
+    if keys is None:
+        raise ConfigError(
+            "there is no control key to sign with",
+            where="control.key_file is not set",
+            hint="drkit control create PATH, the same file on every host; then set key_file in [control]",
+        )
+    target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
+    clusters = {flow.target: target}
+    wanted = [
+        TopicRecords(state_topic(flow.source), flow.target, Kind.STATE),
+        TopicRecords(offset_map_topic(flow.source), flow.target, Kind.MAP),
+        TopicRecords(journal_topic(flow.source), flow.target, Kind.JOURNAL),
+        TopicRecords(watch, flow.target, Kind.NOTES),
+    ]
+    if (third := settings.watch.third) is not None:
+        clusters[third] = Cluster.connect(settings.cluster(third))
+        wanted.append(TopicRecords(watch, third, Kind.NOTES))
+    for topic in wanted:
+        _read(topic, clusters[topic.where], keys)
+    return FlowRecords(flow, keys, wanted, clusters)
+
+
+def refuse_running(found: FlowRecords) -> None:
+    """Refuse while others write: what they write meanwhile would be replaced by what was read.
+
+    :raises Refused: a replicator or an orchestrator is at work
+    """
+    state = FlowState()
+    for record in (r for t in found.topics if t.kind is Kind.STATE for r in t.newest(unsigned=True)):
+        state.take(record.key or b"", record.value)
+    replicator = replicator_of(state, wall_ms())
+    if replicator is not None and replicator.alive:
+        raise Refused(
+            "the flow runs: what it writes meanwhile would be replaced",
+            where=f"flow {found.flow.name}: host {replicator.host}, process {replicator.process}",
+            evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
+            hint="stop that process (SIGTERM), then: drkit control adopt",
+        )
+
+
+def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
+    """Write what is to count with the current key; returns how many records, by topic.
+
+    :param unsigned: records without a MAC are adopted where their key has none with one
+    :param discard: such records are deleted instead
+    :raises DrkitError: a topic does not take them
+    """
+    written: dict[str, int] = {}
+    # The marker is in the state: it comes last, when everything else is signed.
+    for topic in sorted(found.topics, key=lambda t: t.kind is Kind.STATE):
+        cluster = found.clusters[topic.where]
+        if not describe_topics(cluster, [topic.name]):
+            continue
+        _keep_tombstones(topic, cluster)
+        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
+        if records:
+            _write(topic, cluster, found, records)
+        written[f"{topic.name} on {topic.where}"] = len(records)
+    return written
+
+
+def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
+    """Let tombstones stay, as those of a new topic do. Raises DrkitError."""
+    if topic.kind in {Kind.STATE, Kind.NOTES}:
+        changes = {topic.name: kept_tombstones(cluster.settings)}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
+
+
+def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
+    if topic.kind is Kind.JOURNAL:
+        entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
+        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if entries else []
+    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
+    records = [] if topic.is_signed() else records
+    if discard:
+        records += [(r.partition, r.key, None) for r in topic.foreign()]
+    if topic.kind is Kind.STATE and (unsigned or not found.adopted):
+        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+        records.append((0, marker.key().encode(), marker.encode()))
+    return records
+
+
+def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    if described is None:
+        return
+    at = [TopicPartition(topic.name, p) for p in described.partitions]
+    ends = {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
+    consumer = Consumer(
+        {
+            **confluent_config(cluster.settings),
+            "log_level": 0,
+            # Never used as a group: partitions are assigned and offsets never committed.
+            "group.id": "drkit-reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        },
+        logger=QUIET,
+    )
+    try:
+        consumer.assign([ConfluentPartition(topic.name, p, OFFSET_BEGINNING) for p in ends])
+        _drain(topic, keys, consumer, ends)
+    except KafkaException as error:
+        raise cluster.error(error.args[0], "read a topic", topic.name) from error
+    finally:
+        consumer.close()
+
+
+def _drain(topic: TopicRecords, keys: ControlKeys, consumer: Consumer, ends: Mapping[int, int]) -> None:
+    unread, deadline = {p for p, end in ends.items() if end}, monotonic() + _READ_SECONDS
+    while unread:
+        messages = consumer.consume(1000, 0.2)
+        if not messages and monotonic() > deadline:
+            raise Failed(
+                "a topic cannot be read to its end",
+                where=f"{topic.name} on {topic.where}",
+                evidence=f"partitions {sorted(unread)}, after {_READ_SECONDS:.0f} s",
+                hint="check its leaders and in-sync replicas",
+            )
+        for message in messages:
+            error, at = message.error(), message.partition() or 0
+            if error is None:
+                topic.records.append(_stored(topic.name, keys, message))
+                if (message.offset() or 0) + 1 >= ends[at]:
+                    unread.discard(at)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                unread.discard(at)
+            else:
+                raise KafkaException(error)
+
+
+def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
+    key, value, headers = message.key(), message.value(), message.headers()
+    why = keys.why_not(name, key, value, headers)
+    if not why:
+        is_current = not ControlKeys(keys.current).why_not(name, key, value, headers)
+        sign = Sign.CURRENT if is_current else Sign.PREVIOUS
+    else:
+        sign = Sign.NONE if why == NO_MAC else Sign.WRONG
+    return Stored(message.partition() or 0, message.offset() or 0, key, value, sign)
+
+
+def _write(topic: TopicRecords, cluster: Cluster, found: FlowRecords, records: Iterable[Written]) -> None:
+    """Write records in their order: all or none, but for the journal, whose reader knows no aborts."""
+    config: dict[str, str | int | bool] = {
+        **confluent_config(cluster.settings),
+        "enable.idempotence": True,
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+    }
+    failed: list[KafkaError] = []
+    if is_whole := topic.kind is not Kind.JOURNAL:
+        config["transactional.id"] = adopting_transactional_id(found.flow.source, found.flow.target)
+        config["transaction.timeout.ms"] = int(_WRITE_SECONDS * 1000)
+    producer = Producer(config, logger=QUIET)
+    try:
+        if is_whole:
+            producer.init_transactions(_READ_SECONDS)
+            producer.begin_transaction()
+        for partition, key, value in records:
+            headers = signed(found.keys, topic.name, key, value)
+            _produce(producer, failed, topic.name, value, key, partition, headers)
+        if producer.flush(_WRITE_SECONDS):
+            failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+        if is_whole and not failed:
+            producer.commit_transaction(_WRITE_SECONDS)
+    except KafkaException as error:
+        failed.append(error.args[0])
+    if failed:
+        raise Failed(
+            "records of drkit cannot be signed",
+            where=f"{topic.name} on {topic.where}",
+            evidence=failed[0].str(),
+            hint="check its in-sync replicas, and drkit's right to write there; then: drkit control adopt",
+        )
+
+
+def _produce(producer: Producer, failed: list[KafkaError], *record: Any) -> None:
+    name, value, key, partition, headers = record
+    while True:
+        try:
+            producer.produce(
+                name, value, key, partition=partition, headers=headers,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )  # fmt: skip
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
