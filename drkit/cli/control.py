@@ -69,9 +69,12 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
         found = adopting.look(settings, flow)
         adopting.refuse_running(found)
         unsigned = not discard and (again or not found.adopted)
-        emit([{"flow": flow.name, **row} for row in found.to_json()])
+        answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
         if dry_run:
+            emit(answer)
             continue
+        if not yes:
+            _show(found)
         question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
         if not yes and not click.confirm(question, default=False, err=True):
             raise ConfigError(
@@ -80,7 +83,13 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
                 hint="answer y, or add --yes",
             )
         signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
-        emit({"flow": flow.name, "signed": signed, "next": _next(found, unsigned=unsigned or discard)})
+        emit(answer | {"signed": signed, "next": _next(found, unsigned=unsigned or discard)})
+
+
+def _show(found: adopting.FlowRecords) -> None:
+    """For the question: which records there are, and the keys of those without a MAC."""
+    for row in found.to_json():
+        click.echo(", ".join(f"{name}: {value}" for name, value in row.items()), err=True)
 
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:

@@ -80,6 +80,7 @@ class JournalTopic:
         self._clock, self._wall = clock, wall
         self.dropped = Dropped(self.where)
         """Records without a valid MAC: they were passed over."""
+        self._refused: list[tuple[bytes | None, int, str]] = []
         self._genuine = self._unfinished = False
         self.next_offset = 0
         """The first offset not read yet."""
@@ -112,7 +113,7 @@ class JournalTopic:
                     fresh.append(entry)
                     self.history.take(entry)
             if self.next_offset >= answer.high_watermark:
-                self._refuse_without_mac()
+                self._name_dropped()
                 return fresh
             if self.next_offset == before:
                 self._in_time(deadline, "its end does not come")
@@ -144,18 +145,24 @@ class JournalTopic:
         """Whether a record has a valid MAC, where there is a control key; others are counted and named."""
         why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
         if why:
-            self.dropped.add(record.key, record.offset, why)
+            self._refused.append((record.key, record.offset, why))
             return False
         self._genuine = True
         if self._cluster.control is not None and record.key == ADOPTED:
             self._unfinished = record.value == BEGUN
+            self._refused.clear()  # what was there before was adopted, or is none of drkit's
         return True
 
-    def _refuse_without_mac(self) -> None:
-        """A journal of which nothing counts would say that there never was a failover.
+    def _name_dropped(self) -> None:
+        """Name what has no valid MAC.
+
+        A journal of which nothing counts would say that there never was a failover: it is refused.
 
         :raises Refused: it was written before there was a control key, or by a process with another one
         """
+        for refused in self._refused:
+            self.dropped.add(*refused)
+        self._refused.clear()
         nothing_counts = self.dropped.count and (self._cluster.control is None or not self._genuine)
         if nothing_counts or self._unfinished:
             first = "drkit control adopt did not end" if self._unfinished else self.dropped.first

@@ -31,8 +31,8 @@ class Dropped:
     def add(self, key: bytes | None, offset: int, why: str) -> None:
         """Count a record, and name it."""
         self.count += 1
+        self.first = self.first or f"offset {offset}: {why}"
         reason = f"offset {offset}: {why}"
-        self.first = self.first or reason
         if self.count <= _MOST_NAMED:
             observe.event(
                 "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,

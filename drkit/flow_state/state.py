@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Self, TypeVar, cast
 
+from drkit.control_key import NO_KEY
 from drkit.errors import Refused
 from drkit.flow_state.dropped import HOW_TO_ADOPT
 from drkit.flow_state.fields import Fields, Malformed
@@ -89,7 +90,9 @@ class FlowState:
         :param live: the topic was read to its end before: what this one hides was read, or never was there
         """
         name = key.decode("utf-8", errors="replace")
-        if live and name not in self._values and name not in self.unreadable:
+        if why == NO_KEY:
+            self._forget(name)  # this process has no key: drkit's newer records are those it cannot read
+        elif live and name not in self._values and name not in self.unreadable:
             self.forged[name] = why
             return
         self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"

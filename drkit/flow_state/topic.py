@@ -122,6 +122,7 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position, self._is_read = 0, False
+        self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
         self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
@@ -152,6 +153,7 @@ class StateTopic:
                     self._position = message.offset() or 0
                 elif error.code() in _FINAL or monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
+            self._name_dropped()
             self._is_read = True
 
     def _take(self, message: Message) -> None:
@@ -168,7 +170,14 @@ class StateTopic:
 
     def _drop(self, key: bytes, why: str, offset: int) -> None:
         self.records.refuse(key, why, offset, live=self._is_read)
-        self.dropped.add(key, offset, why)
+        self._refused[key] = offset, why
+
+    def _name_dropped(self) -> None:
+        """Name what does not count; what was written again since, with a MAC, is history."""
+        for key, (offset, why) in self._refused.items():
+            if self._is_read or key.decode("utf-8", errors="replace") in self.records.refused:
+                self.dropped.add(key, offset, why)
+        self._refused.clear()
 
     @property
     def position(self) -> int:

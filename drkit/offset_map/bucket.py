@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from drkit.control_key import ControlKeys, raw_headers
+from drkit.control_key import NO_KEY, ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
 from drkit.offsets.map_record import Kind, Reign, about
 from drkit.wire import Record, encode
@@ -120,7 +120,7 @@ class MapBucket:
         if kind is Kind.REIGN:
             # Who may still be at work is not in the map, where only this record is left.
             self.legacy |= self.reign is None
-        elif not self._is_known(key or b"", where, kind):
+        elif why == NO_KEY or not self._is_known(key or b"", where, kind):
             self.doubtful.setdefault(where, {})[key or b""] = Unreadable(offset, why, lacks_mac=True)
 
     def _is_known(self, key: bytes, where: MapKey, kind: Kind) -> bool:

@@ -52,6 +52,7 @@ class World(Clusters):
         }  # fmt: skip
         self.tag = tag
         self.failover_fields: dict[str, Any] = {"verify_seconds": 0.2, "drain_seconds": 20.0}
+        self.control_fields: dict[str, Any] = {}
         self._replicator: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the world
 
@@ -67,7 +68,8 @@ class World(Clusters):
             for c in (self.source, self.target)
         }
         failover = {"journal_folder": str(self.folder), **self.failover_fields}
-        return {"clusters": servers, "flows": [self.flow_fields], "failover": failover}
+        found: dict[str, Any] = {"clusters": servers, "flows": [self.flow_fields], "failover": failover}
+        return found | ({"control": self.control_fields} if self.control_fields else {})
 
     def name(self, what: str) -> str:
         """A topic's or group's name in the flow."""

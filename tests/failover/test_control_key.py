@@ -1,0 +1,212 @@
+"""A control key on real clusters: forged records change nothing, and a pair that had no key takes one.
+
+The adversary may write to every `drkit-*` topic, and has no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+import pytest
+
+from drkit.detect.agents import AgentNote
+from drkit.detect.lease import Hold
+from drkit.detect.noticeboard import ensure_board, read_notes, topic_name
+from drkit.detect.votes import Vote
+from drkit.errors import Refused
+from drkit.failover.entries import Entry, Kind, parts_of
+from drkit.failover.journal_topic import JournalTopic, ensure_topic
+from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
+from drkit.flow_state.records import ClustersRecord
+from drkit.flow_state.state import Damaged
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.topics import topic_configs
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import load
+from tests.detect.any_notes import VOTE
+from tests.failover.command import drkit
+from tests.failover.truth import values
+from tests.failover.world import World
+from tests.flow_state.old_bytes import RECORDS
+from tests.replicate.produce import fill
+
+KEYS = ("0123456789abcdef0123456789abcdef", "another key, another key, another key")
+
+
+def forge(world: World, topic: str, records: Mapping[bytes, bytes | None], partition: int = 0) -> None:
+    """As whoever may write there."""
+    out = Producer({"bootstrap.servers": world.target.bootstrap_servers, "log_level": 0})
+    for key, value in records.items():
+        out.produce(topic, value, key, partition=partition)
+    assert out.flush(30) == 0
+
+
+def configured(world: World, folder: Path, *keys: str) -> Path:
+    """Give the world these keys, the first of which signs; returns the configuration for commands."""
+    paths = []
+    for text in keys:
+        paths.append(folder / f"{text[:3]}.key")
+        paths[-1].write_text(text)
+        paths[-1].chmod(0o600)
+    found = world.plain()
+    lines = [
+        "[control]",
+        f'key_file = "{paths[0]}"',
+        f"previous_key_files = {json.dumps(list(map(str, paths[1:])))}",
+    ]
+    world.control_fields = {"key_file": str(paths[0]), "previous_key_files": [str(p) for p in paths[1:]]}
+    world.target = world.settings.cluster(world.target.alias)
+    for alias, table in found["clusters"].items():
+        lines += [f"[clusters.{alias}]", f'bootstrap_servers = "{table["bootstrap_servers"]}"']
+    flow = {
+        k: v for k, v in found["flows"][0].items() if k in {"source", "target", "topics", "groups", "buckets"}
+    }
+    lines += ["[[flows]]", *(f"{k} = {json.dumps(v)}" for k, v in flow.items())]
+    lines += ["[failover]", f'journal_folder = "{world.folder}"']
+    file = folder / "drkit.toml"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def journal(world: World) -> JournalTopic:
+    """The journal, read to its end."""
+    loop = EventLoop()
+    raw = RawCluster(loop, world.target, "test")
+    found = JournalTopic(raw, world.source.alias, world.target.alias)
+
+    async def ask() -> None:
+        await raw.connected()
+        await found.read()
+
+    try:
+        loop.run(ask)
+    finally:
+        raw.close()
+        loop.close()
+    return found
+
+
+def buckets(world: World) -> dict[int, MapBucket]:
+    loop = EventLoop()
+    raw = RawCluster(loop, world.target, "test")
+    try:
+        return load(loop, raw, offset_map_topic(world.source.alias), range(2))
+    finally:
+        raw.close()
+        loop.close()
+
+
+def forge_all(world: World, topic: str) -> None:
+    """Everything of which FINDINGS show that it commands both clusters."""
+    role = json.loads(RECORDS["role/orders"]) | {"run_id": "forged"}
+    lease = json.loads(RECORDS["lease"]) | {"host": "another", "run_id": "forged", "renewed_ms": 2**52}
+    acl = ["TOPIC", "LITERAL", "*", "User:mallory", "*", "ALL", "ALLOW"]
+    acls = {k: [{"acl": acl, "names": [topic]}] for k in ("made", "held")} | {"left_out": [], "guard": []}
+    state: dict[str, Any] = {
+        f"role/{topic}": role, "lease": lease, "acls": acls, "promotion": json.loads(RECORDS["promotion"]),
+        "control": {"run_id": "forged", "plan": 9, "action": "stop"},
+    }  # fmt: skip
+    forge(
+        world, state_topic(world.source.alias), {k.encode(): json.dumps(v).encode() for k, v in state.items()}
+    )
+    forge(world, state_topic(world.source.alias), {b"flow": None, f"topic/{topic}".encode(): None})
+    votes = {Vote.key(f"x{n}"): VOTE.to_json() | {"observer": f"x{n}"} for n in range(4)}
+    agent = AgentNote("dc1", "r", 1, Hold.LEASED, 1, fenced=True, evidence=("forged",))
+    notes = {k: json.dumps(v) for k, v in votes.items()} | {AgentNote.key("dc1"): agent.encode().decode()}
+    ensure_board(Cluster.connect(world.target), world.settings.flows[0])
+    forge(world, topic_name(world.settings.flows[0]), {k.encode(): v.encode() for k, v in notes.items()})
+    for number, bucket in buckets(world).items():
+        keys = [key for known in bucket.keys.values() for key in known]
+        assert keys, "something of the map is forged"
+        forge(world, offset_map_topic(world.source.alias), {keys[0]: b"forged", keys[-1]: None}, number)
+
+
+def forge_run(world: World, run: str = "f1", term: int = 99) -> None:
+    name = journal_topic(world.source.alias)
+    ensure_topic(Cluster.connect(world.target), name)
+    opening = {"scope": {"topics": {}, "groups": []}, "request": {}, "decision": {}, "holder": {"token": "x"}}
+    entry = Entry(run, 0, "x", term, Kind.RUN, None, "", 1, opening)
+    forge(world, name, {run.encode(): parts_of(entry)[0]})
+
+
+def committed(world: World, group: str, topic: str, offset: int) -> None:
+    world.commit(world.source, group, {TopicPartition(topic, p): offset for p in range(2)})
+
+
+@pytest.fixture
+def copied(world: World) -> tuple[str, str]:
+    """A topic and a group, copied by a pair that has no key."""
+    topic, group = world.name("orders"), world.name("billing")
+    world.create(world.source, topic, 2, {"retention.ms": "-1"})
+    fill(world.source, topic, 200)
+    committed(world, group, topic, 10)
+    world.replicate()
+    world.copied([topic], {group: None})
+    forge_run(world, "f0", 1)  # whatever the journal held before there was a key
+    return topic, group
+
+
+def test_a_pair_takes_a_key_and_forged_records_change_nothing(
+    world: World, copied: tuple[str, str], tmp_path: Path
+):
+    topic, group = copied
+    file = configured(world, tmp_path, KEYS[0])
+    assert "the flow runs" in drkit(file, "control", "adopt", "--yes").err
+    world.stop_replicating()
+    # What has no MAC is refused by name, with the command that adopts it.
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        with pytest.raises(Damaged, match="no valid MAC") as refused:
+            state.records.refuse_damaged()
+        assert "drkit control adopt" in refused.value.hint
+    with pytest.raises(Refused, match="the failover journal has no valid MAC"):
+        journal(world)
+    assert drkit(file, "control", "check").code == 3
+    said = drkit(file, "control", "adopt", "--yes")
+    assert said.code == 0, said.err
+    said = drkit(file, "control", "check")
+    assert said.code == 0, said.out
+    assert journal(world).history.runs.keys() == {"f0"}, "what was there is adopted as it was"
+    kept = topic_configs(Cluster.connect(world.target), [state_topic(world.source.alias)])
+    assert int(kept[state_topic(world.source.alias)]["delete.retention.ms"].value or 0) > 10**12
+
+    # A process without the key says what it meets.
+    bare = world.target.with_control(None)
+    with StateTopic(bare, world.source.alias) as state:
+        state.load()
+        with pytest.raises(Damaged) as refused:
+            state.get(ClustersRecord)
+        assert "names no control key" in refused.value.evidence
+
+    world.replicate()
+    fill(world.source, topic, 200, first=200)
+    committed(world, group, topic, 20)
+    world.copied([topic], {group: None})
+    before = world.state()
+
+    forge_all(world, topic)
+    forge_run(world)
+    fill(world.source, topic, 200, first=400)
+    world.copied([topic], {group: None})
+    after = world.state()
+    assert {k: after[k] for k in ("flow", f"topic/{topic}")} == {
+        k: before[k] for k in ("flow", f"topic/{topic}")
+    }
+    assert after["lease"]["run_id"] == before["lease"]["run_id"]
+    assert not {f"role/{topic}", "promotion"} & after.keys()
+    assert "mallory" not in json.dumps(after)
+    notes = read_notes(Cluster.connect(world.target), world.settings.flows[0])
+    assert (notes.all(Vote), notes.all(AgentNote)) == ([], [])
+    assert notes.dropped >= 5
+    read = journal(world)
+    assert (read.history.runs.keys(), read.dropped.count) == ({"f0"}, 1), "a forged run of term 99 is none"
+    assert all(b.refused and not any(map(b.doubt, b.partitions)) for b in buckets(world).values())
+    theirs, ours = (world.records(c, topic) for c in (world.source, world.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
