@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import re
 from typing import Final
 from uuid import UUID
 
@@ -202,6 +203,11 @@ def intent(downstream: int) -> Intent:
     return Intent(Mode.LIVE, 5, History(9, 0), downstream, downstream, downstream + 1, -1, ((downstream, 0),))
 
 
+def shown(bucket: MapBucket) -> str:
+    """What it says of every partition, without addresses of objects."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(bucket.partitions))
+
+
 def test_a_forged_map_record_hides_none_that_was_read_and_what_is_left_alone_is_doubtful():
     genuine = pairs(
         [(BUCKET_KEY, Reign(5, 1, ended=False, unclean=0)), (WHERE, intent(0)), (WHERE, intent(1))]
@@ -212,7 +218,7 @@ def test_a_forged_map_record_hides_none_that_was_read_and_what_is_left_alone_is_
             found.apply(key, value, offset)
     for key, _ in genuine:
         bucket.refuse(key, 9, "it has no MAC")
-    assert repr(bucket.partitions) == repr(reference.partitions)
+    assert shown(bucket) == shown(reference)
     assert (bucket.reign, bucket.legacy) == (reference.reign, False)
     assert (bucket.doubt(WHERE), bucket.refused) == (None, 3)
     erased = MapBucket(0, "map")

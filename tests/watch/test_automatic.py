@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 import json
 from pathlib import Path
+import secrets
 import sys
 import threading
 import time
@@ -71,6 +72,7 @@ class Site:
         found["clusters"]["witness"] = {"bootstrap_servers": self.witness.bootstrap(others)}
         settings = Settings.model_validate(found)
         assert not settings.disagreements()
+        settings.refuse_auto_without_key()
         return settings
 
     def close(self) -> None:
@@ -86,9 +88,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     world, made = None, None
     try:
         start_together(primary, standby, witness)
-        world = World(primary, standby)
+        world, folder = World(primary, standby), tmp_path_factory.mktemp("agent")
+        key = folder / "control.key"
+        key.write_text(secrets.token_hex(32))
+        key.chmod(0o600)
+        world.base["control"] = {"key_file": str(key)}
         world.replicate()
-        made = Site(world, witness, tmp_path_factory.mktemp("agent"))
+        made = Site(world, witness, folder)
         yield made
     finally:
         if made is not None:
