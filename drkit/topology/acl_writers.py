@@ -12,7 +12,9 @@ from typing import Final
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, ResourceKind
 
 ANY_CLIENT: Final = "any client that can connect"
-UNKNOWN: Final = "no ACL is on it, and allow_everyone_if_no_acl_found of the cluster is not set: open to any client, or closed"
+UNKNOWN: Final = (
+    "no ACL is on it: open to any client, or closed (set allow_everyone_if_no_acl_found of the cluster)"
+)
 _WRITES: Final = frozenset({Operation.WRITE, Operation.ALL})
 
 
