@@ -20,6 +20,7 @@ from drkit.replicate.acl_preview import acl_plan
 from drkit.replicate.group_preview import group_plan
 from drkit.replicate.preflight import refuse_missing
 from drkit.replicate.topic_preview import as_admin, topic_plan
+from drkit.replicate.topic_writers import UNSEEN, topic_writers
 
 
 @click.group()
@@ -28,7 +29,11 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--connect", is_flag=True, help="Also connect: compare cluster ids, ask for permissions.")
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Also connect: compare cluster ids, ask for permissions, list who may write to drkit's topics.",
+)
 def check(*, connect: bool) -> None:
     """Name every problem of the configuration, or say OK."""
     loaded = configuration()
@@ -42,7 +47,16 @@ def check(*, connect: bool) -> None:
             {"level": "note", "setting": n.at, "note": n.what, "why": n.hint} for n in loaded.notes
         ]
     if connect:
-        answer["clusters"] = _connected(loaded.settings)
+        clusters = _connected(loaded.settings)
+        answer["clusters"] = [
+            {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)}
+            for c in clusters.values()
+        ]
+        answer["may_write"] = [
+            row if session().as_json else row | {"writers": "; ".join(row["writers"]) or "only drkit"}
+            for row in topic_writers(loaded.settings, clusters)
+        ]
+        answer["also_may_write"] = UNSEEN
     emit(answer)
 
 
@@ -61,7 +75,8 @@ def show(*, plan: bool) -> None:
     emit(rows if rows or session().as_json else nothing)
 
 
-def _connected(settings: Settings) -> list[dict[str, Any]]:
+def _connected(settings: Settings) -> dict[str, Cluster]:
+    """The clusters by alias; raises DrkitError for what does not work."""
     reached = settings.clusters | as_admin(settings, settings.flows)
     with ThreadPoolExecutor(max(1, len(reached))) as pool:
         tried = list(pool.map(_try, reached.values()))
@@ -72,9 +87,7 @@ def _connected(settings: Settings) -> list[dict[str, Any]]:
     for flow in settings.flows:
         refuse_same_cluster(clusters[flow.source], clusters[flow.target])
     refuse_missing(settings, clusters, settings.flows, strict=True)
-    return [
-        {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)} for c in clusters.values()
-    ]
+    return clusters
 
 
 def _try(settings: ClusterSettings) -> Cluster | DrkitError:

@@ -15,7 +15,7 @@ from drkit.watch.agent import FenceAgent, lift
 
 @click.command("fence-agent")
 @click.option("--flow", help="The flow whose source is guarded.  [default: the only one]")
-@click.option("--name", help="What this agent is called.  [default: the host's name]")
+@click.option("--name", help="What this agent is called.  [default: fence_agent.name, else the host's name]")
 @click.option("--lift", "lifts", is_flag=True, help="Let the primary take writes again, after a fence.")
 def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
     """Hold a lease that the observers renew; when it is lost, fence the primary here, and prove it.
@@ -33,6 +33,6 @@ def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
             hint='set it, as in command = ["systemctl", "kill", "--signal=KILL", "kafka"]',
         )
     guarded = settings.one_flow(flow, "the source of which one is to be fenced?")
-    agent = FenceAgent(settings, guarded, name or socket.gethostname())
+    agent = FenceAgent(settings, guarded, name or settings.fence_agent.name or socket.gethostname())
     agent.run(until_signalled())
     emit({"agent": agent.name, "fenced": agent.state.fenced})

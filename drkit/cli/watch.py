@@ -27,7 +27,9 @@ _flows = click.option("--flow", "names", multiple=True, help="As 'primary->stand
 
 @click.group(invoke_without_command=True)
 @_flows
-@click.option("--observer", help="The name under which this one votes.  [default: the host's name]")
+@click.option(
+    "--observer", help="The name under which this one votes.  [default: watch.name, else the host's name]"
+)
 @click.option("--once", type=click.FloatRange(0.1), metavar="SECONDS", help="Look for so long, then end.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a page.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="On which address.")
@@ -52,7 +54,8 @@ def watch(
         return 0
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
-    options = Options(this_process(observer, votes=once is None), command=_as_given(), once=once)
+    identity = this_process(observer, votes=once is None, watch=settings.watch)
+    options = Options(identity, command=_as_given(), once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
     with screen(once=once is not None) as show:

@@ -15,6 +15,8 @@ from drkit.config.watch import FenceAgentSettings, WatchSettings
 FEWEST: Final = 3
 Finding = tuple[str, str, str]
 """Where, what, hint."""
+_AS_OBSERVERS: Final = 'as in observers = ["obs-a", "obs-b", "obs-c"]'
+_ELSE: Final = "else whoever may write to their topic decides under invented names"
 
 
 def unsafe(watch: WatchSettings, agent: FenceAgentSettings, clusters: set[str]) -> Iterator[Finding]:
@@ -22,21 +24,40 @@ def unsafe(watch: WatchSettings, agent: FenceAgentSettings, clusters: set[str]) 
 
     :param clusters: aliases of all flows: the third cluster must be none of them
     """
-    if watch.observers < FEWEST:
-        what = f"mode auto needs {FEWEST} observers, watch.observers = {watch.observers}"
-        yield "watch.observers", what, f"set watch.observers = {FEWEST} and start as many drkit watch"
-    if agent.agents < 1 or not agent.command:
-        given = f"fence_agent.agents = {agent.agents}, fence_agent.command is " + (
+    if watch.observer_count < FEWEST:
+        what = f"mode auto needs {FEWEST} observers, watch.observers = {_shown(watch.observers)}"
+        yield "watch.observers", what, f"name {FEWEST}, {_AS_OBSERVERS}, and start as many drkit watch"
+    elif not watch.observer_names:
+        what = f"mode auto needs the observers by name, watch.observers = {watch.observers} is a number"
+        yield "watch.observers", what, f"name them, {_AS_OBSERVERS}: {_ELSE}"
+    if agent.agent_count < 1 or not agent.command:
+        given = f"fence_agent.agents = {_shown(agent.agents)}, fence_agent.command is " + (
             "set" if agent.command else "not set"
         )
         what = f"mode auto needs a fence agent at the primary's site: {given}"
         yield "fence_agent", what, "set both, and start drkit fence-agent there"
+    elif not agent.agent_names:
+        what = f"mode auto needs the fence agents by name, fence_agent.agents = {agent.agents} is a number"
+        yield "fence_agent.agents", what, f'name them, as in agents = ["p-1"]: {_ELSE}'
     if watch.third is None or watch.third in clusters:
         why = "is not set" if watch.third is None else f"= {watch.third} is a cluster of a flow"
         what = f"mode auto needs a third cluster for votes and leases: watch.third {why}"
         hint = "without one an outage of the standby alone would make the fence agents stop the primary"
         yield "watch.third", what, hint
     yield from _times(watch, agent)
+
+
+def by_number(watch: WatchSettings, agent: FenceAgentSettings) -> Iterator[Finding]:
+    """What works today, but lets any name take part: setting, note, why."""
+    note = "only their number is set: any name in their topic counts; name them"
+    if not watch.observer_names and watch.observer_count > 1:
+        yield "watch.observers", note, f"{_AS_OBSERVERS}; mode auto needs that"
+    if not agent.agent_names and agent.agent_count > 0:
+        yield "fence_agent.agents", note, 'as in agents = ["p-1"]; mode auto needs that'
+
+
+def _shown(given: int | tuple[str, ...]) -> str:
+    return str(given) if isinstance(given, int) else ", ".join(given)
 
 
 def fenced_within_seconds(watch: WatchSettings, agent: FenceAgentSettings) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -31,6 +32,7 @@ from drkit.topology import (
     PrefixNaming,
     is_internal_topic,
 )
+from drkit.topology.acl_scope import AclScope
 from drkit.topology.naming import is_heartbeats
 
 _KIB = 1024
@@ -237,6 +239,14 @@ class FlowSettings(Strict):
     def group_filter(self) -> NameFilter:
         """The user's choice of consumer groups."""
         return NameFilter(self.groups, self.groups_exclude)
+
+    def acl_scope(self, topics: Iterable[str]) -> AclScope:
+        """Which ACLs concern this flow.
+
+        :param topics: names on the source; those that it does not copy are left out
+        """
+        known = frozenset(t for t in topics if self.copies(t))
+        return AclScope(self.naming_policy, self.copies, known, self.group_filter, self.topics)
 
     def is_heartbeats(self, topic: str) -> bool:
         """Whether heartbeats stand in a topic of the source: its own or those of clusters before it."""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from drkit.config.auto_proof import by_number
 from drkit.config.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.closest import suggestion
 from drkit.config.control import keys_beside
@@ -98,7 +99,8 @@ def read(
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
-    notes = (*document.notes, *idle_here, *_misspelt(settings))
+    unnamed = (Problem(*each) for each in by_number(settings.watch, settings.fence_agent))
+    notes = (*document.notes, *idle_here, *unnamed, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
 
 

@@ -241,7 +241,7 @@ def _default(found: Mapping[str, Any]) -> str:
 
 def _type(found: Mapping[str, Any]) -> str:
     if choices := [c for c in found.get("anyOf", ()) if c.get("type") != "null"]:
-        return _type(choices[0])
+        return " or ".join(map(_type, choices))
     if "$ref" in found:
         return "table"
     if "enum" in found:

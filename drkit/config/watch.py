@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.fields import Alias, Strict
+from drkit.config.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
 from drkit.masking import MASK
-
-_TWO = 2
 
 
 def _http(url: str) -> str:
@@ -20,19 +19,15 @@ def _http(url: str) -> str:
     return url
 
 
-def _observers(number: int) -> int:
-    if number == _TWO:
-        text = "two observers cannot decide: each may be the one that is cut off; set 1, or 3 and more"
-        raise PydanticCustomError("observers", text, {})
-    return number
-
-
 class WatchSettings(Strict):
     """Who watches, and who is told."""
 
-    observers: Annotated[PositiveInt, AfterValidator(_observers)] = 1
-    """How many ``drkit watch`` there are, on different machines; more than half of them must say that the
-    primary is gone. 1: this one alone; never 2."""
+    observers: ObserverNames = 1
+    """The names of all ``drkit watch``, on different machines, as in `["obs-a", "obs-b", "obs-c"]`; more than
+    half of them must say that the primary is gone. Notes under other names do not count. Or only how many
+    there are: then any name counts, and mode auto is refused. 1: this one alone; never 2."""
+    name: Name | None = None
+    """The name of the observer on this machine, where ``--observer`` gives none. Absent: the host's name."""
     vote_interval_seconds: PositiveFloat = 1.0
     """How often an observer publishes its vote."""
     vote_ttl_seconds: PositiveFloat = 5.0
@@ -61,6 +56,16 @@ class WatchSettings(Strict):
             raise PydanticCustomError("ttl", text, found)
         return self
 
+    @property
+    def observer_count(self) -> int:
+        """How many observers there are."""
+        return number_of(self.observers)
+
+    @property
+    def observer_names(self) -> tuple[str, ...]:
+        """Who they are; none where only their number is set."""
+        return names_of(self.observers)
+
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         hidden = MASK if self.webhook else None
         return [(name, hidden if name == "webhook" else v) for name, v in super().__repr_args__()]
@@ -69,8 +74,11 @@ class WatchSettings(Strict):
 class FenceAgentSettings(Strict):
     """``drkit fence-agent`` at the site of a primary: when its lease is lost, it stops writes there."""
 
-    agents: int = Field(0, ge=0)
-    """How many must run for mode auto: one for each machine or site that fences on its own."""
+    agents: AgentNames = 0
+    """The names of all that must run for mode auto, as in `["p-1"]`: one for each machine or site that fences
+    on its own. Or only how many: then any name counts, and mode auto is refused."""
+    name: Name | None = None
+    """The name of the agent on this machine, where ``--name`` gives none. Absent: the host's name."""
     ttl_seconds: PositiveFloat = 12.0
     """How long a lease lasts."""
     check_seconds: PositiveFloat = 1.0
@@ -86,3 +94,13 @@ class FenceAgentSettings(Strict):
     broker must refuse connections on every listener."""
     state_file: str = "drkit-fence-agent.json"
     """Where an agent remembers that it holds a lease or has fenced."""
+
+    @property
+    def agent_count(self) -> int:
+        """How many agents must run."""
+        return number_of(self.agents)
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """Who they are; none where only their number is set."""
+        return names_of(self.agents)

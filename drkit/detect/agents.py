@@ -31,6 +31,8 @@ class AgentNote(Record):
     """Its command ended well and the proof succeeded; stays so until a person lifts it."""
     evidence: tuple[str, ...] = stored(lines, default=())
     """The proof, or why there is none."""
+    sequence: int = stored(count, default=0)
+    """Of this note; 0: of an agent that did not count its notes yet."""
 
 
 class Agents:
@@ -54,6 +56,11 @@ class Agents:
             self._leased[note.agent] = arrived
         elif note.hold is Hold.UNARMED:
             self._leased.pop(note.agent, None)  # it was stopped, and promises nothing
+
+    def forget(self, agent: str) -> None:
+        """Nothing is known of an agent under whose name two processes publish."""
+        self._newest.pop(agent, None)
+        self._leased.pop(agent, None)
 
     def renewals(self, now: float) -> dict[str, int]:
         """The requests to answer: those of agents that were heard just now, the longest known first.

@@ -2,6 +2,8 @@
 
 Whoever may write to the topic can send any bytes under any key. A record that drkit would not have written
 is dropped, and the reason is kept once per key; notes of other keys, and the note before it, still count.
+A note under a name that is not configured is dropped, too. A name under which two processes publish is in
+doubt.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from drkit.detect.agents import AgentNote
 from drkit.detect.marks import LOOK, Automatic, Known, Pause
+from drkit.detect.speakers import ANYBODY, NO_DOUBT, Doubt, Speakers, Speaking
 from drkit.detect.votes import Vote
 from drkit.flow_state.fields import Malformed
 from drkit.flow_state.record import Record
@@ -37,6 +40,8 @@ class Note(NamedTuple, Generic[R]):
     """Our wall clock then."""
     live: bool
     """It came after the topic was read to its end."""
+    doubt: Doubt = NO_DOUBT
+    """Whether the process that wrote it is the only one under its name."""
 
 
 Report = Callable[[str, str], None]
@@ -46,11 +51,15 @@ Report = Callable[[str, str], None]
 class Notes:
     """The newest plausible note of every key.
 
-    :param report: called once per key whose note is dropped
+    :param report: called once per key whose note is dropped or in conflict
+    :param speakers: the names that are believed
     """
 
-    def __init__(self, report: Report = lambda _key, _why: None) -> None:
+    def __init__(self, report: Report = lambda _key, _why: None, speakers: Speakers = ANYBODY) -> None:
         self._report = report
+        self._speakers = speakers
+        self._speaking: dict[str, Speaking] = {}
+        self._strangers: dict[str, tuple[str, float]] = {}
         self._notes: dict[str, Note[Any]] = {}
         self._reported: set[str] = set()
         self._damaged: dict[str, str] = {}
@@ -74,8 +83,50 @@ class Notes:
         except Malformed as error:
             self._drop(name, str(error))
             return
-        if body is not None:
-            self._notes[name] = Note(body, arrived, wall_ms, live)
+        if body is None:
+            return
+        if why := self._is_stranger(name, body):
+            if live:
+                self._pass_over(name, why, arrived)
+            return
+        doubt = self._doubt(name, body, value, arrived, live=live)
+        self._notes[name] = Note(body, arrived, wall_ms, live, doubt)
+
+    def _is_stranger(self, key: str, body: Record) -> str:
+        """Why the writer of a note is not believed; empty when it is."""
+        who = self._speakers
+        if key.startswith(Vote.KEY) and who.observers is not None and _name_of(body) not in who.observers:
+            return "it is not named in watch.observers"
+        if isinstance(body, AgentNote) and who.agents is not None and body.agent not in who.agents:
+            return "it is not named in fence_agent.agents"
+        return ""
+
+    def _pass_over(self, key: str, why: str, arrived: float) -> None:
+        self._strangers.pop(key, None)
+        if len(self._strangers) >= _MOST_REPORTED:
+            self._strangers.pop(next(iter(self._strangers)))
+        self._strangers[key] = why, arrived
+        self._drop(key, why)
+
+    def strangers(self, since: float) -> dict[str, str]:
+        """Names that are not configured and published since then, and why they do not count."""
+        return {key: why for key, (why, at) in sorted(self._strangers.items()) if at >= since}
+
+    def _doubt(self, key: str, body: Record, value: bytes, arrived: float, *, live: bool) -> Doubt:
+        who = self._speakers
+        if isinstance(body, AgentNote) and who.agents is not None:
+            quiet, number = who.agent_quiet, body.sequence or body.number
+        elif isinstance(body, Vote) and key != LOOK and who.observers is not None:
+            quiet, number = who.observer_quiet, body.sequence
+        else:
+            return NO_DOUBT
+        speaking = self._speaking.setdefault(key, Speaking(quiet))
+        before = speaking.in_conflict
+        speaking.take(body.run, number, value, arrived, live=live)
+        doubt = speaking.doubt()
+        if speaking.in_conflict and not before:
+            self._report(key, f"{doubt.why}: neither is believed")
+        return doubt
 
     def refuse(self, key: bytes, why: str, *, live: bool = False) -> None:
         """Drop a record, or a tombstone, that has no valid MAC: the note before it still counts.

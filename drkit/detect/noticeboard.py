@@ -24,6 +24,7 @@ from drkit.control_key import Headers, signed, verify
 from drkit.detect.awake import AwakeClock
 from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
+from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import watch_topic
 from drkit.flow_state.record import Record
@@ -63,10 +64,10 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
     create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
 
 
-def read_notes(cluster: Cluster, flow: FlowSettings) -> Notes:
-    """Everything that stands there now. Raises DrkitError."""
+def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBODY) -> Notes:
+    """Everything that stands there now, of those who are believed. Raises DrkitError."""
     name = topic_name(flow)
-    notes = Notes(partial(_report, f"{name} on {cluster.alias}"))
+    notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     found = newest_values(cluster, [name], verified=True).get(name, Newest())
     for key, value in found.items():
         notes.take(key, value)
@@ -113,6 +114,8 @@ def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
             "reconnect.backoff.max.ms": 1000,
             **confluent_config(cluster),
             "linger.ms": 0,
+            # Else a repeated request brings an older note after a newer one, as a second process would.
+            "max.in.flight": 1,
             "message.timeout.ms": max(1000, int(ttl_seconds * 1000)),
             "log_level": 0,
         },
@@ -124,6 +127,7 @@ class Noticeboard:
     """The topic on one cluster, read and written from a thread of its own until :meth:`stop`.
 
     :param ttl_seconds: what is published is forgotten when it was not delivered within this time
+    :param speakers: the names that are believed
     """
 
     def __init__(
@@ -133,13 +137,14 @@ class Noticeboard:
         clock: AwakeClock,
         ttl_seconds: float,
         wall: Millis = wall_ms,
+        speakers: Speakers = ANYBODY,
     ) -> None:
         self.alias = cluster.alias
         self.topic = topic_name(flow)
         self._cluster, self._flow, self._ttl = cluster, flow, ttl_seconds
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
-        self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"))
+        self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"), speakers)
         self._waiting: dict[str, bytes] = {}
         self._ended = threading.Event()
         self._end = 0
@@ -178,6 +183,11 @@ class Noticeboard:
         """The note of a kind that has a single one."""
         with self._lock:
             return self._notes.one(kind)
+
+    def strangers(self, seconds: float) -> dict[str, str]:
+        """Names that are not configured and published within this time, and why they do not count."""
+        with self._lock:
+            return self._notes.strangers(self._clock.now() - seconds)
 
     @property
     def pause(self) -> str:

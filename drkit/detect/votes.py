@@ -86,6 +86,8 @@ class Heard(NamedTuple):
     """Our wall clock then."""
     live: bool
     """It was written after we had read the topic to its end: no record of the past."""
+    doubt: str = ""
+    """Why its writer is not believed, though its name is configured; empty: it is."""
 
 
 class VoteRules(NamedTuple):
@@ -140,18 +142,31 @@ def quorum(observers: int) -> int:
     return observers + 1 if observers == _TWO else observers // 2 + 1
 
 
-def tally(own: Vote, heard: Iterable[Heard], now: float, rules: VoteRules, *, votes: bool = True) -> Tally:
+def tally(
+    own: Vote,
+    heard: Iterable[Heard],
+    now: float,
+    rules: VoteRules,
+    *,
+    votes: bool = True,
+    dropped: Iterable[str] = (),
+) -> Tally:
     """Count the votes that are fresh.
 
     :param own: our view as it is now; what we published of it before is left out
     :param votes: we are one of the observers; else our view counts only where there are not enough of them
-    :param heard: from every topic; of several of one observer the newest counts
+    :param heard: from every topic; of several of one observer the newest counts, none while one is in doubt
+    :param dropped: notes that were not read as votes, in words
     """
-    newest = _newest(h for h in heard if h.vote.observer != own.observer)
+    all_heard = list(heard)
+    newest = _newest(h for h in all_heard if h.vote.observer != own.observer)
     counted: dict[Says, list[str]] = {says: [] for says in Says}
-    abstained, ignored = [], []
+    abstained, ignored = [], [*dropped]
+    doubts = {h.vote.observer: h.doubt for h in all_heard if h.doubt}
+    if own.observer in doubts:
+        ignored.append(f"{own.observer}: {doubts.pop(own.observer)}")
     for name, h in sorted(newest.items()):
-        if why := why_not(h, now, rules):
+        if why := doubts.get(name) or why_not(h, now, rules):
             ignored.append(f"{name}: {why}")
             continue
         counted[h.vote.says].append(name)

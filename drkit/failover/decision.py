@@ -8,6 +8,7 @@ import socket
 from typing import Any, Final
 
 from drkit.detect.noticeboard import read_notes
+from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.failover.context import Context
 
@@ -25,7 +26,8 @@ def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
     if told:
         return dict(told)
     now = context.wall()
-    found = [note.body for note in read_notes(context.target_admin(), context.flow).all(Vote)]
+    notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
+    found = [note.body for note in notes.all(Vote)]
     return {
         "by": f"{_user()} on {socket.gethostname()}",
         "mode": "by hand",

@@ -7,17 +7,25 @@ let producers do is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
-from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, Role, RoleRecord
-from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, list_acls
+from drkit.flow_state.records import (
+    AclsRecord,
+    ConfigsRecord,
+    GenerationRecord,
+    PromotionRecord,
+    Role,
+    RoleRecord,
+)
+from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.topology.acl_record import AclRecord, Promotion, promotion
+from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
+from drkit.topology.acl_record import Promotion
 from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
 
@@ -37,7 +45,7 @@ class Open:
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`."""
         target = context.flow.target
-        given = _promotion(context)
+        given, left_out = _promotion(context)
         return [
             *(
                 Effect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
@@ -49,6 +57,7 @@ class Open:
             ),
             *(Effect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
             *(Effect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
+            *(Effect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -67,10 +76,15 @@ class Open:
         if failed:
             raise _refused("settings of topics", context, failed)
         notes = [f"{len(scope.topics)} topics of {context.flow.target} are open for producers"]
-        given = _promotion(context)
+        given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))
-        return StepResult({"topics": dict(scope.topics), "settings": wanted}, tuple(notes))
+        notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
+        acls = {
+            "granted": _texts(given.grant), "lifted": _texts(given.lift), "left_out": _texts(left_out),
+        }  # fmt: skip
+        evidence = {"topics": dict(scope.topics), "settings": wanted, "acls": acls}
+        return StepResult(evidence, tuple(notes))
 
     def _let_in(self, context: Context, given: Promotion) -> str:
         settings = context.target_settings
@@ -96,7 +110,7 @@ class Open:
         roles, topics = context.state.all(RoleRecord), context.scope.topics
         wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
         wrong += _other_settings(context)
-        given = _promotion(context)
+        given, _ = _promotion(context)
         if given.grant:
             try:
                 wrong += [f"missing: {a}" for a in given.grant - list_acls(context.target_settings).acls]
@@ -159,12 +173,23 @@ def _other_settings(context: Context) -> list[str]:
     return wrong
 
 
-def _promotion(context: Context) -> Promotion:
-    if not context.flow.sync_topic_acls:
-        return Promotion(frozenset(), frozenset())
+def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
+    """What is given and lifted, and what of the record is not: the flow cannot have put it there."""
     record = context.state.get(AclsRecord)
-    plan = record.plan if record is not None else AclRecord()
-    return promotion(plan, None if context.scope.whole_flow else set(context.scope.topics.values()))
+    if not context.flow.sync_topic_acls or record is None:
+        return Promotion(frozenset(), frozenset()), frozenset()
+    once = context.state.all(GenerationRecord)
+    _, writer = context.settings.task_sides(context.flow)
+    bounds = AclBounds(
+        context.flow.acl_scope({*context.scope.topics, *once}),
+        own_principals(context.target_settings, writer),
+    )
+    opened = None if context.scope.whole_flow else set(context.scope.topics.values())
+    return bounded_promotion(record.plan, bounds, opened)
+
+
+def _texts(acls: Iterable[Acl]) -> list[str]:
+    return [str(acl) for acl in sorted(acls)]
 
 
 def _shown(settings: Mapping[str, str | None]) -> str:

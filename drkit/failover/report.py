@@ -40,6 +40,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
             for s, r in results.items()
         ],
         "fence": evidence.get(StepName.FENCE),
+        "acls": evidence.get(StepName.OPEN, {}).get("acls"),
         "loss": _loss(evidence),
         "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
         "decision": run.opening.get("decision", {}),

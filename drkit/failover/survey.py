@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol.metadata import MetadataRequest
 
 from drkit.detect.noticeboard import read_notes
+from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
 from drkit.failover.group_look import (
@@ -149,7 +150,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     }
     rounds = state.get(CheckpointsRecord)
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
-    notes = read_notes(context.target_admin(), context.flow)
+    notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     return Survey(
         now, *identities,

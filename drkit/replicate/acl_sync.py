@@ -18,6 +18,7 @@ from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationReco
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
+from drkit.topology.acl_bounds import OUTSIDE
 from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, Step, TargetAcls, plan_acls
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_scope import AclScope
@@ -26,6 +27,7 @@ from drkit.topology.acls import EVERYBODY, Acl
 _LARGEST_RECORD: Final = 900_000
 _SHOWN: Final = 20
 _OWN_HINT: Final = 'set own_principal = "User:…" in [clusters.{alias}]'
+_OUTSIDE_HINT: Final = "delete it if it is yours to delete; find out who else writes to {topic}"
 _OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it"
 
 
@@ -120,9 +122,7 @@ class AclSync:
         )
 
     def _scope(self, topics: Iterable[str]) -> AclScope:
-        flow, once = self._flow, self._state.all(GenerationRecord)
-        known = frozenset(t for t in {*topics, *once} if flow.copies(t))
-        return AclScope(flow.naming_policy, flow.copies, known, flow.group_filter, flow.topics)
+        return self._flow.acl_scope({*topics, *self._state.all(GenerationRecord)})
 
     def _never_copy(self) -> frozenset[Acl]:
         known = self._state.get(FenceAclsRecord)
@@ -171,6 +171,9 @@ class AclSync:
             self._events.once("acl_left_out", acl.at, str(acl), level="warning", acl=str(acl),
                               reason=LOCKS_OUT if acl.denies else WAITS,
                               hint=_hint(acl).format(alias=self._target.alias))  # fmt: skip
+        for acl in plan.outside:
+            self._events.once("acl_left_out", acl.at, f"outside {acl}", level="warning", acl=str(acl),
+                              reason=OUTSIDE, hint=_OUTSIDE_HINT.format(topic=self._state.name))  # fmt: skip
         if not self._flow.guard_passive_topics:
             return
         for acl in plan.leaks:

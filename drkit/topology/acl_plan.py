@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from drkit.topology.acl_bounds import OUTSIDE, AclBounds
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_rules import for_own, sort_acls
 from drkit.topology.acl_scope import AclScope
@@ -74,6 +75,8 @@ class AclPlan:
 
     changes: tuple[AclChange, ...]
     record: AclRecord
+    outside: tuple[Acl, ...] = ()
+    """ACLs of the target that the record claims, but that the flow cannot have made."""
     leaks: tuple[Acl, ...] = ()
     """ACLs of others on the target that let somebody write to passive topics."""
 
@@ -83,6 +86,7 @@ class AclPlan:
         yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
         for acl in sorted(self.record.left_out):
             yield _row("leave out acl", acl, LOCKS_OUT if acl.denies else WAITS)
+        yield from (_row("leave acl", acl, OUTSIDE) for acl in self.outside)
 
 
 def _row(what: str, acl: Acl, why: str) -> Row:
@@ -109,7 +113,9 @@ def plan_acls(
     :param guard: on an open target, let only drkit write where no ACL stands
     """
     wanted = sort_acls((t for a in source if a not in never_copy for t in scope.renamed(a)), target.own)
-    foreign = target.acls - record.made
+    bounds = AclBounds(scope, target.own)
+    believed = frozenset(a for a in record.made & target.acls if bounds.may_have_made(a))
+    foreign = target.acls - believed
     own = _own(wanted.every, target, foreign)
     guards = _guards(wanted.every | foreign, target, scope) if guard else frozenset()
     whys = dict.fromkeys(guards, _FOR_GUARD) | dict.fromkeys(own, _FOR_OWN)
@@ -119,7 +125,7 @@ def plan_acls(
         return acl.resource is ResourceKind.TOPIC and any(acl.covers(t) for t in promoted)
 
     create = {a for a in whys if a not in target.acls and not is_settled(a)}
-    delete = {a for a in record.made & target.acls if a not in whys and not is_settled(a)}
+    delete = {a for a in believed if a not in whys and not is_settled(a)}
     made = (record.made & target.acls) - delete | create
     changes = [AclChange(Step.CREATE, a, whys[a]) for a in create]
     changes += [AclChange(_when_deleted(a, target, record), a, _GONE) for a in delete]
@@ -129,7 +135,9 @@ def plan_acls(
         frozenset(wanted.left_out),
         _kept(guards & made, record.guard & made, is_settled),
     )
-    return AclPlan(tuple(sorted(changes, key=_order)), told, _leaks(foreign, target, scope, promoted))
+    outside = (record.made & target.acls) - believed - whys.keys()
+    leaks = _leaks(foreign, target, scope, promoted)
+    return AclPlan(tuple(sorted(changes, key=_order)), told, tuple(sorted(outside)), leaks)
 
 
 def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bool]) -> frozenset[Acl]:

@@ -1,8 +1,9 @@
 """Which ACLs of a source a flow's target is to have, and under which names. Pure.
 
 A prefixed ACL counts when it can cover something that the flow carries. It stays prefixed where the naming
-policy keeps beginnings; `*` stays `*` only where names of the copies have a beginning of their own. All else
-becomes one literal ACL for each copied topic: never more than on the source.
+policy keeps beginnings, unless the prefix could cover drkit's own topics; `*` stays `*` only where names of
+the copies have a beginning of their own. All else becomes one literal ACL for each copied topic: never more
+than on the source.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 import re
 from typing import Final
 
-from drkit.topology.acls import Acl, PatternKind, ResourceKind
+from drkit.topology.acls import ANY_NAME, Acl, PatternKind, ResourceKind
 from drkit.topology.filters import NameFilter
 from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
 
+OWN_TOPICS: Final = "drkit-"
+"""How the names of drkit's own topics begin: what is written there commands drkit."""
 OWN_TRANSACTIONAL_IDS: Final = "drkit."
 """How drkit's own transactional ids begin: others are not to be let near them."""
 _HEAD: Final = re.compile(r"(?:[\w-]|\\[.\-])*")
@@ -45,8 +48,29 @@ class AclScope:
         elif acl.resource is ResourceKind.GROUP:
             if acl.is_wildcard or self._may_be_a_group(acl):
                 yield acl
-        elif acl.pattern is PatternKind.PREFIXED or not acl.name.startswith(OWN_TRANSACTIONAL_IDS):
+        elif not acl.name.startswith(OWN_TRANSACTIONAL_IDS):
             yield acl
+
+    def carries(self, acl: Acl) -> bool:
+        """Whether an ACL of the target is on what the flow carries: one of the source could become it."""
+        if acl.resource is ResourceKind.GROUP:
+            return acl.is_wildcard or self._may_be_a_group(acl)
+        if acl.resource is ResourceKind.TRANSACTIONAL_ID:
+            return not acl.name.startswith(OWN_TRANSACTIONAL_IDS)
+        if acl.pattern is PatternKind.LITERAL:
+            topic = None if acl.is_wildcard else self.naming.upstream(acl.name)
+            return topic is not None and self.copies(topic)
+        return any(self._pattern(at) == acl for at in self._before(acl))
+
+    def _before(self, acl: Acl) -> Iterator[Acl]:
+        """ACLs of the source that concern a topic of the flow and may become this prefix."""
+        head = self.naming.downstream("") if isinstance(self.naming, PrefixNaming) else ""
+        if acl.name == head:
+            yield acl._replace(pattern=PatternKind.LITERAL, name=ANY_NAME)
+        elif acl.name.startswith(head):
+            found = acl._replace(name=acl.name[len(head) :])
+            if any(found.covers(t) for t in self.topics) or self._may_be_a_topic(found):
+                yield found
 
     def _topic(self, acl: Acl) -> Iterator[Acl]:
         if acl.pattern is PatternKind.LITERAL and not acl.is_wildcard:
@@ -69,7 +93,9 @@ class AclScope:
             beginning = self.naming.downstream(beginning)
         elif not isinstance(self.naming, IdentityNaming):
             return None  # a policy of the user's own: nothing is known about beginnings
-        return acl._replace(pattern=PatternKind.PREFIXED, name=beginning) if beginning else None
+        if not beginning or beginning.startswith(OWN_TOPICS) or OWN_TOPICS.startswith(beginning):
+            return None  # it would also cover drkit's own topics
+        return acl._replace(pattern=PatternKind.PREFIXED, name=beginning)
 
     def _may_be_a_topic(self, acl: Acl) -> bool:
         return acl.is_wildcard or any(self.copies(n) for n in _names(acl.name, self.include))

@@ -20,11 +20,12 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
 from drkit.detect.marks import Known
 from drkit.detect.noticeboard import Noticeboard
+from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.fencing import Fenced, fence, run
-from drkit.watch.names import usable_name
+from drkit.watch.names import configured_name
 
 _TICK_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 2.0
@@ -47,9 +48,10 @@ class FenceAgent:
         boot: Seconds = boottime,
         wall: Millis = wall_ms,
     ) -> None:
-        self.name = usable_name(name, "--name")
         self._flow, self._settings = flow, settings.fence_agent
-        self._observers = settings.watch.observers
+        names = self._settings.agent_names
+        self.name = configured_name(name, names, "fence_agent.agents", "--name")
+        self._observers = settings.watch.observer_count
         self._boot, self._wall = boot, wall
         self._listeners = _listeners(settings, flow)
         self._fencing = fencing or self._fence_here
@@ -57,11 +59,14 @@ class FenceAgent:
         self._clock = AwakeClock()
         aliases = dict.fromkeys(a for a in (flow.target, settings.watch.third) if a is not None)
         ttl = settings.fence_agent.ttl_seconds
-        self._boards = [Noticeboard(settings.cluster(a), flow, self._clock, ttl) for a in aliases]
+        speakers = Speakers.of(settings)
+        self._boards = [
+            Noticeboard(settings.cluster(a), flow, self._clock, ttl, speakers=speakers) for a in aliases
+        ]
         self._run = uuid.uuid4().hex[:12]
         self.state = read_state(self._path)
         self._lease = self._new_lease(armed_at=boot() if self.state.armed else None)
-        self._number = 0
+        self._number = self._sequence = 0
         self._asked = self._tried = float("-inf")
         self._evidence = self.state.evidence
         self._told: tuple[object, ...] = ()
@@ -88,10 +93,7 @@ class FenceAgent:
         """What is to be done at this moment."""
         if self.state.fenced and not read_state(self._path).fenced:
             self._lifted()
-        for board in self._boards:
-            for vote in (note.body for note in board.all(Vote)):
-                if self.name in vote.renews:
-                    self._lease.heard(vote.observer, vote.renews[self.name])
+        self._hear()
         now = self._boot()
         hold = self._lease.hold(now)
         if hold is Hold.LEASED and not self.state.armed:
@@ -103,6 +105,14 @@ class FenceAgent:
             self._number = self._lease.ask(now)
             self._publish(hold)
         self._say(hold)
+
+    def _hear(self) -> None:
+        """Take the observers' answers. A name under which two processes publish answers nothing."""
+        notes = [note for board in self._boards for note in board.all(Vote)]
+        doubted = {note.body.observer for note in notes if note.doubt.at(self._clock.now())}
+        for vote in (note.body for note in notes):
+            if self.name in vote.renews and vote.observer not in doubted:
+                self._lease.heard(vote.observer, vote.renews[self.name])
 
     def _fence(self) -> None:
         observe.event("fencing", level="error", agent=self.name, flow=self._flow.name,
@@ -129,9 +139,10 @@ class FenceAgent:
         return found
 
     def _publish(self, hold: Hold) -> None:
+        self._sequence += 1
         note = AgentNote(
             self.name, self._run, self._number, hold, self._wall(), fenced=self.state.fenced,
-            evidence=self._evidence,
+            evidence=self._evidence, sequence=self._sequence,
         )  # fmt: skip
         for board in self._boards:
             board.publish(AgentNote.key(self.name), note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from drkit.detect.shapes import label
 from drkit.errors import ConfigError
 from drkit.flow_state.fields import Malformed
@@ -22,3 +24,20 @@ def usable_name(name: str, option: str) -> str:
             evidence=f"{name[:80]!r}: {error}",
             hint="choose a printable name of at most 256 characters",
         ) from None
+
+
+def configured_name(name: str, names: Collection[str], setting: str, option: str) -> str:
+    """The name, if the configuration has it among those that are believed, or has no names.
+
+    :param setting: which lists the names
+    :param option: by which the name is set, for the error
+    :raises ConfigError: others would not count it
+    """
+    if names and name not in names:
+        raise ConfigError(
+            f"the name {name} is not among those that count",
+            where=option,
+            evidence=f"{setting} = {', '.join(sorted(names))}",
+            hint=f"give this process the name that it has there, or add {name} to {setting} everywhere",
+        )
+    return usable_name(name, option)

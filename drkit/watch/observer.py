@@ -12,19 +12,23 @@ import uuid
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.config.auto_proof import fenced_within_seconds
+from drkit.config.watch import WatchSettings
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents
 from drkit.detect.awake import AwakeClock
 from drkit.detect.marks import LOOK, Automatic, Known
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.speakers import Speakers
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
-from drkit.watch.names import usable_name
+from drkit.watch.names import configured_name
 from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
 """A target has this long until its first answer is missed."""
+_SHOWN: Final = 5
+"""Notes that do not count and are shown; whoever invents more names is known by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,19 @@ class Identity:
     """Whether it tells the others what it sees. One that only looks on must not change what they decide."""
 
 
-def this_process(name: str | None = None, *, votes: bool = True) -> Identity:
-    """An identity, by default called after the machine.
+def this_process(
+    name: str | None = None, *, votes: bool = True, watch: WatchSettings | None = None
+) -> Identity:
+    """An identity, by default called as the settings say, else after the machine.
 
     :raises ConfigError: others would not take notes under this name
     """
-    called = name or socket.gethostname() + ("" if votes else ", looking on")
-    return Identity(usable_name(called, "--observer"), f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
+    watch = watch or WatchSettings()
+    option = "--observer" if name or not watch.name else "watch.name"
+    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
+    names = watch.observer_names if votes else ()
+    usable = configured_name(called, names, "watch.observers", option)
+    return Identity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
 
 
 class Moment(NamedTuple):
@@ -82,6 +92,7 @@ class Moment(NamedTuple):
             "phi": self.picture.phi,
             "votes": [v.to_json() for v in self.votes],
             "agents": [a.to_json() for a in self.agents],
+            "ignored": list(self.picture.tally.ignored),
             "findings": [f._asdict() for f in self.sensed.findings],
         }
 
@@ -116,8 +127,12 @@ class Observer:
         watch = settings.watch
         self.senses = Senses(settings, flow, clock)
         aliases = dict.fromkeys(a for a in (flow.target, watch.third) if a is not None)
-        self.boards = [Noticeboard(settings.cluster(a), flow, clock, watch.vote_ttl_seconds) for a in aliases]
-        self._rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observers)
+        speakers = Speakers.of(settings)
+        self.boards = [
+            Noticeboard(settings.cluster(a), flow, clock, watch.vote_ttl_seconds, speakers=speakers)
+            for a in aliases
+        ]
+        self._rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observer_count)
         self._agents = Agents(settings.fence_agent.ttl_seconds)
         self._began = self._renewed = self._published = clock.now()
         self._sequence = 0
@@ -143,7 +158,9 @@ class Observer:
         self._hear_agents()
         vote = self._vote(sensed)
         heard = list(self._heard())
-        counted = tally(vote, heard, self._clock.now(), self._rules, votes=self.identity.votes)
+        counted = tally(
+            vote, heard, self._clock.now(), self._rules, votes=self.identity.votes, dropped=self._dropped()
+        )
         automatic = self.target_board.automatic  # what people write stands on the target alone
         picture = self._picture(sensed, counted, automatic)
         self._share_known()
@@ -188,13 +205,28 @@ class Observer:
     def _heard(self) -> Iterable[Heard]:
         for board in self.boards:
             for note in board.all(Vote):
-                yield Heard(note.body, note.arrived, note.wall_ms, note.live)
+                doubt = note.doubt.at(self._clock.now())
+                yield Heard(note.body, note.arrived, note.wall_ms, note.live, doubt)
 
-    def _hear_agents(self) -> None:
+    def _dropped(self) -> list[str]:
+        """Notes of the last time that do not count for the name of their writer, in words."""
+        seconds, now = self._settings.watch.vote_ttl_seconds, self._clock.now()
+        found = {key: why for board in self.boards for key, why in board.strangers(seconds).items()}
         for board in self.boards:
             for note in board.all(AgentNote):
-                if note.live:
-                    self._agents.take(note.body, note.arrived)
+                if why := note.doubt.at(now):
+                    found[AgentNote.key(note.body.agent)] = why
+        told = [f"{key}: {why}" for key, why in sorted(found.items())]
+        return [*told[:_SHOWN], *([f"and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])]
+
+    def _hear_agents(self) -> None:
+        notes = [note for board in self.boards for note in board.all(AgentNote)]
+        doubted = {note.body.agent for note in notes if note.doubt.at(self._clock.now())}
+        for name in doubted:
+            self._agents.forget(name)
+        for note in notes:
+            if note.live and note.body.agent not in doubted:
+                self._agents.take(note.body, note.arrived)
 
     # -- the picture ----------------------------------------------------------------------------------
 
@@ -231,7 +263,7 @@ class Observer:
             last_seconds=(self._wall() - automatic.at_ms) / 1000 if automatic else None,
             acknowledged=automatic is None or automatic.acknowledged_ms is not None,
             window_seconds=watch.window_seconds,
-            agents=agent.agents,
+            agents=agent.agent_count,
             agents_armed=self._agents.armed(lost_at),
             agents_fenced=self._agents.fenced(lost_at),
             delay_seconds=watch.failover_delay_seconds,

@@ -27,6 +27,11 @@ def test_both_clusters_answer(
     answer = json.loads(capsys.readouterr().out)
     assert answer["result"] == "OK"
     assert [c["cluster_id"] for c in answer["clusters"]] == [source.cluster_id, target.cluster_id]
+    rows = {(r["cluster"], r["topic"]): r["writers"] for r in answer["may_write"]}
+    assert rows["standby", "drkit-state.primary.internal"] == [
+        "any client that can connect: standby has no authorizer"
+    ]
+    assert ("primary", "heartbeats") in rows
 
 
 def test_one_cluster_under_two_aliases_is_refused(

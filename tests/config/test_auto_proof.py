@@ -15,8 +15,8 @@ from drkit.config.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
 from drkit.masking import MASK
 
-AGENT = FenceAgentSettings(agents=1, command=("stop-kafka",))
-WATCH = WatchSettings(observers=3, third="witness")
+AGENT = FenceAgentSettings(agents=("dc1",), command=("stop-kafka",))
+WATCH = WatchSettings(observers=("a", "b", "c"), third="witness")
 FLOW = {"primary", "standby"}
 CONFIG = """
 [clusters.primary]
@@ -33,10 +33,10 @@ mode = "auto"
 """
 SAFE = """
 [watch]
-observers = 3
+observers = ["a", "b", "c"]
 third = "witness"
 [fence_agent]
-agents = 1
+agents = ["dc1"]
 command = ["systemctl", "kill", "kafka"]
 """
 
@@ -71,7 +71,7 @@ def test_a_file_without_them_is_refused_by_name(tmp_path: Path):
 
 def test_the_inequality_is_printed_with_its_numbers(tmp_path: Path):
     file = tmp_path / "drkit.toml"
-    file.write_text(CONFIG + SAFE.replace("agents = 1", "agents = 1\nttl_seconds = 30"))
+    file.write_text(CONFIG + SAFE.replace("[fence_agent]", "[fence_agent]\nttl_seconds = 30"))
     with pytest.raises(ConfigError) as caught:
         read(file, {})
     assert (
@@ -92,7 +92,43 @@ def test_fewer_than_three_observers(observers: int):
     assert "watch.observers" in places(WATCH.model_copy(update={"observers": observers}), AGENT)
 
 
-@pytest.mark.parametrize("agent", [FenceAgentSettings(), FenceAgentSettings(agents=1)])
+def test_numbers_are_refused_in_mode_auto_and_named_elsewhere(tmp_path: Path):
+    """Today's form: any name in the topic would count."""
+    numbered = WATCH.model_copy(update={"observers": 3}), AGENT.model_copy(update={"agents": 1})
+    assert places(*numbered) == {"watch.observers", "fence_agent.agents"}
+    file = tmp_path / "drkit.toml"
+    counts = "[watch]\nobservers = 3\n[fence_agent]\nagents = 1\n"
+    file.write_text(CONFIG.replace('mode = "auto"', "") + counts)
+    found = read(file, {})
+    assert found.settings.watch.observer_count == 3
+    assert [n.at for n in found.notes] == ["watch.observers", "fence_agent.agents"]
+    named = counts.replace("= 3", '= "a, b, c"').replace("= 1", '= ["dc1"]')
+    file.write_text(CONFIG.replace('mode = "auto"', "") + named)
+    found = read(file, {})
+    assert (found.settings.watch.observer_names, found.notes) == (("a", "b", "c"), ())
+
+
+@pytest.mark.parametrize(
+    ("observers", "why"),
+    [
+        ('["a", "b"]', "two observers cannot decide"),
+        ('["a", "b", "a"]', "'a' is named twice"),
+        ('["a", "b", "c\\u0007"]', "none of them a control character"),
+        ("[]", "a list of names was expected"),
+        ("true", "a list of names was expected"),
+        ("0", "or a number from 1"),
+    ],
+)
+def test_names_that_cannot_be_are_refused_with_one_reason(tmp_path: Path, observers: str, why: str):
+    file = tmp_path / "drkit.toml"
+    file.write_text(CONFIG.replace('mode = "auto"', "") + f"[watch]\nobservers = {observers}\n")
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert why in caught.value.what
+    assert caught.value.where.endswith("watch.observers")
+
+
+@pytest.mark.parametrize("agent", [FenceAgentSettings(), FenceAgentSettings(agents=("dc1",))])
 def test_an_agent_that_can_fence(agent: FenceAgentSettings):
     assert places(WATCH, agent) == {"fence_agent"}
 

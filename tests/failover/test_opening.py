@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from drkit.failover.context import Context, Request, Scope
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
 from drkit.failover.opening import Open
-from drkit.flow_state.records import ConfigsRecord, PromotionRecord, RoleRecord
+from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
+from drkit.kafka.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster, start_together
@@ -100,6 +102,15 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     orders, other = locked.topic("orders"), locked.topic("other")
     locked.give(0, *(locked.acl(t, op) for t in (orders, other) for op in ("READ", "WRITE")))
     locked.sync().look([orders, other])
+    forged = {
+        locked.acl("*", "ALL", "User:mallory"),
+        locked.acl("drkit-", "ALL", "User:mallory", prefixed=True),
+        locked.acl("not-of-this-flow", "WRITE", "User:mallory"),
+    }
+    known = locked.state.get(AclsRecord)
+    assert known is not None
+    poisoned = replace(known.plan, held=known.plan.held | forged)
+    put_record(locked.state, AclsRecord.KEY, AclsRecord(poisoned).to_json())
     put_record(locked.state, ConfigsRecord.key(orders), {"set": {}})
     assert not locked.may_write("app", orders)
     flow = locked.flow()
@@ -114,9 +125,17 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     try:
         planned = [e.what for e in Open().plan(context)]
         assert any(w.startswith("create acl ALLOW User:app WRITE") for w in planned)
+        assert {w for w in planned if "mallory" in w} == {f"leave out acl {a}" for a in forged}
         with pytest.raises(Failed, match="not open"):
             Open().prove(context)
-        Open().run(context)
+        done = Open().run(context)
+        assert done.evidence["acls"] == {
+            "granted": [str(locked.acl(orders, "WRITE"))],
+            "lifted": [],
+            "left_out": [str(a) for a in sorted(forged)],
+        }
+        assert "User:mallory" in " ".join(done.notes)
+        assert not [a for a in list_acls(locked.admins[1].settings).acls if a.principal == "User:mallory"]
         Open().run(context)  # killed in between, and resumed
         assert Open().prove(context).evidence["topics_open"] == 1
     finally:

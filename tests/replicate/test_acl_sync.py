@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+import json
 from pathlib import Path
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
+from drkit.cli.main import run
 from drkit.config import ClusterSettings
 from drkit.flow_state.records import AclsRecord, FenceAclsRecord
 from drkit.flow_state.topic import StateTopic
@@ -144,6 +146,39 @@ def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: Loc
     assert told
     assert "has no authorizer" in told["reason"]
     assert acl_plan_rows(world.flow(), plain, world.target) == []
+
+
+def test_who_may_write_to_drkits_topics_is_listed(
+    worlds: Worlds, shared: Shared, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Without a key whoever writes there commands both clusters: `config check --connect` names them."""
+    world = worlds()
+    source = world.source.alias
+    state = f"drkit-state.{source}.internal"
+    world.give(1, world.acl(state, "ALL", "User:mallory"), world.acl(state, "WRITE", "User:drkit"),
+               world.acl(f"drkit-watch.{source}", "WRITE", "User:obs", prefixed=True))  # fmt: skip
+    flow = f'[[flows]]\nsource = "{source}"\ntarget = "standby"\ntopics = ["{world.tag}-.*"]\n'
+    text = "".join(
+        f'[clusters.{alias}]\nbootstrap_servers = "{cluster.bootstrap()}"\n[clusters.{alias}.client]\n'
+        + "".join(f"\"{k}\" = '{v}'\n" for k, v in cluster.client_properties(ADMIN, "PLAIN").items())
+        for alias, cluster in ((source, shared.source), ("standby", shared.locked))
+    )
+    file = tmp_path / "drkit.toml"
+    file.write_text(text + flow)
+    assert run(["config", "check", "--connect", "--json", "--config", str(file)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    rows = {(r["cluster"], r["topic"]): r["writers"] for r in answer["may_write"]}
+    assert rows["standby", state] == ["User:drkit", "User:mallory"]
+    assert rows["standby", f"drkit-watch.{source}.standby.internal"] == [
+        f"User:obs, by topic drkit-watch.{source}*"
+    ]
+    assert rows["standby", f"drkit-failover.{source}.internal"] == []
+    assert rows[source, "heartbeats"] == []
+    assert "super users" in answer["also_may_write"]
+    assert run(["config", "check", "--connect", "--config", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "User:mallory" in said
+    assert "only drkit" in said
 
 
 def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):

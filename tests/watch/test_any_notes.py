@@ -136,6 +136,52 @@ def test_an_agent_fences_whatever_the_note_of_the_brokers_holds(tmp_path: Path, 
         assert read_state(tmp_path / "agent.json").fenced
 
 
+def named(folder: Path, ports: PortReservation) -> Settings:
+    """The same with the observers and the agent by name."""
+    raw = settings(folder, ports).model_dump(mode="json")
+    raw["watch"]["observers"], raw["fence_agent"]["agents"] = ["o1", "o2", "o3"], ["dc1"]
+    return Settings.model_validate(raw)
+
+
+def test_an_agent_is_leased_by_configured_names_alone(tmp_path: Path):
+    with PortReservation() as ports:
+        found = named(tmp_path, ports)
+        agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(100, 10_000)).__next__)
+
+        def answer(name: str, run: str = "r", sequence: int = 1) -> None:
+            vote = Vote(name, run, sequence, NOW_MS, Sight.CLEAR, renews={"dc1": agent._number})
+            for board in agent._boards:
+                board.take(Vote.key(name).encode(), vote.encode(), 0)
+
+        agent.step()
+        for name in ("x1", "x2", "x3", "o1"):
+            answer(name)
+        agent.step()
+        assert agent._lease.hold(101.0) is Hold.UNARMED, "one of three is not enough"
+        answer("o2", "honest", 5)
+        answer("o2", "forged")
+        answer("o2", "honest", 6)
+        agent.step()
+        assert agent._lease.hold(102.0) is Hold.UNARMED, "two processes under one name"
+        answer("o3")
+        agent.step()
+        assert agent._lease.hold(103.0) is Hold.LEASED
+
+
+def test_a_name_that_is_not_configured_is_refused_at_the_start(tmp_path: Path):
+    with PortReservation() as ports:
+        found = named(tmp_path, ports)
+        with pytest.raises(ConfigError, match="not among those that count") as refused:
+            FenceAgent(found, found.flows[0], "dc2")
+        assert (refused.value.where, refused.value.evidence) == ("--name", "fence_agent.agents = dc1")
+        with pytest.raises(ConfigError, match="the name o9 is not among") as refused:
+            this_process("o9", watch=found.watch)
+        assert refused.value.evidence == "watch.observers = o1, o2, o3"
+        assert this_process("o9", votes=False, watch=found.watch).name == "o9", "it only looks on"
+        mine = found.watch.model_copy(update={"name": "o2"})
+        assert this_process(watch=mine).name == "o2"
+
+
 @pytest.mark.parametrize("name", ["x" * 257, "dc1\n", "\x1b[2J"])
 def test_a_name_that_others_would_drop_is_refused_at_the_start(tmp_path: Path, name: str):
     with PortReservation() as ports:

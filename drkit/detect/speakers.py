@@ -1,0 +1,104 @@
+"""Who may speak in the topic of the observers: configured names, each of them one process at a time. Pure.
+
+A name proves nothing by itself: any client that may write to the topic can use it. But the process that owns
+a name publishes all the time, so a second one under that name shows: the two take turns, or the numbers of
+one run go back. Then neither is believed until one of them has been silent for some intervals.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from drkit.config import Settings
+
+_INTERVALS: Final = 3
+"""A process that publishes every interval and was silent for so many of them has ended."""
+_REMEMBERED: Final = 16
+"""Runs of one name; more of them are not needed to see that an earlier one is back."""
+
+
+class Speakers(NamedTuple):
+    """The names that are believed; None: any name is, since the configuration has only their number."""
+
+    observers: frozenset[str] | None = None
+    agents: frozenset[str] | None = None
+    observer_quiet: float = 0.0
+    """After so many seconds without a vote the process of an observer has ended."""
+    agent_quiet: float = 0.0
+    """The same for the notes of a fence agent."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Speakers:
+        """Those of a configuration. With observers by name and no agent configured, none is believed."""
+        watch, agent = settings.watch, settings.fence_agent
+        named = frozenset(watch.observer_names) or None
+        agents = frozenset(agent.agent_names) if agent.agent_names or (named and not agent.agents) else None
+        return cls(named, agents, _INTERVALS * watch.vote_interval_seconds, _INTERVALS * agent.check_seconds)
+
+
+ANYBODY: Final = Speakers()
+"""Any name counts."""
+
+
+class Speaking:
+    """The processes that publish under one name in one topic, by the records in the topic's order.
+
+    :param quiet: after so many seconds without a record a process has ended
+    """
+
+    def __init__(self, quiet: float) -> None:
+        self._quiet = quiet
+        self._run = ""
+        self._number = 0
+        self._value = b""
+        self._at = float("-inf")
+        self._earlier: deque[str] = deque(maxlen=_REMEMBERED)
+        self._until = float("-inf")
+        self._why = ""
+        self.in_conflict = False
+        """Two processes publish at the same time."""
+
+    def take(self, run: str, number: int, value: bytes, now: float, *, live: bool) -> None:
+        """Take one record.
+
+        :param number: counts up in each run
+        :param live: it came after the topic was read to its end; older ones only name the last run
+        """
+        if live and now >= self._until:
+            self.in_conflict = False
+        if live and run == self._run:
+            if number < self._number or (number == self._number and value != self._value):
+                self._conflict(f"two processes publish under this name, both as run {run}", now)
+        elif live and self._run:
+            if run in self._earlier:
+                self._conflict(f"two processes publish under this name, runs {self._run} and {run}", now)
+            elif now - self._at < self._quiet:
+                self._until = max(self._until, self._at + self._quiet)
+                if not self.in_conflict:
+                    self._why = f"another process published under this name {now - self._at:.1f} s before"
+        if run != self._run and self._run:
+            self._earlier.append(self._run)
+        self._run, self._number, self._value, self._at = run, number, value, now
+
+    def _conflict(self, why: str, now: float) -> None:
+        self._until, self._why, self.in_conflict = now + self._quiet, why, True
+
+    def doubt(self) -> Doubt:
+        """Until when the newest record is not believed, and why."""
+        return Doubt(self._until, self._why)
+
+
+class Doubt(NamedTuple):
+    """Why a note is not believed."""
+
+    until: float = float("-inf")
+    """By the clock of its arrival."""
+    why: str = ""
+
+    def at(self, now: float) -> str:
+        """Why it is not believed now; empty when it is."""
+        return self.why if now < self.until else ""
+
+
+NO_DOUBT: Final = Doubt()

@@ -1,0 +1,49 @@
+"""Who may write to a topic, by the ACLs of its cluster. Pure.
+
+Super users pass every ACL, and a principal that may ALTER the cluster can give itself any: no list of ACLs on
+topics shows either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, ResourceKind
+
+ANY_CLIENT: Final = "any client that can connect"
+UNKNOWN: Final = (
+    "no ACL is on it: open to any client, or closed (set allow_everyone_if_no_acl_found of the cluster)"
+)
+_WRITES: Final = frozenset({Operation.WRITE, Operation.ALL})
+
+
+def writers(
+    topic: str, acls: Collection[Acl], own: Collection[str], *, is_open: bool | None
+) -> tuple[str, ...]:
+    """The principals that may write to a topic, each with what lets it in; drkit's own are left out.
+
+    :param is_open: whether a topic without ACLs is open to everybody; None: not known
+    """
+    there = [a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic)]
+    if not there:
+        return {True: (ANY_CLIENT,), None: (UNKNOWN,), False: ()}[is_open]
+    denies = [a for a in there if a.denies and a.operation in _WRITES and a.host == ANY_HOST]
+    denied = {a.principal for a in denies}
+    return tuple(
+        dict.fromkeys(
+            _shown(a)
+            for a in sorted(there, key=lambda a: (a.principal, a.name))
+            if not a.denies
+            and a.operation in _WRITES
+            and a.principal not in {*own, *denied}
+            and EVERYBODY not in denied
+        )
+    )
+
+
+def _shown(acl: Acl) -> str:
+    who = f"every client that can log in ({EVERYBODY})" if acl.principal == EVERYBODY else acl.principal
+    at = "" if acl.host == ANY_HOST else f" from {acl.host}"
+    how = f", by {acl.at}" if acl.is_wildcard or acl.pattern is PatternKind.PREFIXED else ""
+    return f"{who}{at}{how}"
