@@ -34,10 +34,9 @@ def check(*, connect: bool) -> None:
     loaded = configuration()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
-    if loaded.notes:
-        answer["notes"] = [
-            {"level": "note", "setting": n.at, "note": n.what, "why": n.hint} for n in loaded.notes
-        ]
+    notes = [(n.at, n.what, n.hint) for n in loaded.notes] + loaded.settings.advice()
+    if notes:
+        answer["notes"] = [{"level": "note", "setting": at, "note": n, "why": why} for at, n, why in notes]
     if connect:
         answer["clusters"] = _connected(loaded.settings)
     emit(answer)

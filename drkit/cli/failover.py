@@ -39,6 +39,12 @@ _PLACE = "drkit failover"
     default="",
     help="Give up a primary that is silent here and alive elsewhere; on record.",
 )
+@click.option(
+    "--without-quorum",
+    metavar="REASON",
+    default="",
+    help="Decide although too few observers say that the primary is gone; on record.",
+)
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
 @click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
@@ -49,6 +55,7 @@ def failover(
     topics: tuple[str, ...],
     accept_data_loss: str,
     despite_signs_of_life: str,
+    without_quorum: str,
     leave_behind: tuple[str, ...],
     *,
     whole: bool,
@@ -72,7 +79,7 @@ def failover(
     request = Request(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
-        despite_signs_of_life=despite_signs_of_life,
+        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with Desk(settings, chosen, show_progress) as desk:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, PositiveFloat, field_validator
 
-from drkit.config.auto_proof import unsafe
+from drkit.config.auto_proof import Times, rpo_close, rpo_unmet, times_of, unsafe
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
 from drkit.config.detection import DetectionSettings
@@ -159,10 +159,26 @@ class Settings(Strict):
         """What no single table shows: (where, what, hint), empty when all fits together."""
         return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
 
+    def advice(self) -> list[tuple[str, str, str]]:
+        """What is allowed, and likely to disappoint: (where, what, hint)."""
+        return list(rpo_close(self.failover.rpo_seconds, self._times)) if self._is_auto else []
+
+    @property
+    def _is_auto(self) -> bool:
+        return self.failover.mode == "auto"
+
+    @property
+    def _times(self) -> Times:
+        beat = max((f.heartbeats_interval_seconds for f in self.flows), default=1.0)
+        return times_of(self.detection, self.watch, self.fence_agent, beat)
+
     def _unsafe(self) -> list[tuple[str, str, str]]:
         """Why mode auto is not allowed, if it is asked for."""
         ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
-        return list(unsafe(self.watch, self.fence_agent, ours)) if self.failover.mode == "auto" else []
+        if not self._is_auto:
+            return []
+        found = list(unsafe(self.watch, self.fence_agent, ours))
+        return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:
         used = [

@@ -129,6 +129,7 @@ class Desk:
         """Let go of all connections."""
         if self._context is not None:
             self._context.drop_source()
+            self._context.kept.close()
         self._target.close()
         if self._state is not None:
             self._state.close()

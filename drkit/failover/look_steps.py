@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from drkit.failover.against import Question
 from drkit.failover.context import Context
-from drkit.failover.gates import Question, refusals
+from drkit.failover.gates import refusals
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import Survey, survey
@@ -71,8 +72,7 @@ class Snapshot:
 
 def question_of(context: Context, seen: Survey) -> Question:
     """What the gates are asked."""
-    budget = context.settings.failover.rpo_seconds
-    return Question(seen, context.scope, context.request, context.flow.name, budget)
+    return Question(seen, context.scope, context.request, context.flow.name)
 
 
 def _notes(seen: Survey) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol.metadata import MetadataRequest
 
 from drkit.detect.noticeboard import read_notes
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Risk, of_answering_source
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
 from drkit.failover.group_look import (
@@ -24,8 +26,8 @@ from drkit.failover.group_look import (
 from drkit.failover.outside import Outside, look_outside
 from drkit.failover.reach import Reach, look_reach
 from drkit.failover.ready import unready_topics
-from drkit.failover.risk import Risk, held_total, of_answering_source
-from drkit.failover.signs import signs_of_life
+from drkit.failover.risk import held_total
+from drkit.failover.signs import facts_of
 from drkit.failover.silent import silent_risk
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
@@ -73,20 +75,20 @@ class Survey:
     positions_age_seconds: float | None
     """How old that knowledge is; None: not known."""
     target_groups: dict[str, TargetGroup]
-    risk: Risk
+    facts: Facts
+    """What the table of reasons decides by, the loss among it."""
     replicator: Replicator | None
     promoted: tuple[str, ...]
     """Topics of the scope that a failover opened before."""
-    unready: tuple[str, ...]
-    """What of the target's topics is not fit to take over."""
-    paused: str
-    """Who paused failovers, and why; empty: nobody."""
     outside: Outside
     """What remains where it is."""
     reach: tuple[Reach, ...]
     """Which clients are sent to the target, by which way."""
-    signs_of_life: tuple[str, ...] = ()
-    """Of a source that does not answer this machine."""
+
+    @property
+    def risk(self) -> Risk:
+        """What would be lost."""
+        return self.facts.risk
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -102,9 +104,7 @@ class Survey:
             "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
             "risk": self.risk.to_json(),
             "replicator": self.replicator._asdict() if self.replicator else None,
-            "unready": list(self.unready),
-            "paused": self.paused,
-            "signs_of_life": list(self.signs_of_life),
+            "facts": {k: v for k, v in self.facts._asdict().items() if k != "risk"},
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
         }
@@ -151,16 +151,16 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
     notes = read_notes(context.target_admin(), context.flow)
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
+    risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
     return Survey(
         now, *identities,
         "" if source is not None else context.source_error or "it does not answer",
         tuple(partitions), mine, origin,
         age if source is None else 0.0,
-        targets, _risk(context, partitions, source), replicator_of(state.records, now),
+        targets, facts_of(context, notes, risk, unready, silent=source is None),
+        replicator_of(state.records, now),
         tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
-        tuple(unready_topics(context, partitions)),
-        notes.pause, outside, look_reach(context, outside),
-        signs_of_life(context, notes) if source is None else (),
+        outside, look_reach(context, outside),
     )  # fmt: skip
 
 
