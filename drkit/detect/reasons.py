@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit.detect.risk import Risk
 
@@ -79,6 +79,11 @@ class Facts(NamedTuple):
     paused: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
     """Why the target cannot take over."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal; the loss has an entry of its own there."""
+        named = self._asdict().items()
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in named if k != "risk"}
 
 
 class Row(NamedTuple):

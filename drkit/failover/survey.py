@@ -104,7 +104,7 @@ class Survey:
             "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
             "risk": self.risk.to_json(),
             "replicator": self.replicator._asdict() if self.replicator else None,
-            "facts": {k: v for k, v in self.facts._asdict().items() if k != "risk"},
+            "facts": self.facts.to_json(),
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
         }

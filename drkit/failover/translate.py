@@ -111,7 +111,8 @@ class Translate:
         for group, partitions in found.get("positions", {}).items():
             for target, (upstream, downstream, *_) in partitions.items():
                 at = partition_of(target)
-                place = places[TopicPartition(back[at.topic], at.partition)]
+                source = TopicPartition(back.get(at.topic, ""), at.partition)
+                place = places.get(source, _NO_PARTITION)
                 _leads_back(place, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -248,6 +249,12 @@ def test_a_clock_that_is_minutes_slow_shows_at_the_next_look():
     assert not looked(now, tail, kept).moving
     now[0] += 3.0
     assert looked(now, tail, kept).moving == ("heartbeats were copied since the last look",)
+
+
+@pytest.mark.parametrize("picture", EACH.values(), ids=list(EACH))
+def test_facts_are_read_back_from_the_journal_as_they_were_written(picture: Picture):
+    found = picture.facts.to_json()
+    assert json.loads(json.dumps(found)) == found
 
 
 def test_a_picture_without_observers_is_told_whole():
