@@ -20,6 +20,7 @@ from drkit.failover.journal_file import folder_of
 from drkit.failover.journal_lost import explained
 
 _PLACE = "drkit failover"
+_BY_HAND = "asked for by --abort"
 
 
 @click.command()
@@ -31,6 +32,7 @@ _PLACE = "drkit failover"
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
 @click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
 @click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
+@click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
 @click.option(
@@ -63,6 +65,7 @@ def failover(
     dry_run: bool,
     resume: bool,
     abort: bool,
+    take_over: bool,
     yes: bool,
     evict_members: bool,
     keep_positions: bool,
@@ -86,9 +89,14 @@ def failover(
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
         elif resume:
-            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request)))
+            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request, take_over=take_over)))
         elif abort:
-            _told(desk, lambda: _found(settings, flow, lambda: desk.abort("asked for by --abort")))
+            _told(
+                desk,
+                lambda: _found(
+                    settings, flow, lambda: desk.abort("asked for by --abort", take_over=take_over)
+                ),
+            )
         else:
             _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes), topics=topics))
 

@@ -104,6 +104,9 @@ class JournalView(Protocol):
     ) -> AbstractContextManager[dict[str, Any]]:
         """See :meth:`Context.effect`."""
 
+    def renew(self) -> None:
+        """Say that this process lives, if it has written nothing for a while."""
+
 
 @dataclass
 class Context:
@@ -145,6 +148,14 @@ class Context:
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Drive a coroutine to its end."""
         return self.loop.run(coroutine, *args)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and keep the run.
+
+        :raises Refused: another orchestrator took over
+        """
+        self.loop.run(self.loop.sleep, seconds)
+        self.journal.renew()
 
     @property
     def source_settings(self) -> ClusterSettings:

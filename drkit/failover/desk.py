@@ -186,22 +186,24 @@ class Desk:
         found = refusals(question_of(context, seen))
         return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
 
-    def resume(self, added: Request) -> dict[str, Any]:
+    def resume(self, added: Request, *, take_over: bool = False) -> dict[str, Any]:
         """Go on with the run that is under way.
 
         :param added: what is accepted or asked for now, in addition
+        :param take_over: at once, without a look whether a process of another machine still works at it
         :raises ConfigError: there is none
         :raises DrkitError: as :meth:`begin`
         """
-        return self._again(added, abort="", verb="resume")
+        return self._again(added, abort="", verb="resume", take_over=take_over)
 
-    def abort(self, reason: str) -> dict[str, Any]:
+    def abort(self, reason: str, *, take_over: bool = False) -> dict[str, Any]:
         """Take the run that is under way back.
 
+        :param take_over: as for :meth:`resume`
         :raises ConfigError: there is none
         :raises Refused: the point of no return is behind
         """
-        return self._again(Request(), abort=reason, verb="abort")
+        return self._again(Request(), abort=reason, verb="abort", take_over=take_over)
 
     def report(self) -> dict[str, Any] | None:
         """The report of the run that this process works at; None while there is none."""
@@ -224,13 +226,13 @@ class Desk:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _again(self, added: Request, *, abort: str, verb: str) -> dict[str, Any]:
+    def _again(self, added: Request, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
         run = open_run(self._topic, verb)
         if abort:
             refuse_late_abort(run)
         journal = self._journal(run.run_id)
         said = {k: v for k, v in added.to_json().items() if v}
-        journal.take_over(said)
+        journal.take_over(said, at_once=take_over)
         run = journal.run
         request = Request.from_json(run.request)
         decision = run.opening.get("decision", {})

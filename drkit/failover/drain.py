@@ -85,7 +85,7 @@ class Drain:
             if now - told > _TELL_SECONDS:
                 told = now
                 context.tell(Progress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
-            context.run(context.loop.sleep, _PAUSE_SECONDS)
+            context.pause(_PAUSE_SECONDS)
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: it changed nothing."""
