@@ -14,12 +14,14 @@ from drkit.errors import DrkitError, NotAuthenticated
 from drkit.failover.kept import Kept
 from drkit.failover.machine import StepName
 from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.run_lease import Replicator, replicator_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.reach import Impatient, reach
 from drkit.kafka.requests import metadata
 
+_LEASE_PAUSE_SECONDS: Final = 0.25
 REACH_MS: Final = 3000
 """How long a connection to a source that answers is tried."""
 LOOK_MS: Final = 2000
@@ -156,6 +158,21 @@ class Context:
         """
         self.loop.run(self.loop.sleep, seconds)
         self.journal.renew()
+
+    def replicator(self, *, certain: bool = False) -> Replicator | None:
+        """Who holds the flow's lease, as its state is loaded; None: nobody does.
+
+        :param certain: where it is old by the clock of its machine alone, wait some seconds for a renewal
+        """
+        found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
+            by_clock = replicator_of(self.state.records, self.wall())
+            if by_clock is None or by_clock.alive:
+                break
+            self.pause(_LEASE_PAUSE_SECONDS)
+            self.state.load()
+            found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        return found
 
     @property
     def source_settings(self) -> ClusterSettings:

@@ -162,7 +162,7 @@ class Desk:
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen))
-        term = least_term(context)
+        term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         decision = decided(context, decision)
@@ -180,7 +180,8 @@ class Desk:
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
         chosen = choose(context, groups, topics)
-        context = self._context = replace(context, scope=chosen.scope, term=self._topic.history.term + 1)
+        term = max(least_term(context, self._folder), self._topic.history.term + 1)
+        context = self._context = replace(context, scope=chosen.scope, term=term)
         seen = survey(context)
         journal.found[StepName.SNAPSHOT] = seen.to_json()
         found = refusals(question_of(context, seen))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from drkit.clock import Millis
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.failover.checkpoint_log import CheckpointLog
 from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.run_lease import LeaseWatch
 from drkit.kafka.raw import RawCluster
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_target import TargetSide
@@ -45,6 +46,7 @@ class Kept:
     _side: TargetSide | None = None
     _checkpoints: CheckpointLog | None = None
     _beats: HeartbeatTail | None = None
+    lease: LeaseWatch = field(default_factory=LeaseWatch)
     quiet: tuple[float, int] | None = None
     """When replication was last found not to move while the source was silent, and how many heartbeats had
     arrived by then."""

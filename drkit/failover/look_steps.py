@@ -8,6 +8,7 @@ from drkit.failover.gates import refusals
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import Survey, survey
+from drkit.failover.terms import refused_later
 
 
 class Lock:
@@ -21,12 +22,13 @@ class Lock:
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
-        return [Effect(f"take the journal as term {context.term}", where, "an older orchestrator is refused")]
+        why = refused_later(context) or "an older orchestrator is refused"
+        return [Effect(f"take the journal as term {context.term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.step.Step`."""
         told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
-        return StepResult(told)
+        return StepResult(told, tuple(filter(None, (refused_later(context),))))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: every entry that follows is the proof."""

@@ -158,7 +158,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         tuple(partitions), mine, origin,
         age if source is None else 0.0,
         targets, facts_of(context, notes, risk, unready, silent=source is None),
-        replicator_of(state.records, now),
+        _replicator(context, source, now),
         tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside, look_reach(context, outside),
     )  # fmt: skip
@@ -179,6 +179,13 @@ def positions_of(
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
+
+
+def _replicator(context: Context, source: RawCluster | None, now: int) -> Replicator | None:
+    """Who copies; a switchover rests on it, so there the clock of another machine is not enough."""
+    if context.request.planned and source is not None:
+        return context.replicator(certain=True)
+    return replicator_of(context.state.records, now)
 
 
 # -- the clusters ------------------------------------------------------------------------------------
