@@ -42,10 +42,9 @@ def check(*, connect: bool) -> None:
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
     keys = loaded.settings.control.keys
     answer["control key"] = "none" if keys is None else keys.current.fingerprint
-    if loaded.notes:
-        answer["notes"] = [
-            {"level": "note", "setting": n.at, "note": n.what, "why": n.hint} for n in loaded.notes
-        ]
+    notes = [(n.at, n.what, n.hint) for n in loaded.notes] + loaded.settings.advice()
+    if notes:
+        answer["notes"] = [{"level": "note", "setting": at, "note": n, "why": why} for at, n, why in notes]
     if connect:
         clusters = _connected(loaded.settings)
         answer["clusters"] = [

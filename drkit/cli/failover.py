@@ -20,6 +20,7 @@ from drkit.failover.journal_file import folder_of
 from drkit.failover.journal_lost import explained
 
 _PLACE = "drkit failover"
+_BY_HAND = "asked for by --abort"
 
 
 @click.command()
@@ -31,6 +32,7 @@ _PLACE = "drkit failover"
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
 @click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
 @click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
+@click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
 @click.option(
@@ -38,6 +40,12 @@ _PLACE = "drkit failover"
     metavar="REASON",
     default="",
     help="Give up a primary that is silent here and alive elsewhere; on record.",
+)
+@click.option(
+    "--without-quorum",
+    metavar="REASON",
+    default="",
+    help="Decide although too few observers say that the primary is gone; on record.",
 )
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
@@ -49,6 +57,7 @@ def failover(
     topics: tuple[str, ...],
     accept_data_loss: str,
     despite_signs_of_life: str,
+    without_quorum: str,
     leave_behind: tuple[str, ...],
     *,
     whole: bool,
@@ -56,6 +65,7 @@ def failover(
     dry_run: bool,
     resume: bool,
     abort: bool,
+    take_over: bool,
     yes: bool,
     evict_members: bool,
     keep_positions: bool,
@@ -72,16 +82,21 @@ def failover(
     request = Request(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
-        despite_signs_of_life=despite_signs_of_life,
+        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with Desk(settings, chosen, show_progress) as desk:
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
         elif resume:
-            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request)))
+            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request, take_over=take_over)))
         elif abort:
-            _told(desk, lambda: _found(settings, flow, lambda: desk.abort("asked for by --abort")))
+            _told(
+                desk,
+                lambda: _found(
+                    settings, flow, lambda: desk.abort("asked for by --abort", take_over=take_over)
+                ),
+            )
         else:
             _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes), topics=topics))
 

@@ -72,7 +72,7 @@ def panel(said: Said) -> Panel:
         rows.add_row("", Text(line, style="dim"))
     if picture.fence_owed:
         rows.add_row("fence owed", Text(picture.fence_owed, style="red"))
-    rows.add_row("a failover would lose", Text(picture.risk.why))
+    rows.add_row("a failover would lose", Text(picture.risk.in_words))
     if len(moment.votes) > 1 or picture.tally.observers > 1:
         rows.add_row("votes", Text("; ".join(picture.tally.told())))
     for agent in moment.agents:

@@ -8,8 +8,9 @@ for clocks that run at different speeds and for processes that are late. Only th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
+from drkit.config.detection import DetectionSettings
 from drkit.config.watch import FenceAgentSettings, WatchSettings
 
 FEWEST: Final = 3
@@ -17,6 +18,77 @@ Finding = tuple[str, str, str]
 """Where, what, hint."""
 _AS_OBSERVERS: Final = 'as in observers = ["obs-a", "obs-b", "obs-c"]'
 _ELSE: Final = "else whoever may write to their topic decides under invented names"
+
+
+class Term(NamedTuple):
+    """A part of the time from the last copied record until the death of a primary is proven."""
+
+    setting: str
+    seconds: float
+    least: float
+    """When all goes as quickly as it can."""
+
+
+class Times(NamedTuple):
+    """How long a primary that is cut off, and alive, may go on taking records before a failover begins."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def longest(self) -> float:
+        """When every step takes as long as it may, and no fence agent can say that it has fenced."""
+        return sum(t.seconds for t in self.terms)
+
+    @property
+    def least(self) -> float:
+        """When the agents fence at once and say so: no automatic failover loses less."""
+        return sum(t.least for t in self.terms)
+
+    def __str__(self) -> str:
+        return " + ".join(f"{t.setting} {t.seconds:g}" for t in self.terms) + f" = {self.longest:g}"
+
+
+def times_of(
+    detection: DetectionSettings, watch: WatchSettings, agent: FenceAgentSettings, beat_seconds: float
+) -> Times:
+    """The terms of the loss that mode auto has to accept for a primary that is cut off.
+
+    :param beat_seconds: between two heartbeats: the newest says up to when everything was copied
+    """
+    passed = agent.check_seconds + watch.vote_interval_seconds
+    return Times((
+        Term("flows.heartbeats_interval_seconds", beat_seconds, 0.0),
+        Term("watch.clock_margin_seconds", watch.clock_margin_seconds, 0.0),
+        Term("detection.probe_interval_seconds", detection.probe_interval_seconds, 0.0),
+        Term("detection.probe_timeout_seconds", detection.probe_timeout_seconds, 0.0),
+        Term("detection.confirm_seconds", detection.confirm_seconds, detection.confirm_seconds),
+        Term("fence_agent.ttl_seconds", agent.ttl_seconds, max(0.0, agent.ttl_seconds - passed)),
+        Term("fence_agent.check_seconds", agent.check_seconds, 0.0),
+        Term("watch.clock_margin_seconds", watch.clock_margin_seconds, 0.0),
+        Term("fence_agent.fence_seconds", agent.fence_seconds, 0.0),
+    ))  # fmt: skip
+
+
+def rpo_unmet(rpo_seconds: float, times: Times) -> Iterator[Finding]:
+    """Why mode auto would never fail over a primary that is cut off."""
+    if rpo_seconds < times.least:
+        terms = " + ".join(f"{t.setting} {t.least:g}" for t in times.terms if t.least)
+        what = (
+            f"mode auto would never act on a primary that is cut off: failover.rpo_seconds = {rpo_seconds:g},"
+            f" but until its fence is proven it takes records for at least {terms} = {times.least:g} s"
+        )
+        yield "failover.rpo_seconds", what, f"set failover.rpo_seconds to {times.longest:g} or more"
+
+
+def rpo_close(rpo_seconds: float, times: Times) -> Iterator[Finding]:
+    """Why mode auto may leave a primary that is cut off to a person."""
+    if times.least <= rpo_seconds < times.longest:
+        what = (
+            f"mode auto may hold for a person: it may take {times} s until the fence of a primary that is cut"
+            f" off is proven, and failover.rpo_seconds = {rpo_seconds:g} is less"
+        )
+        hint = f"set failover.rpo_seconds to {times.longest:g} or more, or make these times shorter"
+        yield "failover.rpo_seconds", what, hint
 
 
 def unsafe(watch: WatchSettings, agent: FenceAgentSettings, clusters: set[str]) -> Iterator[Finding]:

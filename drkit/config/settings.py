@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
 
-from drkit.config.auto_proof import unsafe
+from drkit.config.auto_proof import Times, rpo_close, rpo_unmet, times_of, unsafe
 from drkit.config.closest import suggestion
 from drkit.config.cluster import ClusterSettings
 from drkit.config.control import ControlSettings
@@ -178,7 +178,7 @@ class Settings(Strict):
 
         :raises ConfigError: mode auto without a control key
         """
-        if self.failover.mode == "auto" and self.control.keys is None:
+        if self._is_auto and self.control.keys is None:
             raise ConfigError(
                 "mode auto needs a control key: without one, whoever may write to a drkit- topic decides",
                 where="control.key_file is not set",
@@ -186,10 +186,26 @@ class Settings(Strict):
                 " for a pair that ran without one: drkit control adopt",
             )
 
+    def advice(self) -> list[tuple[str, str, str]]:
+        """What is allowed, and likely to disappoint: (where, what, hint)."""
+        return list(rpo_close(self.failover.rpo_seconds, self._times)) if self._is_auto else []
+
+    @property
+    def _is_auto(self) -> bool:
+        return self.failover.mode == "auto"
+
+    @property
+    def _times(self) -> Times:
+        beat = max((f.heartbeats_interval_seconds for f in self.flows), default=1.0)
+        return times_of(self.detection, self.watch, self.fence_agent, beat)
+
     def _unsafe(self) -> list[tuple[str, str, str]]:
         """Why mode auto is not allowed, if it is asked for."""
         ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
-        return list(unsafe(self.watch, self.fence_agent, ours)) if self.failover.mode == "auto" else []
+        if not self._is_auto:
+            return []
+        found = list(unsafe(self.watch, self.fence_agent, ours))
+        return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:
         used = [

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from drkit.detect.risk import UNKNOWN, Risk
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Risk, unknown
 from drkit.detect.seen import NOTHING_SEEN, Seen
 from drkit.detect.votes import Tally
+
+UNKNOWN: Final = unknown("not known yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Picture:
     threshold: float = 8.0
     beat_silence: float | None = None
     """Since the last heartbeat arrived; None: none ever arrived."""
+    beat_ahead: float = 0.0
+    """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
     moved_ago: float | None = None
     """Since replication last moved anything, heartbeats included; None: not seen yet."""
     moved_what: str = ""
@@ -73,11 +80,12 @@ class Picture:
     def dead_for(self) -> float | None:
         """How long the primary takes no writes any more, proven by its fence agents; None: it is not."""
         a, waited = self.auto, self.tally.abstained_seconds
+        by_times = None
+        if a is not None and waited is not None and 0 < a.agents <= len(a.agents_armed):
+            by_times = waited - a.fenced_within_seconds
         if self.fenced:
-            return 0.0
-        if a is None or waited is None or not 0 < a.agents <= len(a.agents_armed):
-            return None
-        return waited - a.fenced_within_seconds if waited >= a.fenced_within_seconds else None
+            return max(0.0, by_times or 0.0)
+        return by_times if by_times is not None and by_times >= 0 else None
 
     @property
     def fenced(self) -> bool:
@@ -89,3 +97,37 @@ class Picture:
         """Replication moved just now, or its heartbeats are not late yet."""
         recent = self.moved_ago is not None and self.moved_ago < self.still_seconds
         return recent or (self.phi is not None and not self.beats_late)
+
+    @property
+    def facts(self) -> Facts:
+        """What speaks against a failover of a primary that no observer of ours reaches."""
+        beats, votes = tuple(self.beats_in_words()), self.tally.told()
+        seen, tally = self.seen.evidence, self.tally
+        ahead = f"the newest heartbeat is {self.beat_ahead:,.0f} s ahead of this machine's clock"
+        return Facts(
+            self.risk,
+            self.rpo_seconds,
+            moving=(*beats, *seen) if self.moves else (),
+            unreachable=() if self.target_answers else (*beats, *seen),
+            no_heartbeat=(*beats, *seen) if self.phi is None else (),
+            clocks=(ahead,) if self.beat_ahead else (),
+            alive=(*votes, *seen) if tally.alive and not self.fenced else (),
+            undecided=() if tally.is_decided else (*votes, *seen),
+            paused=(self.paused,) if self.paused else (),
+            unready=self.blockers,
+        )
+
+    def beats_in_words(self) -> Iterator[str]:
+        """When heartbeats and the copy moved last."""
+        if self.phi is None or self.beat_silence is None:
+            yield "no heartbeat of this flow ever arrived"
+        else:
+            yield (
+                f"the last heartbeat arrived {self.beat_silence:.1f} s ago, phi {self.phi:.1f} of"
+                f" {self.threshold:g}"
+            )
+        if self.moved_ago is not None:
+            what = f" ({self.moved_what})" if self.moved_what else ""
+            yield f"replication last moved {self.moved_ago:.1f} s ago{what}"
+        if not self.target_answers:
+            yield f"the target does not answer: {self.target_error}"

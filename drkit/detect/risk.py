@@ -1,72 +1,152 @@
-"""What a failover now would lose at the most, in seconds. Pure.
+"""What a failover now would lose, in seconds, and how that is known: one computation for all who ask. Pure.
 
-While the source answers, a look tells the age of the oldest record that is not copied. When it has died,
-nobody can ask it; but everything older than that look minus that age was copied then, and a frontier never
-goes back. So what is lost was produced between that moment and the primary's end.
+While the source answers it is the age of the oldest record that is not copied. Of a silent source it is known
+up to when everything was copied: by the newest heartbeat on the target, by the replicator's note of the
+source's ends, by the last look of an observer at both clusters. Until when the source took records is not
+known to a site that cannot reach it: its applications may reach it still. So it counts as alive until now,
+unless its death is proven.
+
+Times of other machines that lie in the future do not count: they would hide the loss.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
-class Look(NamedTuple):
-    """One look at a flow."""
+class Held(Protocol):
+    """What open transactions of the source hold back."""
 
-    at: float
-    """As of the observer's clock."""
-    source_answers: bool
-    target_answers: bool
-    records: int | None
-    """Known to be missing on the target; None: nobody knows."""
-    seconds: float | None
-    """Age of the oldest of them."""
-    seen_seconds: float | None = 0.0
-    """Age of what is known of the source: 0 when it answered."""
+    @property
+    def records(self) -> int:
+        """An upper bound."""
+
+    @property
+    def acknowledged(self) -> int:
+        """Of them, not known to belong to an undecided transaction."""
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Timestamp of the oldest acknowledged record; None: not known."""
+
+
+class Sighting(NamedTuple):
+    """What is known of the last moments of a source that is silent now; milliseconds since 1970."""
+
+    now_ms: int
+    heartbeat_ms: int | None
+    """The newest heartbeat that reached the target, by its emitter's clock; None: there is none."""
+    ends_seen_ms: int | None
+    """When its ends were noted last, by the replicator's clock."""
+    last_seen_ms: int | None = None
+    """When whoever decided (`drkit watch`) saw it answer last."""
+    dead_since_ms: int | None = None
+    """By when it took no record any more, proven; None: nothing proves that it is dead."""
+    copied_ms: int | None = None
+    """All that was older was copied, by a look of this machine at both clusters."""
+    margin_ms: int = 0
+    """By how much the clocks of other machines may differ from this one's."""
 
 
 class Risk(NamedTuple):
-    """The loss of a failover."""
+    """An upper bound on the loss of a failover."""
 
     seconds: float | None
-    """At the most so much; None: nobody knows."""
+    """This number decides against ``rpo_seconds``; None: not known."""
     records: int | None
-    """Known to be missing; what nobody saw is not in it."""
-    why: str
+    """Known to be missing, with those held back; of a silent source there may be more."""
+    exact: bool
+    basis: str
+    """How that is known, in words."""
+    held_back: int = 0
+    """Among `records`: an upper bound on what open transactions held back."""
+    acknowledged: int = 0
+    """Of `held_back`: an upper bound on those not known to belong to an undecided transaction."""
+    if_dead_seconds: float | None = None
+    """Of a silent source: the upper bound if it died when it was seen last."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return dict(self._asdict())
+
+    @property
+    def in_words(self) -> str:
+        """The number that decides, and how it is known."""
+        return self.basis if self.seconds is None else f"up to {self.seconds:,.1f} s: {self.basis}"
+
+    @property
+    def above(self) -> float:
+        """The number to compare with a budget: infinite while it is not known."""
+        return float("inf") if self.seconds is None else self.seconds
 
 
-UNKNOWN: Final = Risk(None, None, "not known yet")
+def unknown(basis: str, records: int | None = None) -> Risk:
+    """A loss of which nothing is known.
 
-
-def risk_of(
-    live: Look | None,
-    newest: Look | None,
-    alive_until: float | None,
-    now: float,
-    margin: float = 0.0,
-) -> Risk:
-    """The loss if the target took over now.
-
-    :param live: the newest look in which both clusters answered
-    :param newest: the newest look of all
-    :param margin: by so much the replicator's clock may differ from ours
-    :param alive_until: when the primary last worked for anybody we know of; None: it works, or nobody knows
+    :param basis: why
     """
-    end = now if alive_until is None else alive_until
-    if newest is None:
-        return Risk(None, None, "nobody has looked at the flow yet")
-    if newest.source_answers and newest.target_answers and alive_until is None:
-        return Risk(newest.seconds, newest.records, _told(newest.seconds, "by both clusters, just now"))
-    bounds = []
-    if live is not None and live.seconds is not None:
-        bounds.append(max(0.0, end - live.at) + live.seconds)
-    # The replicator's own note of the source's ends: if the target has all of that, the rest is younger.
-    if newest.target_answers and newest.records == 0 and newest.seen_seconds is not None:
-        bounds.append(max(0.0, end - (newest.at - newest.seen_seconds)) + margin)
-    if not bounds:
-        return Risk(None, newest.records, "the source was not seen when its records were last counted")
-    return Risk(min(bounds), newest.records, _told(min(bounds), "since all before was known to be copied"))
+    return Risk(None, records, exact=False, basis=basis)
 
 
-def _told(seconds: float | None, how: str) -> str:
-    return "the age of what is missing is not known" if seconds is None else f"{seconds:.1f} s, {how}"
+def of_silent_source(seen: Sighting, records: int | None, held: Held | None = None) -> Risk:
+    """The loss of a source that does not answer.
+
+    :param records: between the frontiers and the last stable offsets that were noted last
+    :param held: what open transactions held back above them, by the same note
+    """
+    more, acknowledged = (held.records, held.acknowledged) if held is not None else (0, 0)
+    found = Risk(None, None if records is None else records + more, exact=False, basis="")
+    found = found._replace(held_back=more, acknowledged=acknowledged)
+    copied = _copied_ms(seen, records, held)
+    if isinstance(copied, str):
+        return found._replace(basis=copied)
+    signs = (seen.ends_seen_ms, seen.last_seen_ms, seen.heartbeat_ms, seen.copied_ms)
+    last_sign = max(_from_the_past(seen, *signs), default=copied)
+    if seen.dead_since_ms is not None:
+        seconds = max(0, seen.dead_since_ms - copied) / 1000
+        return found._replace(seconds=seconds, basis="it is proven to be dead since then")
+    if_dead = max(0, last_sign - copied) / 1000
+    seconds = (max(seen.now_ms, last_sign) - copied) / 1000
+    basis = (
+        f"nothing proves that it is dead, so it may have taken records until now; {if_dead:,.1f} s if it died"
+        " when it was last seen"
+    )
+    return found._replace(seconds=seconds, if_dead_seconds=if_dead, basis=basis)
+
+
+def of_answering_source(
+    records: int | None, seconds: float | None, *, exact: bool, reason: str, held: Held | None = None
+) -> Risk:
+    """What is not copied yet.
+
+    :param records: with what open transactions hold back
+    :param reason: why records are not known
+    :param held: what they hold back
+    """
+    more, acknowledged = (held.records, held.acknowledged) if held is not None else (0, 0)
+    found = Risk(None, records, False, "", more, acknowledged)  # noqa: FBT003
+    if records is None or seconds is None:
+        return found._replace(basis=reason or "the lag of some partitions is not known")
+    return found._replace(seconds=seconds, exact=exact and not more, basis="counted on the source")
+
+
+def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
+    """The times that are known and not from the future."""
+    return [t for t in times if t is not None and t <= seen.now_ms + seen.margin_ms]
+
+
+def _copied_ms(seen: Sighting, records: int | None, held: Held | None) -> int | str:
+    """Before when everything is known to be copied; else why that is not known."""
+    theirs = _from_the_past(seen, seen.heartbeat_ms)
+    if theirs and records == 0:
+        # What the source had when its ends were noted last is copied, if no record up to them is missing.
+        theirs += _from_the_past(seen, seen.ends_seen_ms)
+    known = max(theirs) - seen.margin_ms if theirs else None
+    why = "no heartbeat of this flow ever reached the target"
+    if seen.heartbeat_ms is not None and not theirs:
+        why = "the newest heartbeat is from the future: one of two clocks is wrong"
+    if held is not None and held.acknowledged and known is not None:  # a heartbeat passes while they wait
+        why = "open transactions held records back, since when is not known"
+        known = min(known, held.oldest_ms) if held.oldest_ms is not None else None
+    ours = [t for t in (known, seen.copied_ms) if t is not None]
+    return max(ours) if ours else why

@@ -7,10 +7,12 @@ nothing above speaks against it. docs/detection.md is generated from this table,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from drkit.detect import reasons
 from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.reasons import Reason, runbook
 from drkit.detect.seen import Sight
 
 
@@ -22,38 +24,6 @@ class Kind(IntEnum):
     DEGRADED = 2
     HOLD = 3
     LOST = 4
-
-
-class Reason(StrEnum):
-    """Why a verdict is what it is; of HOLD, the name of its runbook."""
-
-    WELL = "well"
-    BEATS_LATE = "heartbeats_late"
-    UNCONFIRMED = "unconfirmed"
-    BROKERS_DOWN = "brokers_down"
-    PROMOTED = "promoted"
-    WRONG_CLUSTER = "wrong_cluster"
-    BROKERS_LOST = "brokers_lost"
-    WRITES_REFUSED = "writes_refused"
-    BLIND = "blind"
-    REPLICATION_MOVES = "replication_moves"
-    BEATS_UNKNOWN = "heartbeats_unknown"
-    TARGET_UNREACHABLE = "target_unreachable"
-    OBSERVERS_DISAGREE = "observers_disagree"
-    NO_QUORUM = "no_quorum"
-    PAUSED = "paused"
-    TARGET_NOT_READY = "target_not_ready"
-    LAG_UNKNOWN = "lag_unknown"
-    LAG_ABOVE_RPO = "lag_above_rpo"
-    NOT_ACKNOWLEDGED = "not_acknowledged"
-    NO_FENCE_AGENT = "no_fence_agent"
-    NOT_FENCED_YET = "not_fenced_yet"
-    CONFIRMED = "confirmed"
-
-
-def runbook(reason: Reason) -> str:
-    """The page about a HOLD, below the project's root."""
-    return f"runbooks/hold-{reason.value.replace('_', '-')}.md"
 
 
 class Row(NamedTuple):
@@ -104,15 +74,7 @@ def _seen(p: Picture) -> Iterable[str]:
 
 
 def _beats(p: Picture) -> Iterable[str]:
-    if p.phi is None or p.beat_silence is None:
-        yield "no heartbeat of this flow ever arrived"
-    else:
-        yield f"the last heartbeat arrived {p.beat_silence:.1f} s ago, phi {p.phi:.1f} of {p.threshold:g}"
-    if p.moved_ago is not None:
-        what = f" ({p.moved_what})" if p.moved_what else ""
-        yield f"replication last moved {p.moved_ago:.1f} s ago{what}"
-    if not p.target_answers:
-        yield f"the target does not answer: {p.target_error}"
+    return p.beats_in_words()
 
 
 def _path(p: Picture) -> Iterable[str]:
@@ -126,23 +88,11 @@ def _promoted(p: Picture) -> Iterable[str]:
     yield from _seen(p)
 
 
-def _votes(p: Picture) -> Iterable[str]:
-    yield from p.tally.told()
-    yield from _seen(p)
-
-
-def _risk(p: Picture) -> Iterable[str]:
-    yield f"the loss would be: {p.risk.why}"
-    if p.risk.records is not None:
-        yield f"{p.risk.records} records are known to be missing on the target"
-    yield f"rpo_seconds = {p.rpo_seconds:g}"
-
-
 def _all(p: Picture) -> Iterable[str]:
     yield from _seen(p)
     yield from _beats(p)
     yield from p.tally.told()
-    yield from _risk(p)
+    yield f"the loss would be: {p.risk.in_words}; rpo_seconds = {p.rpo_seconds:g}"
 
 
 def _automatic(p: Picture) -> Iterable[str]:
@@ -177,6 +127,14 @@ def _not_fenced(p: Picture, a: AutoFacts) -> bool:
     return not p.fenced and (waited is None or waited < a.delay_seconds)
 
 
+def _row(row: reasons.Row) -> Row:
+    """A reason against a failover, asked of a picture."""
+    return Row(
+        Kind.HOLD, row.reason, lambda p: row.applies(p.facts), row.condition,
+        lambda p: row.evidence(p.facts), row.next,
+    )  # fmt: skip
+
+
 _S, _R, _K = Sight, Reason, Kind
 _HELD: Final = "the primary is lost, and "
 
@@ -206,34 +164,12 @@ ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
         "we cannot see: names do not resolve, credentials are refused, or we stood still", _path,
         "repair the observer; ask another one"),
     # From here on no broker answers on any listener, and that is confirmed.
-    Row(_K.HOLD, _R.REPLICATION_MOVES, lambda p: p.moves,
-        "no broker answers us, but replication still moves, or its heartbeats are not late yet", _path,
-        "repair the way from here to the primary"),
-    Row(_K.HOLD, _R.TARGET_UNREACHABLE, lambda p: not p.target_answers,
-        "no broker answers us, nor does the target", _path,
-        "repair the target or the way to it: without it nothing can be decided"),
-    Row(_K.HOLD, _R.BEATS_UNKNOWN, lambda p: p.phi is None,
-        "no broker answers us, and no heartbeat ever told whether replication moves", _path,
-        "look at the primary; let heartbeats flow (emit_heartbeats)"),
-    Row(_K.HOLD, _R.OBSERVERS_DISAGREE, lambda p: bool(p.tally.alive) and not p.fenced,
-        "another observer sees the primary alive, and it is not fenced", _votes,
-        "repair the way from here to the primary"),
-    Row(_K.HOLD, _R.NO_QUORUM, lambda p: not p.tally.is_decided,
-        "too few observers say that it is gone", _votes, "start the missing observers, or decide yourself"),
+    *(_row(row) for row in reasons.ABOUT_THE_PRIMARY),
 )  # fmt: skip
 """What is the matter. None of these: the primary is lost."""
 
 AGAINST_A_FAILOVER: Final[tuple[Row, ...]] = (
-    Row(_K.HOLD, _R.PAUSED, lambda p: bool(p.paused),
-        _HELD + "somebody paused failovers", lambda p: (p.paused,), "drkit watch resume"),
-    Row(_K.HOLD, _R.TARGET_NOT_READY, lambda p: bool(p.blockers),
-        _HELD + "the target cannot take over", lambda p: p.blockers, "clear what is named"),
-    Row(_K.HOLD, _R.LAG_UNKNOWN, lambda p: p.risk.seconds is None,
-        _HELD + "nobody knows how much would be lost", _risk,
-        "drkit failover --all --accept-data-loss REASON"),
-    Row(_K.HOLD, _R.LAG_ABOVE_RPO, lambda p: p.risk.seconds is not None and p.risk.seconds > p.rpo_seconds,
-        _HELD + "more would be lost than rpo_seconds allows", _risk,
-        "drkit failover --all --accept-data-loss REASON"),
+    *(_row(row) for row in reasons.AGAINST_A_FAILOVER),
     Row(_K.HOLD, _R.NOT_ACKNOWLEDGED, lambda p: p.auto is not None and _blocked_by_window(p.auto),
         _HELD + "mode auto has acted already within its window, or nobody acknowledged that", _automatic,
         "drkit watch acknowledge; or drkit failover --all"),

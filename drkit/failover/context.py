@@ -10,16 +10,18 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, NotAuthenticated
 from drkit.failover.kept import Kept
 from drkit.failover.machine import StepName
 from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.run_lease import Replicator, replicator_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.reach import Impatient, reach
 from drkit.kafka.requests import metadata
 
+_LEASE_PAUSE_SECONDS: Final = 0.25
 REACH_MS: Final = 3000
 """How long a connection to a source that answers is tried."""
 LOOK_MS: Final = 2000
@@ -61,6 +63,8 @@ class Request(NamedTuple):
     """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
     despite_signs_of_life: str = ""
     """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
+    without_quorum: str = ""
+    """The reason for which a person decides although too few observers say that the primary is gone."""
     leave_behind: tuple[str, ...] = ()
     """Topics without a copy that a switchover of everything may leave on the old primary."""
     repoint_others: bool = False
@@ -102,6 +106,9 @@ class JournalView(Protocol):
     ) -> AbstractContextManager[dict[str, Any]]:
         """See :meth:`Context.effect`."""
 
+    def renew(self) -> None:
+        """Say that this process lives, if it has written nothing for a while."""
+
 
 @dataclass
 class Context:
@@ -131,6 +138,8 @@ class Context:
     wall: Millis = wall_ms
     source_error: str = ""
     """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
+    source_refuses: bool = False
+    """It did not answer because it refuses this machine, or its names do not resolve: not seen to be gone."""
     kept: Kept = field(default_factory=Kept)
     """What was read of the target's topics so far."""
     _source: RawCluster | None = None
@@ -141,6 +150,29 @@ class Context:
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Drive a coroutine to its end."""
         return self.loop.run(coroutine, *args)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and keep the run.
+
+        :raises Refused: another orchestrator took over
+        """
+        self.loop.run(self.loop.sleep, seconds)
+        self.journal.renew()
+
+    def replicator(self, *, certain: bool = False) -> Replicator | None:
+        """Who holds the flow's lease, as its state is loaded; None: nobody does.
+
+        :param certain: where it is old by the clock of its machine alone, wait some seconds for a renewal
+        """
+        found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
+            by_clock = replicator_of(self.state.records, self.wall())
+            if by_clock is None or by_clock.alive:
+                break
+            self.pause(_LEASE_PAUSE_SECONDS)
+            self.state.load()
+            found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        return found
 
     @property
     def source_settings(self) -> ClusterSettings:
@@ -166,6 +198,7 @@ class Context:
             return self._source
         reached = reach(self.source_settings)
         self._asked, self.source_error = self.clock(), reached.silence
+        self.source_refuses = reached.blind
         if not self.source_error:
             candidate = Impatient(self.loop, reached.settings, "failover")
             try:
@@ -173,6 +206,7 @@ class Context:
             except DrkitError as error:
                 candidate.close()
                 self.source_error = f"{error.what} ({error.evidence})"
+                self.source_refuses = isinstance(error, NotAuthenticated)
             else:
                 self._source = candidate
         return self._source
@@ -196,7 +230,7 @@ class Context:
     def lose_source(self, error: BaseException) -> None:
         """The old primary stopped answering in the middle of a question; it is asked again a little later."""
         self.drop_source()
-        self.source_error = f"it stopped answering ({type(error).__name__})"
+        self.source_error, self.source_refuses = f"it stopped answering ({type(error).__name__})", False
         self._asked = self.clock()
 
     def target_admin(self) -> Cluster:
@@ -234,4 +268,5 @@ class Context:
     def close(self) -> None:
         """Let go of the connections."""
         self.drop_source()
+        self.kept.close()
         self.target.close()

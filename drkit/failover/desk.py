@@ -129,6 +129,7 @@ class Desk:
         """Let go of all connections."""
         if self._context is not None:
             self._context.drop_source()
+            self._context.kept.close()
         self._target.close()
         if self._state is not None:
             self._state.close()
@@ -161,7 +162,7 @@ class Desk:
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen))
-        term = least_term(context)
+        term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         decision = decided(context, decision)
@@ -179,28 +180,31 @@ class Desk:
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
         chosen = choose(context, groups, topics)
-        context = self._context = replace(context, scope=chosen.scope, term=self._topic.history.term + 1)
+        term = max(least_term(context, self._folder), self._topic.history.term + 1)
+        context = self._context = replace(context, scope=chosen.scope, term=term)
         seen = survey(context)
         journal.found[StepName.SNAPSHOT] = seen.to_json()
         found = refusals(question_of(context, seen))
         return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
 
-    def resume(self, added: Request) -> dict[str, Any]:
+    def resume(self, added: Request, *, take_over: bool = False) -> dict[str, Any]:
         """Go on with the run that is under way.
 
         :param added: what is accepted or asked for now, in addition
+        :param take_over: at once, without a look whether a process of another machine still works at it
         :raises ConfigError: there is none
         :raises DrkitError: as :meth:`begin`
         """
-        return self._again(added, abort="", verb="resume")
+        return self._again(added, abort="", verb="resume", take_over=take_over)
 
-    def abort(self, reason: str) -> dict[str, Any]:
+    def abort(self, reason: str, *, take_over: bool = False) -> dict[str, Any]:
         """Take the run that is under way back.
 
+        :param take_over: as for :meth:`resume`
         :raises ConfigError: there is none
         :raises Refused: the point of no return is behind
         """
-        return self._again(Request(), abort=reason, verb="abort")
+        return self._again(Request(), abort=reason, verb="abort", take_over=take_over)
 
     def report(self) -> dict[str, Any] | None:
         """The report of the run that this process works at; None while there is none."""
@@ -223,13 +227,13 @@ class Desk:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _again(self, added: Request, *, abort: str, verb: str) -> dict[str, Any]:
+    def _again(self, added: Request, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
         run = open_run(self._topic, verb)
         if abort:
             refuse_late_abort(run)
         journal = self._journal(run.run_id)
         said = {k: v for k, v in added.to_json().items() if v}
-        journal.take_over(said)
+        journal.take_over(said, at_once=take_over)
         run = journal.run
         request = Request.from_json(run.request)
         decision = run.opening.get("decision", {})

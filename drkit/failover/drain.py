@@ -16,7 +16,6 @@ from drkit.failover.silent import silent_risk
 from drkit.failover.standing import standing
 from drkit.failover.step import Effect, StepResult
 from drkit.flow_state.records import RoleRecord
-from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.raw import RawError
 
 _PAUSE_SECONDS: Final = 0.2
@@ -85,7 +84,7 @@ class Drain:
             if now - told > _TELL_SECONDS:
                 told = now
                 context.tell(Progress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
-            context.run(context.loop.sleep, _PAUSE_SECONDS)
+            context.pause(_PAUSE_SECONDS)
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: it changed nothing."""
@@ -105,7 +104,7 @@ def _is_copied(context: Context, until: float) -> bool:
     roles = context.state.all(RoleRecord)
     if any(topic in roles for topic in context.scope.topics):
         return False  # frozen
-    found = replicator_of(context.state.records, context.wall())
+    found = context.replicator()
     if found is not None and found.alive:
         return True
     return bool(context.effects(StepName.FREEZE)) and context.clock() < until

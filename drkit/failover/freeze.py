@@ -119,7 +119,7 @@ class Freeze:
             runner = replicator_of(state.records, context.wall())
             if runner is None or not runner.alive or _plan(state.get(ControlRecord)) != _plan(before):
                 return True
-            context.run(context.loop.sleep, _PAUSE_SECONDS)
+            context.pause(_PAUSE_SECONDS)
             state.load()
         context.tell(Progress(self.name, "the replicator has not let go by itself: it is fenced"))
         return False

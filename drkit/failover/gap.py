@@ -49,7 +49,9 @@ async def count_gaps(
 async def _count(
     source: RawCluster, topics: Mapping[str, TopicMetadata], gap: Gap, skip: frozenset[int]
 ) -> Counted:
-    topic, position = topics[gap.at.topic], gap.start
+    topic, position = topics.get(gap.at.topic), gap.start
+    if topic is None or gap.at.partition not in topic.leaders:
+        return Counted(0, 0, None, None, gap.start)  # the source does not have it any more
     records = size = 0
     oldest: int | None = None
     newest: int | None = None

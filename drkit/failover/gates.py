@@ -9,24 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from drkit.detect.reasons import Reason
 from drkit.errors import Refused
-from drkit.failover.context import Request, Scope
-from drkit.failover.risk import held_text
-from drkit.failover.survey import Identity, Survey
+from drkit.failover.against import Question, by_the_table
+from drkit.failover.survey import Identity
 from drkit.failover.words import first_of
-
-_ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
-
-
-class Question(NamedTuple):
-    """What the gates look at."""
-
-    survey: Survey
-    scope: Scope
-    request: Request
-    flow: str
-    budget_seconds: float
-    """``rpo_seconds``."""
 
 
 class Gate(NamedTuple):
@@ -71,16 +58,6 @@ def _stranger(q: Question, found: Identity) -> Refused:
     )
 
 
-def _paused(q: Question) -> Iterator[Refused]:
-    if q.survey.paused:
-        yield Refused(
-            "failovers are paused",
-            where=q.flow,
-            evidence=q.survey.paused,
-            hint=f"drkit watch resume --flow '{q.flow}'",
-        )
-
-
 def _promoted(q: Question) -> Iterator[Refused]:
     if q.survey.promoted and q.scope.whole_flow:
         yield Refused(
@@ -95,27 +72,6 @@ def _promoted(q: Question) -> Iterator[Refused]:
             where=q.flow,
             evidence=first_of(q.survey.promoted),
             hint="drkit status says who is active; to move back, protect the new primary first",
-        )
-
-
-def _unready(q: Question) -> Iterator[Refused]:
-    if q.survey.unready:
-        yield Refused(
-            "the target is not ready to take over",
-            where=q.survey.target.alias,
-            evidence=first_of(q.survey.unready),
-            hint="start its brokers and let replicas catch up; leave topics out with --group",
-        )
-
-
-def _alive(q: Question) -> Iterator[Refused]:
-    if q.survey.signs_of_life and not q.request.despite_signs_of_life:
-        yield Refused(
-            "the old primary does not answer this machine, but it is alive",
-            where=q.survey.source.alias,
-            evidence=f"{first_of(q.survey.signs_of_life)}; here: {q.survey.source_error}",
-            hint="run it where the primary answers: then it is fenced, and nothing is lost; or, if no"
-            ' application reaches it: --despite-signs-of-life "REASON"',
         )
 
 
@@ -143,29 +99,6 @@ def _own_positions(q: Question) -> Iterator[Refused]:
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
                 "where it is on the source, or add --keep-positions to leave it where it is",
             )
-
-
-def _loss(q: Question) -> Iterator[Refused]:
-    risk, request = q.survey.risk, q.request
-    if request.accept_data_loss or request.planned:
-        return  # a switchover waits until nothing is left
-    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
-    held = held_text(risk.held_back, risk.acknowledged)
-    seen = f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
-    if risk.seconds is None:
-        yield Refused(
-            "what would be lost is not known",
-            where=q.flow,
-            evidence=seen,
-            hint=f"find out with: drkit status; or {_ACCEPT}",
-        )
-    elif risk.seconds > q.budget_seconds:
-        yield Refused(
-            "more would be lost than rpo_seconds allows",
-            where=q.flow,
-            evidence=f"up to {risk.seconds:,.1f} s, rpo_seconds = {q.budget_seconds:g}; {seen}",
-            hint=f"let the copy catch up: drkit status; or {_ACCEPT}",
-        )
 
 
 def _planned(q: Question) -> Iterator[Refused]:
@@ -227,19 +160,28 @@ GATES: Final = (
     ),
     Gate(
         "failover-signs-of-life",
-        _alive,
+        by_the_table(Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE),
         "the primary is silent here, but a heartbeat of it arrives, or an observer sees it alive",
     ),
-    Gate("failover-paused", _paused, "somebody paused failovers"),
+    Gate(
+        "failover-no-quorum",
+        by_the_table(Reason.NO_QUORUM),
+        "the primary is silent here, but too few observers say that it is gone, or this machine cannot see",
+    ),
+    Gate("failover-paused", by_the_table(Reason.PAUSED), "somebody paused failovers"),
     Gate("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
     Gate(
         "failover-target-not-ready",
-        _unready,
+        by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
         "the standby has no leaders, too few replicas in sync, or no copy",
     ),
     Gate("failover-live-members", _members, "a group has members on the standby, live or static"),
     Gate("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
-    Gate("failover-data-loss", _loss, "more would be lost than `rpo_seconds`, or nobody knows how much"),
+    Gate(
+        "failover-data-loss",
+        by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
+        "more would be lost than `rpo_seconds`, or how much is not known",
+    ),
     Gate(
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
     ),

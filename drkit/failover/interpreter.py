@@ -31,6 +31,7 @@ from drkit.failover.machine import (
 )
 from drkit.failover.stall import Stall, StoodStill
 from drkit.failover.step import Effect, Step, StepResult
+from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
 
@@ -235,6 +236,10 @@ class Interpreter:
             try:
                 with permitted_by(self._stall.ask):
                     return work()
+            except RawError:
+                raise  # of a request; it may be a RuntimeError, too
+            except UNEXPECTED as error:
+                raise unexpected(error, f"{name} of {self._context.flow.name}") from error
             except StoodStill:
                 self._tell(name, "this process stood still: the journal is read again")
                 self._stall.renew()

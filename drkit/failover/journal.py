@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 import uuid
 
-from drkit.clock import Millis, wall_ms
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.errors import ConfigError, Refused
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.journal_topic import Fenced, JournalTopic
-from drkit.failover.machine import StepName
+from drkit.failover.machine import State, StepName
 from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Process
 from drkit.flow_state.run_lease import lives_here, this_process
@@ -21,6 +21,11 @@ from drkit.kafka.raw import EventLoop
 
 _TRIES: Final = 5
 """How often the lock is taken back from somebody who only asked for it."""
+_RENEW_SECONDS: Final = 4.0
+"""While a step waits, an entry at least so often says that its process lives."""
+OUTLIVE_SECONDS: Final = 12.0
+"""Without an entry for so long, a process that cannot be seen from here has left its run."""
+_LOOK_SECONDS: Final = 0.5
 
 
 class Taken(Refused):
@@ -42,12 +47,22 @@ class Journal:
     """
 
     def __init__(
-        self, loop: EventLoop, topic: JournalTopic, file: JournalFile, run_id: str, *, wall: Millis = wall_ms
+        self,
+        loop: EventLoop,
+        topic: JournalTopic,
+        file: JournalFile,
+        run_id: str,
+        *,
+        wall: Millis = wall_ms,
+        clock: Seconds = monotonic,
     ) -> None:
         self._loop = loop
         self._topic = topic
         self._file = file
-        self._wall = wall
+        self._wall, self._clock = wall, clock
+        self._written = clock()
+        self._step: StepName | None = None
+        """The step that is under way."""
         self._held_before = ""
         """Token of the holder that this process takes over from."""
         self.run_id = run_id
@@ -85,19 +100,35 @@ class Journal:
             assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
             raise taken(self._topic.history.last, "it began a moment earlier")
 
-    def take_over(self, request: Mapping[str, Any]) -> None:
+    def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
         """Go on with a run that another process left behind.
 
         :param request: what was asked for in addition
+        :param at_once: do not look whether a process of another machine still writes
         :raises Taken: that process lives, or another one was faster
         """
         self.term = self.run.term
-        if lives_here(_process(self.run.holder)):
+        lives = lives_here(_process(self.run.holder))
+        if lives:
             raise taken(self.run, "the process that works at it lives")
+        if lives is None and not at_once:
+            self._outlive()
         self._file.compare(self.run.entries)
         self._held_before = str(self.run.holder.get("token"))
         self._loop.run(self._topic.take_epoch)
         self.write(Kind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
+
+    def _outlive(self) -> None:
+        """Return when the process that works at the run, on another machine, has left it.
+
+        Clocks of two machines differ: what counts is whether it writes while this process looks on.
+        """
+        known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
+        while self.run.state is not State.HELD and self._clock() < deadline:
+            self._loop.run(self._loop.sleep, _LOOK_SECONDS)
+            self._loop.run(self._topic.read)
+            if len(self.run.entries) > known and self.run.state is not State.HELD:
+                raise taken(self.run, "it wrote an entry while this process looked on")
 
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}
@@ -115,9 +146,17 @@ class Journal:
         self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
     ) -> None:
         entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
+        if not effect and kind in {Kind.INTENT, Kind.RESULT, Kind.HELD, Kind.UNDO}:
+            self._step = step if kind is Kind.INTENT else None
         with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
             self._to_file(entry)
             self._to_topic(entry)
+        self._written = self._clock()
+
+    def renew(self) -> None:
+        """Say that this process lives, if it has written nothing for a while: the step's intent once more."""
+        if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
+            self.write(Kind.INTENT, self._step, "", {"renewed": True})
 
     def _to_file(self, entry: Entry) -> None:
         self._file.append(entry)
@@ -188,6 +227,9 @@ class NoJournal:
         """See :class:`drkit.failover.context.JournalView`."""
         return self.found.get(step)
 
+    def renew(self) -> None:
+        """Nothing: there is no lock."""
+
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.context.JournalView`."""
         return {}
@@ -217,7 +259,8 @@ def taken(run: RunLog, why: str) -> Taken:
         "another orchestrator has this failover",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
-        hint="let it finish; if its process is dead: drkit failover --resume, or drkit failover --abort",
+        hint="let it finish; if its process is dead: drkit failover --resume, or drkit failover --abort"
+        " (--take-over does not look whether it still writes)",
     )
 
 

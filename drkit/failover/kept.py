@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
-from drkit.config import ClusterSettings, FlowSettings
+from drkit.clock import Millis
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.failover.checkpoint_log import CheckpointLog
 from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.run_lease import LeaseWatch
 from drkit.kafka.raw import RawCluster
+from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_target import TargetSide
 from drkit.replicate.places import Places
 
 _SCAN_UP_TO: Final = 1_000_000
+
+
+class Asking(Protocol):
+    """The run that asks; see :class:`drkit.failover.context.Context`."""
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration."""
+
+    @property
+    def flow(self) -> FlowSettings:
+        """The flow that fails over."""
+
+    @property
+    def target_settings(self) -> ClusterSettings:
+        """How the target is reached."""
+
+    @property
+    def wall(self) -> Millis:
+        """The wall clock."""
 
 
 @dataclass
@@ -22,6 +45,11 @@ class Kept:
     _places: Places | None = None
     _side: TargetSide | None = None
     _checkpoints: CheckpointLog | None = None
+    _beats: HeartbeatTail | None = None
+    lease: LeaseWatch = field(default_factory=LeaseWatch)
+    quiet: tuple[float, int] | None = None
+    """When replication was last found not to move while the source was silent, and how many heartbeats had
+    arrived by then."""
 
     def places_of(self, target: RawCluster, source: str) -> Places:
         """Exact places, by the offset map.
@@ -44,3 +72,16 @@ class Kept:
         topic = flow.mm2_topics.checkpoints(flow.source)
         self._checkpoints = self._checkpoints or CheckpointLog(target, topic)
         return self._checkpoints
+
+    def beats_of(self, asking: Asking) -> HeartbeatTail:
+        """The heartbeats on the target; those from the future do not count."""
+        if self._beats is None:
+            ahead_ms = round(1000 * asking.settings.watch.clock_margin_seconds)
+            self._beats = HeartbeatTail(asking.target_settings, asking.flow, asking.wall, ahead_ms=ahead_ms)
+        return self._beats
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._beats is not None:
+            self._beats.close()
+            self._beats = None

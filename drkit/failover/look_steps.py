@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from drkit.failover.against import Question
 from drkit.failover.context import Context
-from drkit.failover.gates import Question, refusals
+from drkit.failover.gates import refusals
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import Survey, survey
+from drkit.failover.terms import refused_later
 
 
 class Lock:
@@ -20,12 +22,13 @@ class Lock:
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
-        return [Effect(f"take the journal as term {context.term}", where, "an older orchestrator is refused")]
+        why = refused_later(context) or "an older orchestrator is refused"
+        return [Effect(f"take the journal as term {context.term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.step.Step`."""
         told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
-        return StepResult(told)
+        return StepResult(told, tuple(filter(None, (refused_later(context),))))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: every entry that follows is the proof."""
@@ -71,8 +74,7 @@ class Snapshot:
 
 def question_of(context: Context, seen: Survey) -> Question:
     """What the gates are asked."""
-    budget = context.settings.failover.rpo_seconds
-    return Question(seen, context.scope, context.request, context.flow.name, budget)
+    return Question(seen, context.scope, context.request, context.flow.name)
 
 
 def _notes(seen: Survey) -> list[str]:

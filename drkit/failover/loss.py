@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from drkit.detect.risk import Risk
 from drkit.failover.context import Context
 from drkit.failover.evidence import LossEvidence
 from drkit.failover.gap import Counted, count_gaps
-from drkit.failover.risk import Risk, held_text, held_total
+from drkit.failover.risk import held_text, held_total
 from drkit.failover.standing import Standing
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster

@@ -12,6 +12,7 @@ import re
 import sys
 from typing import Final
 
+from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.gates import GATES
 from drkit.failover.machine import (
     FIRST_CHANGE,
@@ -79,7 +80,21 @@ def gates() -> str:
     return "\n".join(f"- [{gate.name}](../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
 
 
-_PARTS: Final = {"diagram": diagram, "steps": steps, "grounds": grounds, "gates": gates}
+def reasons() -> str:
+    """The reasons that `drkit watch` and `drkit failover` share."""
+    lines = ["| reason | `drkit watch` holds | `drkit failover` refuses | overruled by |"]
+    lines += ["| --- | --- | --- | --- |"]
+    lines += [
+        f"| {row.condition} | [`{row.reason}`](../{runbook(row.reason)}) |"
+        f" [{row.gate}](../runbooks/{row.gate}.md) | {f'`{row.flag} REASON`' if row.flag else 'nothing'} |"
+        for row in ROWS
+    ]
+    return "\n".join(lines)
+
+
+_PARTS: Final = {
+    "diagram": diagram, "steps": steps, "grounds": grounds, "gates": gates, "reasons": reasons,
+}  # fmt: skip
 
 
 def filled(page: str) -> str:

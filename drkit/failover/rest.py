@@ -34,7 +34,7 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
         if not behind or context.clock() > deadline:
             return behind
         context.tell(Progress(StepName.DRAIN, f"{len(behind)} groups still read", {"first": min(behind)}))
-        context.run(context.loop.sleep, _PAUSE_SECONDS)
+        context.pause(_PAUSE_SECONDS)
 
 
 def _behind(context: Context, source: RawCluster) -> dict[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
-from drkit.failover.risk import Risk, Sighting, of_silent_source
 from drkit.flow_state.records import SourceSeenRecord
-from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_source import HeldBack
 
 
@@ -16,19 +15,17 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     :param records: known to be missing
     :param held: what open transactions held back besides
     """
-    now, source_seen = context.wall(), context.state.get(SourceSeenRecord)
-    seen = source_seen.at_ms if source_seen is not None else None
-    last_seen = context.decision.get("source_last_seen_ms")
+    source_seen = context.state.get(SourceSeenRecord)
+    tail = context.kept.beats_of(context)
+    tail.read()
     stopped = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
-    dead_since = stopped if stopped is not None else context.decision.get("dead_since_ms")
-    sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
+    sighting = Sighting(
+        context.wall(),
+        tail.newest_ms,
+        source_seen.at_ms if source_seen is not None else None,
+        context.decision.get("source_last_seen_ms"),
+        stopped if stopped is not None else context.decision.get("dead_since_ms"),
+        context.decision.get("copied_ms"),
+        round(1000 * context.settings.watch.clock_margin_seconds),
+    )
     return of_silent_source(sighting, records, held)
-
-
-def _newest_beat(context: Context, now: int) -> int | None:
-    tail = HeartbeatTail(context.target_settings, context.flow, lambda: now)
-    try:
-        beat = tail.read()
-    finally:
-        tail.close()
-    return None if beat is None else now - int(beat.age_seconds * 1000)

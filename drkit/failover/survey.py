@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 from kafka.protocol.metadata import MetadataRequest
 
 from drkit.detect.noticeboard import read_notes
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
 from drkit.failover.context import Context
@@ -25,8 +27,8 @@ from drkit.failover.group_look import (
 from drkit.failover.outside import Outside, look_outside
 from drkit.failover.reach import Reach, look_reach
 from drkit.failover.ready import unready_topics
-from drkit.failover.risk import Risk, held_total, of_answering_source
-from drkit.failover.signs import signs_of_life
+from drkit.failover.risk import held_total
+from drkit.failover.signs import facts_of
 from drkit.failover.silent import silent_risk
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
@@ -74,20 +76,20 @@ class Survey:
     positions_age_seconds: float | None
     """How old that knowledge is; None: not known."""
     target_groups: dict[str, TargetGroup]
-    risk: Risk
+    facts: Facts
+    """What the table of reasons decides by, the loss among it."""
     replicator: Replicator | None
     promoted: tuple[str, ...]
     """Topics of the scope that a failover opened before."""
-    unready: tuple[str, ...]
-    """What of the target's topics is not fit to take over."""
-    paused: str
-    """Who paused failovers, and why; empty: nobody."""
     outside: Outside
     """What remains where it is."""
     reach: tuple[Reach, ...]
     """Which clients are sent to the target, by which way."""
-    signs_of_life: tuple[str, ...] = ()
-    """Of a source that does not answer this machine."""
+
+    @property
+    def risk(self) -> Risk:
+        """What would be lost."""
+        return self.facts.risk
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -103,9 +105,7 @@ class Survey:
             "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
             "risk": self.risk.to_json(),
             "replicator": self.replicator._asdict() if self.replicator else None,
-            "unready": list(self.unready),
-            "paused": self.paused,
-            "signs_of_life": list(self.signs_of_life),
+            "facts": self.facts.to_json(),
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
         }
@@ -152,16 +152,16 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
+    risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
     return Survey(
         now, *identities,
         "" if source is not None else context.source_error or "it does not answer",
         tuple(partitions), mine, origin,
         age if source is None else 0.0,
-        targets, _risk(context, partitions, source), replicator_of(state.records, now),
+        targets, facts_of(context, notes, risk, unready, silent=source is None),
+        _replicator(context, source, now),
         tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
-        tuple(unready_topics(context, partitions)),
-        notes.pause, outside, look_reach(context, outside),
-        signs_of_life(context, notes) if source is None else (),
+        outside, look_reach(context, outside),
     )  # fmt: skip
 
 
@@ -180,6 +180,13 @@ def positions_of(
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
+
+
+def _replicator(context: Context, source: RawCluster | None, now: int) -> Replicator | None:
+    """Who copies; a switchover rests on it, so there the clock of another machine is not enough."""
+    if context.request.planned and source is not None:
+        return context.replicator(certain=True)
+    return replicator_of(context.state.records, now)
 
 
 # -- the clusters ------------------------------------------------------------------------------------

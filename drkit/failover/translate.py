@@ -11,6 +11,7 @@ from drkit.failover.group_look import partition_of
 from drkit.failover.late import late_notes, look_late
 from drkit.failover.loss import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.machine import StepName
+from drkit.failover.pending_offsets import settle
 from drkit.failover.silent import silent_risk
 from drkit.failover.standing import Standing, standing
 from drkit.failover.step import Effect, StepResult
@@ -34,7 +35,7 @@ class Translate:
 
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`: as of now; the copy goes on until FREEZE."""
-        found = self._translated(context, context.source())
+        found = self._translated(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
             Effect(f"group {group}: {_in_short(partitions)}", where, "as of now")
@@ -54,22 +55,25 @@ class Translate:
         """
         source = context.source()
         try:
-            found = self._translated(context, source)
+            found = self._translated(context, source, act=True)
         except RawError as error:
             if source is None:
                 raise  # the target
             context.lose_source(error)
-            found = self._translated(context, None)
+            found = self._translated(context, None, act=True)
         if found["unavailable"] and not context.request.accept_data_loss:
             raise _unavailable(context, found["unavailable"])
         number = sum(map(len, found["positions"].values()))
         notes = [f"{number:,} positions of {len(found['positions']):,} groups are exact"]
-        return StepResult(found, (*notes, *late_notes(found["late"]), found["loss"]["statement"]))
+        return StepResult(
+            found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
+        )
 
-    def _translated(self, context: Context, source: RawCluster | None) -> dict[str, Any]:
+    def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
         places = standing(context, source, final=True)
         late = look_late(context, source)
         groups = sorted({*context.scope.groups, *late["groups"]})
+        settled = settle(context, source, groups) if source is not None and act else []
         committed, origin = positions_of(context, source, groups)
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
@@ -94,6 +98,7 @@ class Translate:
             "unavailable": unavailable,
             "positions_from": origin,
             "late": late,
+            "settled": settled,
             "frontiers": frontiers_of(places),
             **_bounds(context, places),
             "loss": evidence_of(context, lost, risk, fenced=fenced),
@@ -111,7 +116,8 @@ class Translate:
         for group, partitions in found.get("positions", {}).items():
             for target, (upstream, downstream, *_) in partitions.items():
                 at = partition_of(target)
-                place = places[TopicPartition(back[at.topic], at.partition)]
+                source = TopicPartition(back.get(at.topic, ""), at.partition)
+                place = places.get(source, _NO_PARTITION)
                 _leads_back(place, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})

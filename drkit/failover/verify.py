@@ -81,7 +81,7 @@ class Verify:
                 if (sung and not ill) or context.clock() > deadline:
                     break
                 # Its leaders are new, or move.
-                context.run(context.loop.sleep, _CANARY_PAUSE_SECONDS)
+                context.pause(_CANARY_PAUSE_SECONDS)
             outcome["ill"] = {str(n): why for n, why in ill.items()}
         if ill or not sung:
             raise Failed(
@@ -109,7 +109,7 @@ class Verify:
                 text = f"{len(waiting)} of {len(found)} groups are not at work yet"
                 context.tell(Progress(self.name, text, {"first": min(waiting)}))
             left = max(0.0, deadline - context.clock())
-            context.run(context.loop.sleep, min(_PAUSE_SECONDS, left))
+            context.pause(min(_PAUSE_SECONDS, left))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: it is one itself."""

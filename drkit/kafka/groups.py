@@ -134,13 +134,19 @@ class Groups:
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _described(g, g.members, CONSUMER) for g in answer.groups}
 
-    async def committed(self, groups: Iterable[str]) -> dict[str, Answered[Offsets]]:
-        """All committed offsets of some groups; a group that does not exist has none."""
-        return await self._coordinators.ask(groups, self._fetch, per_request=_FETCHED)
+    async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
+        """All committed offsets of some groups; a group that does not exist has none.
 
-    async def _fetch(self, node: int, groups: list[str]) -> dict[str, Answered[Offsets]]:
+        :param stable: answer UNSTABLE_OFFSET_COMMIT for a group to whose offsets an open transaction adds
+        """
+        fetch = partial(self._fetch, stable)
+        return await self._coordinators.ask(groups, fetch, per_request=_FETCHED)
+
+    async def _fetch(self, stable: bool, node: int, groups: list[str]) -> dict[str, Answered[Offsets]]:  # noqa: FBT001
         wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=g, topics=None) for g in groups]
-        request = OffsetFetchRequest(groups=wanted, require_stable=False, min_version=8, max_version=_BY_NAME)
+        request = OffsetFetchRequest(
+            groups=wanted, require_stable=stable, min_version=8, max_version=_BY_NAME
+        )
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _offsets(g) for g in answer.groups}
 

@@ -20,6 +20,11 @@ ANSWER_MS: Final = 10_000
 """Of a cluster that was reached."""
 _MOST: Final = 8
 """Servers that are asked; one that answers is enough."""
+_REFUSES_US: Final = frozenset({
+    Kind.NEEDS_TLS, Kind.NO_TLS, Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.NO_SASL,
+    Kind.OTHER_MECHANISM,
+})  # fmt: skip
+"""Something answers there, in a way that our settings do not fit."""
 
 
 class Impatient(RawCluster):
@@ -37,6 +42,8 @@ class Reached(NamedTuple):
     """With the servers alone that answer, so that nobody who connects waits for another one."""
     silence: str
     """Why no server answers; empty when one does."""
+    blind: bool = False
+    """No server was seen to be gone: something refuses us, or no name resolves."""
 
 
 def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:
@@ -56,4 +63,5 @@ def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:
     if answering := [f.server for f in found if f.kind is Kind.KAFKA]:
         return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
     told = (f"{f.server}: {f.kind.value}{f' ({f.evidence})' if f.evidence else ''}" for f in found)
-    return Reached(settings, "; ".join(told))
+    kinds = {f.kind for f in found}
+    return Reached(settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {Kind.UNRESOLVED})

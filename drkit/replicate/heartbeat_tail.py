@@ -31,6 +31,7 @@ class HeartbeatTail:
 
     :param clock: compared with the emitter's: the figures are as good as the two clocks agree
     :param arrived: told of each heartbeat of this flow that arrives after the topic was read to its end
+    :param ahead_ms: one further ahead of our clock does not count
     """
 
     def __init__(
@@ -39,16 +40,19 @@ class HeartbeatTail:
         flow: FlowSettings,
         clock: Millis = wall_ms,
         arrived: Callable[[Heartbeat], None] = lambda _beat: None,
+        ahead_ms: int = _AHEAD_MS,
     ) -> None:
         self.topic = flow.naming_policy.downstream(TOPIC)
         self._target = target
         self._flow = flow
         self._clock = clock
         self._arrived = arrived
+        self._most_ahead_ms = ahead_ms
         self._consumer: Consumer | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
         self._ahead_ms = 0
+        self._arrivals = 0
         self._end = 0
         """Where the topic ended when we began: what stands before it did not arrive while we listened."""
         self._caught_up = False
@@ -66,6 +70,16 @@ class HeartbeatTail:
             return None
         age = max(0, self._clock() - newest) / 1000
         return Beat(age, None if delay is None else delay / 1000)
+
+    @property
+    def newest_ms(self) -> int | None:
+        """When the newest one that counts was written, by its emitter's clock; None: there is none."""
+        return self._newest_ms
+
+    @property
+    def arrivals(self) -> int:
+        """How many of this flow came after the topic was read to its end, whatever their time."""
+        return self._arrivals
 
     @property
     def ahead_seconds(self) -> float:
@@ -173,11 +187,12 @@ class HeartbeatTail:
         if beat is None or (beat.source, beat.target) != (self._flow.source, self._flow.target):
             return
         ahead = beat.timestamp - self._clock()
-        counts = ahead <= _AHEAD_MS
+        counts = ahead <= self._most_ahead_ms
         self._ahead_ms = 0 if counts else ahead
         if counts:
             self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
         if self._caught_up:
             self._delay_ms = max(0, -ahead) if counts else None
+            self._arrivals += 1
             self._came.set()
             self._arrived(beat)

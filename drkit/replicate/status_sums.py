@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from drkit.replicate.status import Findings, Loss, PartitionStatus, TopicStatus, oldest_of
+
+_MOST_AHEAD_SECONDS: Final = 2.0
+"""A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
 
 
 def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
@@ -35,7 +40,8 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
     """
     seen = 0.0 if not found.source_error else None
     if found.source_error and found.source_seen_ms is not None:
-        seen = max(0.0, (found.at_ms - found.source_seen_ms) / 1000)
+        age = (found.at_ms - found.source_seen_ms) / 1000
+        seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # from the future, it says nothing
     held = sum(p.held_back.records for p in partitions)
     exact = seen == 0.0 and not held and all(p.exact for p in partitions)
     if found.target_error or seen is None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import shlex
 from typing import Final
 
-from drkit.detect.verdict import Kind, Reason, Verdict, runbook
+from drkit.detect.reasons import Reason, runbook
+from drkit.detect.verdict import Kind, Verdict
 
 _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
@@ -15,19 +16,16 @@ _PERSON_DECIDES: Final = frozenset({
 """What a person may pass over with a command of their own."""
 
 
-def failover_command(
-    flow: str, verdict: Verdict, options: Iterable[str] = (), *, above_rpo: bool = False
-) -> str:
+def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -> str:
     """The exact command to run; empty while there is none.
 
     :param options: of the running command, such as its configuration file
-    :param above_rpo: the loss, counted until now, is more than ``rpo_seconds``
     """
     obstacles = set(verdict.obstacles)
     if not verdict.primary_lost or obstacles - _PERSON_DECIDES:
         return ""
     words = ["drkit", "failover", "--all", "--flow", flow, *options]
-    if obstacles & _LOSS or above_rpo:
+    if obstacles & _LOSS:
         words += ["--accept-data-loss", "REASON"]
     return shlex.join(words)
 

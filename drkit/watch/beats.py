@@ -18,13 +18,25 @@ class Arrivals(NamedTuple):
 
     phi: float | None
     silence: float | None
+    newest_ms: int | None = None
+    """When the newest one that counts was written, by its emitter's clock."""
+    ahead: float = 0.0
+    """How far the last one is ahead of our clock, in seconds, if too far to count; else 0."""
 
 
 class Beats:
-    """Listens from a thread of its own until :meth:`stop`."""
+    """Listens from a thread of its own until :meth:`stop`.
+
+    :param ahead_ms: a heartbeat further ahead of our clock does not count
+    """
 
     def __init__(
-        self, target: ClusterSettings, flow: FlowSettings, settings: DetectionSettings, clock: AwakeClock
+        self,
+        target: ClusterSettings,
+        flow: FlowSettings,
+        settings: DetectionSettings,
+        clock: AwakeClock,
+        ahead_ms: int,
     ) -> None:
         self._clock = clock
         self._rules = PhiRules(
@@ -37,7 +49,7 @@ class Beats:
         self._lock = threading.Lock()
         self._detector: PhiAccrual | None = None
         self._asked_at = clock.now()
-        self._tail = HeartbeatTail(target, flow, arrived=self._arrived)
+        self._tail = HeartbeatTail(target, flow, arrived=self._arrived, ahead_ms=ahead_ms)
 
     def start(self) -> None:
         """Begin."""
@@ -58,8 +70,11 @@ class Beats:
                 # They came before we listened: from now on their absence counts.
                 self._detector = PhiAccrual(self._rules, now)
             if self._detector is None:
-                return Arrivals(None, None)
-            return Arrivals(self._detector.phi(now), self._detector.silence(now))
+                return Arrivals(None, None, None, self._tail.ahead_seconds)
+            return Arrivals(
+                self._detector.phi(now), self._detector.silence(now), self._tail.newest_ms,
+                self._tail.ahead_seconds,
+            )  # fmt: skip
 
     def _arrived(self, _beat: Heartbeat) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import os
 import socket
 from typing import Any, Final, NamedTuple
@@ -86,8 +86,10 @@ class Moment(NamedTuple):
             if self.verdict.primary_lost
             else None,
             "dead_since_ms": self._dead_since_ms(),
+            "copied_ms": self.sensed.loss.sighting.copied_ms,
             "fence_owed": self.picture.fence_owed,
             "risk_seconds": self.picture.risk.seconds,
+            "risk_if_dead_seconds": self.picture.risk.if_dead_seconds,
             "risk_records": self.picture.risk.records,
             "phi": self.picture.phi,
             "votes": [v.to_json() for v in self.votes],
@@ -102,12 +104,6 @@ class Moment(NamedTuple):
         if dead_for is None or not self.verdict.primary_lost:
             return None
         return self.at_ms - round(dead_for * 1000)
-
-    @property
-    def risk_until_now(self) -> float | None:
-        """The loss of a lost primary that may have taken records until now, as `drkit failover` counts it."""
-        known, picture = self.picture.risk.seconds, self.picture
-        return known if known is None or picture.dead_for is not None else known + picture.gone_for
 
 
 class Observer:
@@ -235,7 +231,7 @@ class Observer:
         silent = self.target_board.silent_seconds()
         allowed = max(settings.watch.vote_ttl_seconds, 3 * settings.watch.vote_interval_seconds)
         young = silent is None and self._clock.now() - self._began < _START_SECONDS
-        return Picture(
+        found = Picture(
             seen=sensed.seen,
             gone_for=sensed.gone_for,
             phi=sensed.phi,
@@ -251,10 +247,11 @@ class Observer:
             tally=counted,
             paused=self.target_board.pause,
             blockers=tuple(f"{f.code}: {f.text}" for f in sensed.findings if f.blocks),
-            risk=sensed.risk,
+            beat_ahead=sensed.beat_ahead,
             rpo_seconds=settings.failover.rpo_seconds,
             auto=self._auto(sensed, automatic) if settings.failover.mode == "auto" else None,
         )
+        return replace(found, risk=sensed.loss.risk(found.dead_for))
 
     def _auto(self, sensed: Sensed, automatic: Automatic | None) -> AutoFacts:
         lost_at = self._clock.now() - sensed.gone_for

@@ -7,11 +7,17 @@ from pathlib import Path
 import sys
 from typing import Final
 
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Kind, Row, runbook
+from drkit.config.auto_proof import times_of
+from drkit.config.detection import DetectionSettings
+from drkit.config.flow import FlowSettings
+from drkit.config.watch import FenceAgentSettings, WatchSettings
+from drkit.detect.reasons import runbook
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Kind, Row
 from drkit.detect.votes import MEANS
 from drkit.watch.board import TABLE as METRICS
 
 PAGE: Final = Path("docs", "detection.md")
+_BEAT_SECONDS: Final = float(FlowSettings.model_fields["heartbeats_interval_seconds"].default)
 _WHEN: Final = "asked from the top; the first that is true decides"
 
 
@@ -41,7 +47,15 @@ def metrics() -> str:
     return _table(("metric", "labels", "meaning"), rows)
 
 
-PARTS: Final = {"verdicts": verdicts, "sights": sights, "metrics": metrics}
+def rpo() -> str:
+    """How much mode auto may lose with the settings as they are by default."""
+    times = times_of(DetectionSettings(), WatchSettings(), FenceAgentSettings(), _BEAT_SECONDS)
+    rows = [(f"`{t.setting}`", f"{t.seconds:g}", f"{t.least:g}") for t in times.terms]
+    rows.append(("sum", f"**{times.longest:g}**", f"**{times.least:g}**"))
+    return _table(("setting", "longest, s", "at least, s"), rows)
+
+
+PARTS: Final = {"verdicts": verdicts, "sights": sights, "metrics": metrics, "rpo": rpo}
 
 
 def filled(page: str) -> str:

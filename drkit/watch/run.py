@@ -10,7 +10,8 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock, Ticker
-from drkit.detect.verdict import Kind, runbook
+from drkit.detect.reasons import runbook
+from drkit.detect.verdict import Kind
 from drkit.errors import ConfigError
 from drkit.replicate.page.server import Listen, answering
 from drkit.watch.announcer import Announcer, failover_command, in_words
@@ -69,9 +70,7 @@ class _Desk:
         """Look once, and do what follows."""
         moment = self.newest = self.observer.look()
         verdict, now = moment.verdict, monotonic()
-        risk = moment.risk_until_now
-        above = risk is not None and risk > moment.picture.rpo_seconds
-        command = failover_command(moment.flow, verdict, self._options.command, above_rpo=above)
+        command = failover_command(moment.flow, verdict, self._options.command)
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         changed, self._key = key != self._key, key
         if changed:

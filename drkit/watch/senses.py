@@ -6,12 +6,12 @@ import threading
 from typing import Final, NamedTuple
 
 from drkit import observe
-from drkit.clock import Seconds, boottime, monotonic
+from drkit.clock import Seconds, boottime, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.probes import OWN, Probes
 from drkit.detect.readiness import Finding, readiness
-from drkit.detect.risk import Look, Risk, risk_of
+from drkit.detect.risk import Sighting
 from drkit.detect.seen import Seen
 from drkit.errors import DrkitError
 from drkit.flow_state.fence_debt import paid_with
@@ -25,7 +25,8 @@ from drkit.replicate.growth import Growth
 from drkit.replicate.progress import Progress
 from drkit.replicate.readiness_look import ReadinessLook
 from drkit.replicate.status import FlowStatus
-from drkit.watch.beats import Beats
+from drkit.watch.beats import Arrivals, Beats
+from drkit.watch.loss import LossKnown, loss_known
 
 _LOOK_SECONDS: Final = 4.0
 _LOOK_SHARE: Final = 1.0
@@ -52,10 +53,12 @@ class Sensed(NamedTuple):
     moved_ago: float | None
     moved_what: str
     promoted: bool
-    risk: Risk
+    loss: LossKnown
     findings: tuple[Finding, ...]
     fence_owed: str = ""
     """Who owes the old primary a fence, and what pays it; empty: nobody."""
+    beat_ahead: float = 0.0
+    """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
 
 
 class Senses:
@@ -72,14 +75,14 @@ class Senses:
         listeners = {OWN: source}
         listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
         self.probes = Probes(listeners, detection, clock)
-        self.beats = Beats(self._target, flow, detection, clock)
+        self.beats = Beats(self._target, flow, detection, clock, round(self._margin * 1000))
         self._growth = Growth(self._target, self._copies, self._grown)
         self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)
         self._findings = tuple(readiness_of_nobody())
         self._grew: tuple[float, str] | None = None
-        self._live: Look | None = None
-        self._newest: Look | None = None
+        self._copied: float | None = None
+        """All that is older was copied, by a look at both clusters; on the clock since boot."""
         self._introduced = False
         self._ended = threading.Event()
         self._reader = threading.Thread(target=self._look_at_target, name=f"ready {flow.name}", daemon=True)
@@ -115,33 +118,29 @@ class Senses:
         return Sensed(
             seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
             status is not None and status.role == "promoted",
-            self._risk(gone_for if seen.since is not None else None), self._findings, _owed(status),
+            self._loss(beats, gone_for if seen.since is not None else None), self._findings, _owed(status),
+            beats.ahead,
         )  # fmt: skip
 
-    def _risk(self, gone_for: float | None) -> Risk:
-        now = self._boot()
+    def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:
+        now, wall = self._boot(), wall_ms()
         self._take_look(now)
-        # Stalls of ours make the primary's end look later than it was, and the loss larger: never smaller.
-        end = None if gone_for is None else now - gone_for
-        return risk_of(self._live, self._newest, end, now, self._margin)
+        copied = None if self._copied is None else wall - round((now - self._copied) * 1000)
+        last_seen = None if gone_for is None else wall - round(gone_for * 1000)
+        sighting = Sighting(
+            wall, beats.newest_ms, None, last_seen, copied_ms=copied, margin_ms=round(self._margin * 1000)
+        )
+        return loss_known(self.status, sighting, silent=gone_for is not None)
 
     def _take_look(self, now: float) -> None:
+        """A look at both clusters: everything older than the oldest record that is not copied, is copied."""
         figures = self.watch.figures
         if figures is None:
             return
-        status, loss = figures.status, figures.status.loss
-        at = now - (monotonic() - figures.looked_at)
-        look = Look(
-            at,
-            status.source_answers,
-            status.target_answers,
-            loss.records,
-            loss.seconds,
-            loss.source_seen_seconds,
-        )
-        self._newest = look
-        if look.source_answers and look.target_answers and look.seconds is not None:
-            self._live = look
+        status = figures.status
+        if status.source_answers and status.target_answers and status.loss.seconds is not None:
+            at = now - (monotonic() - figures.looked_at) - status.loss.seconds
+            self._copied = at if self._copied is None else max(self._copied, at)
 
     def _copies(self) -> list[str]:
         """Passive copies, by their names on the target."""

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 import pytest
 
 from drkit.config import read
-from drkit.config.auto_proof import unsafe
+from drkit.config.auto_proof import rpo_close, rpo_unmet, times_of, unsafe
+from drkit.config.detection import DetectionSettings
 from drkit.config.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
 from drkit.masking import MASK
@@ -176,3 +177,39 @@ def test_a_cluster_that_is_not_there(tmp_path: Path):
         read(file, {})
     assert "watch.third: there is no cluster 'witnes' (did you mean 'witness'?)" in caught.value.evidence
     assert "detection.listeners[0].cluster" in caught.value.evidence
+
+
+# -- what it may lose ------------------------------------------------------------------------------------
+
+TIMES = times_of(DetectionSettings(), WATCH, AGENT, 1.0)
+
+
+def test_the_loss_that_mode_auto_accepts_is_a_sum_of_settings():
+    assert (TIMES.longest, TIMES.least) == (34.0, 15.0)
+    assert "detection.confirm_seconds 5 + fence_agent.ttl_seconds 12" in str(TIMES)
+
+
+@pytest.mark.parametrize(("rpo", "refused", "advised"), [(14.0, 1, 0), (30.0, 0, 1), (34.0, 0, 0)])
+def test_a_limit_that_can_never_be_met_is_refused_and_a_close_one_named(
+    rpo: float, refused: int, advised: int
+):
+    found, close = list(rpo_unmet(rpo, TIMES)), list(rpo_close(rpo, TIMES))
+    assert (len(found), len(close)) == (refused, advised)
+    for where, what, hint in (*found, *close):
+        assert where == "failover.rpo_seconds"
+        assert f"rpo_seconds = {rpo:g}" in what
+        assert hint.startswith("set failover.rpo_seconds to 34 or more")
+
+
+def test_a_file_says_so(tmp_path: Path):
+    file = tmp_path / "drkit.toml"
+    low = CONFIG + "rpo_seconds = 10\n" + SAFE
+    file.write_text(low)
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert "fence_agent.ttl_seconds 10 = 15 s" in caught.value.what
+    file.write_text(low.replace('"auto"', '"approve"'))
+    assert read(file, {}).settings.advice() == [], "a person decides"
+    file.write_text(CONFIG + SAFE)
+    [(where, what, _)] = read(file, {}).settings.advice()
+    assert (where, "= 34 s until the fence" in what) == ("failover.rpo_seconds", True)

@@ -1,62 +1,101 @@
-"""What would be lost, from looks while the source lived."""
+"""How many seconds a silent source may have taken with it."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.detect.risk import Look, risk_of
+from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
 
-ALIVE = Look(100.0, source_answers=True, target_answers=True, records=5, seconds=0.8)
-
-
-def gone(at: float, records: int | None, seen: float | None) -> Look:
-    return Look(
-        at, source_answers=False, target_answers=True, records=records, seconds=None, seen_seconds=seen
-    )
+NOW = 1_000_000
+times = st.integers(0, NOW)
+maybe = st.none() | times
 
 
-def test_while_both_answer_it_is_what_they_say():
-    found = risk_of(ALIVE, ALIVE, None, 103.0)
-    assert (found.seconds, found.records) == (0.8, 5)
+def test_without_a_heartbeat_it_is_not_known() -> None:
+    assert of_silent_source(Sighting(NOW, None, NOW - 5), 0).seconds is None
 
 
-def test_after_its_end_it_is_bounded_by_the_last_look():
-    found = risk_of(ALIVE, gone(130.0, 12, 34.0), 103.0, 131.0)
-    assert found.seconds is not None
-    assert round(found.seconds, 3) == 3.8
-    assert found.records == 12
+def test_a_silent_source_may_have_taken_records_until_now() -> None:
+    """Its applications may reach it when we, the replicator and every observer do not: only death ends it."""
+    seen = Sighting(NOW, NOW - 600_000, NOW - 599_500)
+    found = of_silent_source(seen, 3)
+    assert (found.seconds, found.if_dead_seconds) == (600.0, 0.5)
+    assert "nothing proves that it is dead" in found.basis
+    assert "0.5 s if it died when it was last seen" in found.basis, "both numbers are shown"
+    watched = of_silent_source(seen._replace(last_seen_ms=NOW - 590_000), 3)
+    assert (watched.seconds, watched.if_dead_seconds) == (600.0, 10.0)
 
 
-def test_a_note_of_the_replicator_may_bound_it_better():
-    # All that stood there 9 s before the look, at 121, is copied, and the source died at 122.
-    found = risk_of(ALIVE, gone(130.0, 0, 9.0), 122.0, 131.0)
-    assert found.seconds == 1.0
-    # Its time is that of another clock.
-    assert risk_of(ALIVE, gone(130.0, 0, 9.0), 122.0, 131.0, margin=2.0).seconds == 3.0
+def test_proven_death_ends_it() -> None:
+    seen = Sighting(NOW, NOW - 600_000, NOW - 599_500, dead_since_ms=NOW - 590_000)
+    found = of_silent_source(seen, 3)
+    assert (found.seconds, found.if_dead_seconds) == (10.0, None)
 
 
-def test_a_restarted_observer_knows_by_the_note_alone():
-    assert risk_of(None, gone(130.0, 0, 20.0), None, 131.0).seconds == 21.0
-    assert risk_of(None, gone(130.0, 7, 20.0), None, 131.0).seconds is None
-    assert risk_of(None, gone(130.0, 0, None), 120.0, 131.0).seconds is None
-    assert risk_of(None, None, None, 131.0).seconds is None
+def test_a_copy_that_has_all_of_the_noted_ends_is_younger() -> None:
+    seen = Sighting(NOW, NOW - 600_000, NOW - 598_000, last_seen_ms=NOW - 597_000)
+    assert [of_silent_source(seen, n).if_dead_seconds for n in (0, 1)] == [1.0, 3.0]
+    assert [of_silent_source(seen, n).seconds for n in (0, 1)] == [598.0, 600.0]
+
+
+def test_what_is_from_the_future_does_not_hide_a_loss() -> None:
+    """A forged or wrong time of a heartbeat, or of the replicator's note, once made an hour 0.0 s."""
+    ahead = NOW + 3_600_000
+    beats = of_silent_source(Sighting(NOW, ahead, None), 0)
+    assert (beats.seconds, beats.basis) == (
+        None, "the newest heartbeat is from the future: one of two clocks is wrong",
+    )  # fmt: skip
+    noted = of_silent_source(Sighting(NOW, NOW - 600_000, ahead), 0)
+    assert (noted.seconds, noted.if_dead_seconds) == (600.0, 0.0)
+    watched = of_silent_source(Sighting(NOW, NOW - 600_000, None, last_seen_ms=ahead), 0)
+    assert watched.seconds == 600.0
+
+
+def test_clocks_of_other_machines_may_differ_by_the_margin() -> None:
+    seen = Sighting(NOW, NOW - 10_000, NOW - 8_000, margin_ms=2000)
+    assert [of_silent_source(seen, n).seconds for n in (0, 1)] == [10.0, 12.0]
+    assert of_silent_source(seen._replace(heartbeat_ms=NOW + 1500), 1).seconds == 2.0
+    assert of_silent_source(seen._replace(heartbeat_ms=NOW + 2500), 1).seconds is None
+
+
+def test_a_look_of_this_machine_bounds_it_without_any_heartbeat() -> None:
+    seen = Sighting(NOW, None, None, copied_ms=NOW - 5000, margin_ms=2000)
+    assert of_silent_source(seen, None).seconds == 5.0
+    assert of_silent_source(seen._replace(heartbeat_ms=NOW + 99_999), None).seconds == 5.0
+    assert of_silent_source(seen._replace(dead_since_ms=NOW - 4000), None).seconds == 1.0
 
 
 @given(
-    st.lists(st.floats(0.0, 100.0), min_size=1, max_size=30),
-    st.floats(0.0, 100.0),
-    st.floats(0.0, 30.0),
-    st.floats(0.0, 100.0),
+    st.lists(st.integers(0, NOW), min_size=1, max_size=30),
+    st.integers(0, 30_000),
+    st.lists(st.tuples(times, st.integers(-2000, 2000)), max_size=3),
+    times,
 )
-def test_it_is_an_upper_bound(records: list[float], look_at: float, lag: float, died: float):
-    """Records produced at these times, copied up to `look_at − lag` at the look: none lost is older."""
-    look_at = min(look_at, died)
-    produced = [t for t in records if t <= died]
-    missing = [t for t in produced if look_at - lag <= t <= look_at]
-    age = look_at - min(missing) if missing else 0.0
-    live = Look(look_at, source_answers=True, target_answers=True, records=len(missing), seconds=age)
-    lost = [t for t in produced if t in missing or t > look_at]
-    found = risk_of(live, gone(died + 10, None, None), died, died + 11)
+def test_it_is_an_upper_bound(produced: list[int], lag: int, beats: list[tuple[int, int]], died: int) -> None:
+    """Copied up to `lag` before its end, as far as anybody noted: nothing that is lost is older."""
+    copied_until = max(0, died - lag)
+    lost = [t for t in produced if copied_until < t <= died]
+    # A heartbeat that was copied says that all before it is; its emitter's clock is off by up to 2 s.
+    heard = [at + off for at, off in beats if at <= copied_until]
+    seen = Sighting(NOW, max(heard, default=None), None, copied_ms=copied_until, margin_ms=2000)
+    found = of_silent_source(seen._replace(copied_ms=None if heard else copied_until), None)
     assert found.seconds is not None
-    assert all(died - t <= found.seconds + 1e-6 for t in lost)
+    assert all(NOW - t <= found.seconds * 1000 for t in lost)
+
+
+@given(times, maybe, maybe, maybe, st.none() | st.integers(0, 9))
+def test_nothing_but_death_makes_it_less_than_since_the_last_copied_record(
+    beat: int, ends: int | None, last: int | None, dead: int | None, records: int | None
+) -> None:
+    found = of_silent_source(Sighting(NOW, beat, ends, last, dead), records)
+    assert found.seconds is not None
+    copied = max(beat, ends) if records == 0 and ends is not None else beat
+    until = max(NOW, beat, ends or 0, last or 0) if dead is None else max(dead, copied)
+    assert found.seconds == (until - copied) / 1000
+
+
+def test_of_a_source_that_answers() -> None:
+    assert of_answering_source(3, 1.5, exact=True, reason="").exact
+    assert of_answering_source(None, 1.5, exact=True, reason="why").basis == "why"
+    assert of_answering_source(3, None, exact=True, reason="").seconds is None

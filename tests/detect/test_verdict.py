@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Seen, Sight
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, Kind, Reason, judge
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, Kind, judge
 from drkit.detect.votes import Tally
 
 NAMES = tuple("abcdefg")
@@ -25,7 +26,7 @@ def seen(sight: Sight) -> Seen:
 DECIDED = Tally(3, gone=("a", "b"), abstained_seconds=100.0)
 LOST = Picture(
     seen=seen(Sight.GONE), gone_for=10.0, phi=20.0, beat_silence=12.0, moved_ago=12.0, tally=DECIDED,
-    risk=Risk(3.0, 0, "3.0 s"),
+    risk=Risk(3.0, 0, exact=False, basis="so"),
 )  # fmt: skip
 AUTO = AutoFacts(agents=1, agents_armed=("dc1",), delay_seconds=25.0)
 FINE = replace(LOST, seen=seen(Sight.CLEAR), phi=0.1, beat_silence=0.5, moved_ago=0.5, gone_for=0.0)
@@ -49,13 +50,14 @@ CASES = [
     case(Reason.REPLICATION_MOVES, phi=1.0, beat_silence=1.0, moved_ago=1.0),
     case(Reason.REPLICATION_MOVES, moved_ago=2.0),
     case(Reason.BEATS_UNKNOWN, phi=None, beat_silence=None, moved_ago=None),
+    case(Reason.CLOCKS_DISAGREE, beat_ahead=3600.0),
     case(Reason.TARGET_UNREACHABLE, target_answers=False),
     case(Reason.OBSERVERS_DISAGREE, tally=Tally(3, gone=("a", "b"), alive=("c",))),
     case(Reason.NO_QUORUM, tally=Tally(3, gone=("a",))),
     case(Reason.PAUSED, paused="by ann: maintenance"),
     case(Reason.TARGET_NOT_READY, blockers=("3 partitions have no leader",)),
-    case(Reason.LAG_UNKNOWN, risk=Risk(None, None, "not known")),
-    case(Reason.LAG_ABOVE_RPO, risk=Risk(31.0, 5, "31 s")),
+    case(Reason.LAG_UNKNOWN, risk=Risk(None, None, exact=False, basis="not known")),
+    case(Reason.LAG_ABOVE_RPO, risk=Risk(31.0, 5, exact=False, basis="so")),
     case(Reason.NOT_ACKNOWLEDGED, auto=replace(AUTO, last_seconds=9000.0, acknowledged=False)),
     case(Reason.NOT_ACKNOWLEDGED, auto=replace(AUTO, last_seconds=100.0)),
     case(Reason.NO_FENCE_AGENT, auto=replace(AUTO, agents=2)),
@@ -84,7 +86,9 @@ def test_no_row_is_forgotten():
 
 
 def test_everything_that_holds_a_failover_back_is_told():
-    found = judge(replace(LOST, paused="by ann", blockers=("x",), risk=Risk(None, None, "?")))
+    found = judge(
+        replace(LOST, paused="by ann", blockers=("x",), risk=Risk(None, None, exact=False, basis="?"))
+    )
     assert found.name == "HOLD(paused)"
     assert found.obstacles == (Reason.PAUSED, Reason.TARGET_NOT_READY, Reason.LAG_UNKNOWN)
     assert found.primary_lost
@@ -115,13 +119,14 @@ def pictures(draw: st.DrawFn) -> Picture:
         gone_for=draw(st.floats(0, 100)),
         phi=draw(st.none() | st.floats(0, 50)),
         beat_silence=draw(st.floats(0, 100)),
+        beat_ahead=draw(st.sampled_from([0.0, 0.0, 3600.0])),
         moved_ago=draw(st.none() | st.floats(0, 100)),
         promoted=draw(st.booleans()),
         target_answers=draw(st.booleans()),
         tally=draw(tallies()),
         paused=draw(st.sampled_from(["", "by ann"])),
         blockers=draw(st.sampled_from([(), ("x",)])),
-        risk=Risk(draw(st.none() | st.floats(0, 100)), None, "so"),
+        risk=Risk(draw(st.none() | st.floats(0, 100)), None, exact=False, basis="so"),
         auto=draw(st.none() | auto),
     )
 
@@ -212,6 +217,7 @@ def test_no_row_raises_while_it_tells(p: Picture):
         (replace(AUTO, agents_armed=()), 30.0, None),
         (replace(AUTO, agents=2), 30.0, None),
         (replace(AUTO, agents_fenced=("dc1",)), 1.0, 0.0),
+        (replace(AUTO, agents_fenced=("dc1",)), 60.0, 36.0),
         (replace(AUTO, agents=0), 30.0, None),
     ],
 )

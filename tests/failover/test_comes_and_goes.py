@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from drkit.config import Settings
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
-from drkit.detect.notes import Notes
-from drkit.detect.seen import Sight
-from drkit.detect.votes import Vote
 from drkit.errors import Refused
 from drkit.failover import fence_dues, journal
 from drkit.failover.context import Context, Request
@@ -23,10 +17,8 @@ from drkit.failover.drain import Drain
 from drkit.failover.entries import Kind, violations
 from drkit.failover.freeze import Freeze
 from drkit.failover.machine import State, StepName
-from drkit.failover.signs import _seen_alive
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
-from drkit.flow_state.record import Record
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
@@ -133,25 +125,6 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
         assert desk.rehearse([group], known).refusals == []
     closed.release()
     assert stage.write(stage.topics[0], [b"still ours"]) == [True]
-
-
-def test_an_observer_that_sees_it_is_a_sign_of_life():
-    def vote(sight: Sight, at_ms: int) -> Record:
-        return Vote("there", "r", 1, at_ms, sight)
-
-    context: Any = SimpleNamespace(wall=lambda: 100_000)
-    fenced = AgentNote("x", "r", 1, Hold.LEASED, 98_000, fenced=True)
-    for board, seen in (
-        ({"vote/there": vote(Sight.CLEAR, 98_000)}, True),
-        ({"vote/there": vote(Sight.FEW, 98_000)}, True),
-        ({"vote/there": vote(Sight.GONE, 98_000)}, False),
-        ({"vote/there": vote(Sight.CLEAR, 80_000)}, False),
-        ({"vote/there": vote(Sight.CLEAR, 98_000), "agent/x": fenced}, False),
-    ):
-        notes = Notes()
-        for key, note in board.items():
-            notes.take(key.encode(), note.encode())
-        assert bool(list(_seen_alive(context, notes))) is seen, board
 
 
 @pytest.mark.usefixtures("its_process_ended")

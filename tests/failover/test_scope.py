@@ -10,12 +10,14 @@ from uuid import UUID
 import pytest
 
 from drkit.config import FlowSettings, RepointSettings
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
+from drkit.failover.against import Question
 from drkit.failover.context import Request, Scope
-from drkit.failover.gates import Question, refusals
+from drkit.failover.gates import refusals
 from drkit.failover.outside import Outside, Reader, not_copied, outside
 from drkit.failover.reach import Reach, reach
-from drkit.failover.risk import Risk
 from drkit.failover.scope import Basis, chosen
 from drkit.failover.survey import Identity, Survey
 from drkit.flow_state.state import FlowState
@@ -233,10 +235,10 @@ def gates(scope: Scope, request: Request, **seen: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "at_ms": 1, "source": Identity("a", "1", "1"), "target": Identity("b", "2", "2"), "source_error": "",
         "partitions": (), "positions": {}, "positions_from": "source", "positions_age_seconds": 0.0,
-        "target_groups": {}, "risk": Risk(0.0, 0, exact=True, basis=""), "replicator": None, "promoted": (),
-        "unready": (), "paused": "", "outside": Outside(), "reach": (), **seen,
+        "target_groups": {}, "facts": Facts(Risk(0.0, 0, exact=True, basis=""), 30.0), "replicator": None,
+        "promoted": (), "outside": Outside(), "reach": (), **seen,
     }  # fmt: skip
-    found = refusals(Question(Survey(**fields), scope, request, "a->b", 30.0))
+    found = refusals(Question(Survey(**fields), scope, request, "a->b"))
     return {gate: error for gate, error in found if gate != "failover-planned-not-possible"}
 
 

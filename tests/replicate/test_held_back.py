@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.cli.status_view import loss_text, view
-from drkit.failover.gates import GATES, Question
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
+from drkit.failover.against import Question
+from drkit.failover.context import Request
+from drkit.failover.gates import GATES
 from drkit.failover.loss import Lost, held_of, is_drained
-from drkit.failover.risk import Sighting, held_text, held_total, of_answering_source, of_silent_source
+from drkit.failover.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.open_transactions import Ongoing, Open, Owner
 from drkit.kafka.requests import ProducerState
@@ -274,11 +278,10 @@ def test_partitions_of_a_loss_add_up():
 
 def test_the_refusal_says_how_much_was_held_back():
     risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
-    survey: Any = type("Seen", (), {"risk": risk})()
-    request: Any = type("Asked", (), {"accept_data_loss": "", "planned": False})()
+    survey: Any = type("Seen", (), {"risk": risk, "facts": Facts(risk, 30.0)})()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
-    [refusal] = gate.check(Question(survey, scope, request, "a->b", 30.0))
+    [refusal] = gate.check(Question(survey, scope, Request(), "a->b"))
     assert "up to 40.0 s, rpo_seconds = 30; 52 records known to be missing, of them" in refusal.evidence
     assert held_text(52, 50) in refusal.evidence
     assert held_text(0, 0) == ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drkit.detect.verdict import Reason
+from drkit.detect.reasons import Reason
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.watch.world import World

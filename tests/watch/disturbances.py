@@ -7,7 +7,8 @@ import random
 import threading
 import time
 
-from drkit.detect.verdict import Kind, Reason
+from drkit.detect.reasons import Reason
+from drkit.detect.verdict import Kind
 from tests.watch.world import Lookout, World
 
 PAUSE_SECONDS = 3.0

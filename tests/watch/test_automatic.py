@@ -20,7 +20,7 @@ import pytest
 
 from drkit.config import Settings
 from drkit.detect.lease import Hold
-from drkit.detect.verdict import Reason
+from drkit.detect.reasons import Reason
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec

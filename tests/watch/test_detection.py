@@ -14,8 +14,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from drkit.detect.reasons import Reason
 from drkit.detect.seen import Outcome, Sight
-from drkit.detect.verdict import Kind, Reason
+from drkit.detect.verdict import Kind
 from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
 from drkit.replicate.page.server import Listen

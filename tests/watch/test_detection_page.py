@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from drkit.detect.verdict import TABLE, Kind, Reason, runbook
+from drkit.detect.reasons import Reason, runbook
+from drkit.detect.verdict import TABLE, Kind
 from drkit.watch.reference import PAGE, PARTS, filled
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from drkit.config import Settings
 from drkit.detect.awake import AwakeClock, Ticker
-from drkit.detect.verdict import Kind, Reason, Verdict
+from drkit.detect.reasons import Reason
+from drkit.detect.verdict import Kind, Verdict
 from drkit.local.cluster import LocalCluster
 from drkit.watch.automatic import Automat
 from drkit.watch.observer import Identity, Moment, Observer

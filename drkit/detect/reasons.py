@@ -1,0 +1,173 @@
+"""The reasons not to fail over: one table, asked by `drkit watch` and by `drkit failover`. Pure.
+
+Both fill in the same facts, each with its own eyes, and ask the same rows: a reason applies when it has
+evidence. `drkit watch` holds for it, mode auto included; `drkit failover` refuses until a person overrules it
+by the flag that the row names, which is journalled with its reason. docs/failover.md is generated from this
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.detect.risk import Risk
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is; of HOLD, the name of its runbook."""
+
+    WELL = "well"
+    BEATS_LATE = "heartbeats_late"
+    UNCONFIRMED = "unconfirmed"
+    BROKERS_DOWN = "brokers_down"
+    PROMOTED = "promoted"
+    WRONG_CLUSTER = "wrong_cluster"
+    BROKERS_LOST = "brokers_lost"
+    WRITES_REFUSED = "writes_refused"
+    BLIND = "blind"
+    REPLICATION_MOVES = "replication_moves"
+    BEATS_UNKNOWN = "heartbeats_unknown"
+    CLOCKS_DISAGREE = "clocks_disagree"
+    TARGET_UNREACHABLE = "target_unreachable"
+    OBSERVERS_DISAGREE = "observers_disagree"
+    NO_QUORUM = "no_quorum"
+    PAUSED = "paused"
+    TARGET_NOT_READY = "target_not_ready"
+    LAG_UNKNOWN = "lag_unknown"
+    LAG_ABOVE_RPO = "lag_above_rpo"
+    NOT_ACKNOWLEDGED = "not_acknowledged"
+    NO_FENCE_AGENT = "no_fence_agent"
+    NOT_FENCED_YET = "not_fenced_yet"
+    CONFIRMED = "confirmed"
+
+
+def runbook(reason: Reason) -> str:
+    """The page about a HOLD, below the project's root."""
+    return f"runbooks/hold-{reason.value.replace('_', '-')}.md"
+
+
+class Flag(StrEnum):
+    """What a person overrules a reason with; each takes the reason why."""
+
+    SIGNS_OF_LIFE = "--despite-signs-of-life"
+    QUORUM = "--without-quorum"
+    DATA_LOSS = "--accept-data-loss"
+
+
+class Facts(NamedTuple):
+    """What speaks against a failover, as evidence in words: an empty tuple says that nothing does.
+
+    The first six are about a primary that is silent to us; while it answers, they are empty.
+    """
+
+    risk: Risk
+    rpo_seconds: float
+    moving: tuple[str, ...] = ()
+    """Replication still moves, or its heartbeats are not late yet."""
+    unreachable: tuple[str, ...] = ()
+    """The target does not answer."""
+    no_heartbeat: tuple[str, ...] = ()
+    """No heartbeat of the flow ever came."""
+    clocks: tuple[str, ...] = ()
+    """The newest heartbeats are from the future."""
+    alive: tuple[str, ...] = ()
+    """Somebody else gets an answer from the primary, and it is not fenced."""
+    undecided: tuple[str, ...] = ()
+    """Too few observers say that it is gone."""
+    paused: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    """Why the target cannot take over."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal; the loss has an entry of its own there."""
+        named = self._asdict().items()
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in named if k != "risk"}
+
+
+class Row(NamedTuple):
+    """One reason."""
+
+    reason: Reason
+    condition: str
+    """In words."""
+    evidence: Callable[[Facts], Iterable[str]]
+    next: str
+    """What a person does about it."""
+    flag: Flag | None
+    """What overrules it in `drkit failover`; None: nothing does."""
+    gate: str
+    """The refusal of `drkit failover`, and the name of its page."""
+
+    def applies(self, facts: Facts) -> bool:
+        """Whether there is evidence."""
+        return any(True for _ in self.evidence(facts))
+
+
+def _risk(facts: Facts) -> Iterable[str]:
+    risk = facts.risk
+    yield f"the loss would be: {risk.in_words}"
+    if risk.records is not None:
+        yield f"{risk.records:,} records are known to be missing on the target"
+    yield f"rpo_seconds = {facts.rpo_seconds:g}"
+
+
+def _unknown_loss(facts: Facts) -> Iterable[str]:
+    return _risk(facts) if facts.risk.seconds is None else ()
+
+
+def _large_loss(facts: Facts) -> Iterable[str]:
+    known = facts.risk.seconds
+    return _risk(facts) if known is not None and known > facts.rpo_seconds else ()
+
+
+_R: Final = Reason
+_HELD: Final = "the primary is lost, and "
+_ACCEPT: Final = "drkit failover --all --accept-data-loss REASON"
+_REPAIR: Final = "repair the way from here to the primary"
+
+ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
+    Row(_R.REPLICATION_MOVES,
+        "no broker answers us, but replication still moves, or its heartbeats are not late yet",
+        lambda f: f.moving, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
+    Row(_R.TARGET_UNREACHABLE, "no broker answers us, nor does the target", lambda f: f.unreachable,
+        "repair the target or the way to it: without it nothing can be decided", None,
+        "failover-target-not-ready"),
+    Row(_R.BEATS_UNKNOWN,
+        "no broker answers us, and no heartbeat ever told whether replication moves",
+        lambda f: f.no_heartbeat, "look at the primary; let heartbeats flow (emit_heartbeats)",
+        Flag.DATA_LOSS, "failover-data-loss"),
+    Row(_R.CLOCKS_DISAGREE,
+        "no broker answers us, and the newest heartbeats are from the future: they do not count",
+        lambda f: f.clocks, "correct the clocks of this machine and of the replicator's (NTP)",
+        Flag.DATA_LOSS, "failover-data-loss"),
+    Row(_R.OBSERVERS_DISAGREE, "another observer sees the primary alive, and it is not fenced",
+        lambda f: f.alive, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
+    Row(_R.NO_QUORUM, "too few observers say that it is gone", lambda f: f.undecided,
+        "start the missing observers, or decide yourself: drkit failover --all --without-quorum REASON",
+        Flag.QUORUM, "failover-no-quorum"),
+)  # fmt: skip
+"""They speak against the loss of the primary."""
+
+AGAINST_A_FAILOVER: Final[tuple[Row, ...]] = (
+    Row(_R.PAUSED, _HELD + "somebody paused failovers", lambda f: f.paused, "drkit watch resume",
+        None, "failover-paused"),
+    Row(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
+        "clear what is named", None, "failover-target-not-ready"),
+    Row(_R.LAG_UNKNOWN, _HELD + "how much would be lost is not known", _unknown_loss, _ACCEPT,
+        Flag.DATA_LOSS, "failover-data-loss"),
+    Row(_R.LAG_ABOVE_RPO, _HELD + "more would be lost than rpo_seconds allows", _large_loss, _ACCEPT,
+        Flag.DATA_LOSS, "failover-data-loss"),
+)  # fmt: skip
+"""They speak against a failover, whether the primary is lost or not."""
+
+ROWS: Final = (*ABOUT_THE_PRIMARY, *AGAINST_A_FAILOVER)
+"""In the order in which they are named."""
+
+ROW: Final = {row.reason: row for row in ROWS}
+
+
+def against(facts: Facts) -> list[Row]:
+    """Every reason that applies."""
+    return [row for row in ROWS if row.applies(facts)]

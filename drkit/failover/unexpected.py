@@ -1,0 +1,38 @@
+"""An error that no step foresees: the run is held by name, and may be resumed or taken back."""
+
+from __future__ import annotations
+
+import struct
+from traceback import extract_tb
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from drkit.errors import Failed
+
+UNEXPECTED: Final = (
+    LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
+    KafkaException,
+)  # fmt: skip
+"""What code raises that meets something it does not foresee; errors of drkit are none of these."""
+
+
+def unexpected(error: BaseException, where: str) -> Failed:
+    """The error that holds the run.
+
+    :param where: the step, and the flow
+    """
+    last = extract_tb(error.__traceback__)[-1:]
+    at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
+    return Failed(
+        "a step met something that drkit does not foresee",
+        where=where,
+        evidence=f"{type(error).__name__}: {error}{at}",
+        hint="the run keeps what it has done; repeat the step: drkit failover --resume; or take it back: "
+        "drkit failover --abort; and report this with the output of drkit --version",
+    )
+
+
+def _module(path: str) -> str:
+    """The last two parts of a file's path: where drkit is installed says nothing."""
+    return "/".join(path.replace("\\", "/").split("/")[-2:])

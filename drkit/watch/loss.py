@@ -1,0 +1,52 @@
+"""What an observer knows of the loss at one moment; whether the primary's death is proven, others say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
+from drkit.failover.risk import held_total
+from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
+from drkit.replicate.status import FlowStatus
+
+
+class LossKnown(NamedTuple):
+    """Of a silent source the parts of the bound; else the bound itself."""
+
+    counted: Risk | None
+    """The source answers; None: it is silent."""
+    sighting: Sighting
+    records: int | None = None
+    held: HeldBack = NOTHING_HELD
+
+    def risk(self, dead_for: float | None) -> Risk:
+        """The loss of a failover now.
+
+        :param dead_for: for how long it is proven that the primary takes no record; None: it is not
+        """
+        if self.counted is not None:
+            return self.counted
+        seen = self.sighting
+        dead_since = None if dead_for is None else seen.now_ms - round(dead_for * 1000)
+        return of_silent_source(seen._replace(dead_since_ms=dead_since), self.records, self.held)
+
+
+def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
+    """What is known of the loss.
+
+    :param status: the newest look at the flow; None: there was none yet
+    :param sighting: without the replicator's note, which is in the status
+    :param silent: our probes do not reach the source
+    """
+    if status is None:
+        return LossKnown(unknown("there was no look at the flow yet"), sighting)
+    loss = status.loss
+    held = held_total(p.held_back for p in status.partitions)
+    if status.source_answers and status.target_answers and not silent:
+        found = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
+        return LossKnown(found, sighting)
+    ends = None
+    if loss.source_seen_seconds is not None:
+        ends = status.at_ms - round(loss.source_seen_seconds * 1000)
+    records = None if loss.records is None else loss.records - loss.held_back
+    return LossKnown(None, sighting._replace(ends_seen_ms=ends), records, held)

@@ -1,0 +1,121 @@
+"""Who may go on with a run of another machine: the journal says whether its process still writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drkit.failover.entries import Entry, History, Kind
+from drkit.failover.journal import OUTLIVE_SECONDS, Journal, Taken
+from drkit.failover.journal_file import JournalFile
+from drkit.failover.machine import StepName
+from drkit.flow_state.run_lease import this_process
+
+
+class Log:
+    """The journal's topic in memory; whoever appended last has the newest epoch."""
+
+    where = "the journal"
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.later: list[tuple[float, Entry]] = []
+        """What another process appends, and when."""
+        self.now = 0.0
+
+    def read(self) -> None:
+        for _, entry in [x for x in self.later if x[0] <= self.now]:
+            self.history.take(entry)
+        self.later = [x for x in self.later if x[0] > self.now]
+
+    def append(self, entry: Entry) -> bool:
+        self.history.take(entry)
+        return True
+
+    def take_epoch(self) -> None:
+        pass
+
+    def entry(self, kind: Kind, step: StepName | None = None, **body: Any) -> Entry:
+        number = len(self.history.runs["r"].entries) if self.history.runs else 0
+        return Entry("r", number, "old", 1, kind, step, "", 0, body)
+
+
+def begun(host: str, *, held: bool = False) -> tuple[Log, Journal]:
+    """A run that another process began."""
+    log = Log()
+    holder = {**this_process().to_json(), "token": "old", "host": host, "pid": 1, "space": "other"}
+    log.append(log.entry(Kind.RUN, holder=holder))
+    log.append(log.entry(Kind.INTENT, StepName.DRAIN))
+    if held:
+        log.append(log.entry(Kind.HELD, StepName.DRAIN, error={}))
+
+    def run(work: Any, *args: Any) -> Any:
+        return work(*args)
+
+    def sleep(seconds: float) -> None:
+        log.now += seconds
+
+    loop: Any = SimpleNamespace(run=run, sleep=sleep)
+    return log, Journal(loop, log, JournalFile(Path("/nowhere"), "r"), "r", clock=lambda: log.now)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JournalFile, "append", lambda *_: None)
+    monkeypatch.setattr(JournalFile, "compare", lambda *_: None)
+
+
+def test_a_run_that_is_still_written_is_not_taken_over() -> None:
+    log, journal = begun("elsewhere")
+    log.later = [(OUTLIVE_SECONDS - 3, log.entry(Kind.INTENT, StepName.DRAIN, renewed=True))]
+    with pytest.raises(Taken, match="another orchestrator has this failover") as caught:
+        journal.take_over({})
+    assert "host elsewhere" in caught.value.where
+    assert "it wrote an entry while this process looked on" in caught.value.evidence
+    assert "--take-over" in caught.value.hint
+    assert log.history.runs["r"].holder["token"] == "old", "nothing was taken"
+
+
+def test_a_run_that_nobody_writes_is_taken_over_after_a_while() -> None:
+    log, journal = begun("elsewhere")
+    journal.take_over({})
+    assert log.now >= OUTLIVE_SECONDS
+    assert log.history.runs["r"].holder["token"] == journal.token
+
+
+@pytest.mark.parametrize(("held", "at_once"), [(True, False), (False, True)])
+def test_one_that_is_held_or_known_to_be_dead_is_taken_over_at_once(*, held: bool, at_once: bool) -> None:
+    log, journal = begun("elsewhere", held=held)
+    journal.take_over({}, at_once=at_once)
+    assert log.now == 0
+    assert log.history.runs["r"].holder["token"] == journal.token
+
+
+def test_a_step_that_waits_says_that_its_process_lives() -> None:
+    log, journal = begun("elsewhere", held=True)
+    journal.take_over({})
+    known = len(journal.run.entries)
+    for kind in (Kind.INTENT, Kind.RESULT):
+        journal.write(kind, StepName.DRAIN, "", {})
+        for _ in range(100):
+            log.now += 0.1
+            journal.renew()
+    kinds = [e.kind for e in journal.run.entries[known:]]
+    assert kinds == [Kind.INTENT, Kind.INTENT, Kind.INTENT, Kind.RESULT], "often enough, and only in a step"
+
+
+def test_one_that_was_overtaken_says_nothing_more() -> None:
+    log, journal = begun("elsewhere", held=True)
+    journal.take_over({})
+    journal.write(Kind.INTENT, StepName.DRAIN, "", {})
+    holder = {**journal.run.holder, "token": "third"}
+    log.append(Entry("r", 9, "third", 1, Kind.HOLD, None, "", 0, {"holder": holder}))
+    known = len(journal.run.entries)
+    log.now += 60.0
+    journal.renew()
+    assert len(journal.run.entries) == known, "its entry does not count"
+    with pytest.raises(Taken):
+        journal.confirm()
