@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.failover.walk.pairs import Pair, sampled
-from tests.failover.walk.stage import Stage
-from tests.failover.walk.walker import walk
+from tests.failover.walk.walker import Stages
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
@@ -29,25 +28,20 @@ def _finished() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def stages() -> Iterator[list[Stage]]:
-    """The stage that is up; a new one where the last pair left it beyond repair."""
-    up: list[Stage] = []
-    yield up
-    for stage in up:
-        stage.__exit__()
+def stages() -> Iterator[Stages]:
+    with Stages() as made:
+        yield made
 
 
 @pytest.mark.parametrize("pair", sampled(SEED, NUMBER, _finished()), ids=lambda p: p.id)
-def test_a_pair(pair: Pair, stages: list[Stage], tmp_path: Path) -> None:
-    if not stages:
-        stages.append(Stage().__enter__())
+def test_a_pair(pair: Pair, stages: Stages, tmp_path: Path) -> None:
     try:
-        walked = walk(stages[0], pair, tmp_path, SEED)
-    except BaseException:
-        stages.pop().__exit__()
+        walked = stages.walk(pair, tmp_path, SEED)
+    except BaseException as error:
+        print(f"seed {SEED}: {pair.id}: {error!r}", *getattr(error, "__notes__", ()), sep="\n")  # noqa: T201
         raise
-    said = " | ".join(walked.commands)
-    print(f"seed {SEED}: {pair.id}: {walked.state}, reached {walked.reached}, {said}")  # noqa: T201
+    commands = " | ".join(walked.commands)
+    print(f"seed {SEED}: {pair.id}: {walked.state}, reached {walked.reached}: {commands}")  # noqa: T201
     if WALKED is not None:
         with WALKED.open("a", encoding="utf-8") as file:
             file.write(f"{pair.id} {walked.state} reached={walked.reached} refused={walked.refused}\n")

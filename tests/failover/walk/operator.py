@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 import random
 import re
+import shlex
 from typing import Any, Final
 
 from drkit.failover.machine import State
@@ -15,7 +16,9 @@ _MOST_COMMANDS: Final = 9
 _PATIENCE: Final = 2
 """After so many refusals of the same kind the operator repairs what is broken."""
 _WORD = r"--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume|[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
-_COMMAND: Final = re.compile(rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|--(?:{_WORD}| )+")
+_COMMAND: Final = re.compile(
+    rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
+)
 _OVER: Final = frozenset({State.DONE, State.ABORTED, State.REFUSED})
 
 
@@ -80,13 +83,17 @@ class Operator:
 
     def _offered(self, said: Said, begins: tuple[str, ...], *, open_: bool) -> Iterator[tuple[str, ...]]:
         for found in _COMMAND.findall(str(said.error.get("hint", ""))):
-            words = tuple(self._filled(found.removeprefix("drkit ").split()))
+            if found == "without --planned":
+                if not open_:
+                    yield tuple(w for w in begins if w != "--planned")
+                continue
+            words = tuple(self._filled(found))
             if words[0].startswith("--"):
                 words = ("failover", *words)
             flags = [w for w in words[1:] if w.startswith("--")]
             if words[0] == "failover" and not {"--resume", "--abort"} & set(flags):
                 if "--planned" in flags:
-                    continue  # "without --planned" is no command
+                    continue
                 words = ("failover", "--resume", *words[1:]) if open_ else (*begins, *words[1:])
             if words[0] == "failover" and not open_ and {"--resume", "--abort"} & set(flags):
                 continue
@@ -94,6 +101,6 @@ class Operator:
                 yield words
 
     @staticmethod
-    def _filled(words: list[str]) -> Iterator[str]:
-        for word in words:
-            yield "the walk" if word == '"REASON"' else word.strip("'\"")
+    def _filled(command: str) -> Iterator[str]:
+        for word in shlex.split(command.removeprefix("drkit ")):
+            yield "the walk" if word == "REASON" else word

@@ -1,4 +1,4 @@
-"""The pairs: what is failed over and how, the entry of the journal at which something happens, and what. Pure."""
+"""The pairs: what is failed over and how, an entry of the journal, and what happens there. Pure."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def every_pair() -> list[Pair]:
 
 
 def sampled(seed: int, number: int, finished: Sequence[str] = ()) -> list[Pair]:
-    """Some pairs in a chance order, as even over events and kinds as it goes; without those that are finished."""
+    """Some pairs in a chance order, even over events and kinds; without those that are finished."""
     chance, heaps = random.Random(seed), {}
     for pair in every_pair():
         heaps.setdefault((pair.event, pair.kind), []).append(pair)

@@ -22,8 +22,8 @@ import time
 import traceback
 from typing import Any, NamedTuple, Self
 
-from drkit.cli import fence as _fence
 from drkit.cli import failover as _failover
+from drkit.cli import fence as _fence
 from drkit.cli import main as cli
 from drkit.config import Settings
 from drkit.failover.desk import Desk

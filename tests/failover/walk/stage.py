@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 import signal
-from typing import Any
+from typing import Any, Self
 
 from drkit.config import ClusterSettings
 from drkit.failover.entries import RunLog
@@ -40,7 +40,7 @@ class Stage:
         self.standby = LocalCluster(ClusterSpec("standby"))
         self.warm = Warm()
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         start_together(self.primary, self.standby)
         self.warm.__enter__()
         return self

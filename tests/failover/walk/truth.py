@@ -94,7 +94,8 @@ def _no_record_is_skipped(
     before = [s.value for s in records if s.offset < kept.offset]
     skipped = [v for v in before if v in order and order[v] >= read]
     assert not skipped, f"{group} skips {len(skipped)} of {at}: committed {read}, skips {skipped[:3]}"
-    twice = [s.value for s in records if s.offset >= kept.offset and s.value in order and order[s.value] < read]
+    behind = [s.value for s in records if s.offset >= kept.offset]
+    twice = [v for v in behind if v in order and order[v] < read]
     if twice and report["fence"]["proven"] and scene.pair.event != "new-guest":
         assert group in report["groups"]["repeats"], f"{group} repeats {len(twice)} of {at}, unreported"
 
