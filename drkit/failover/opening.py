@@ -32,6 +32,9 @@ from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
 _SHOWN: Final = 5
 _HELD: Final = "held back while passive"
 _GUARD: Final = "guard of a passive topic"
+_HEARD_SECONDS: Final = 10.0
+"""How long a broker may take to apply what the controller has acknowledged."""
+_PAUSE_SECONDS: Final = 0.1
 
 
 class Open:
@@ -79,6 +82,7 @@ class Open:
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))
+        _wait_until_heard(context)
         notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
         acls = {
             "granted": _texts(given.grant), "lifted": _texts(given.lift), "left_out": _texts(left_out),
@@ -109,13 +113,8 @@ class Open:
         context.state.load()
         roles, topics = context.state.all(RoleRecord), context.scope.topics
         wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
-        wrong += _other_settings(context)
-        given, _ = _promotion(context)
-        if given.grant:
-            try:
-                wrong += [f"missing: {a}" for a in given.grant - list_acls(context.target_settings).acls]
-            except NoAuthorizer:
-                given = Promotion(frozenset(), frozenset())
+        missing = _missing_acls(context)
+        wrong += [*_other_settings(context), *(f"missing: {a}" for a in missing or ())]
         if wrong:
             raise Failed(
                 "the target is not open as it should be",
@@ -123,7 +122,8 @@ class Open:
                 evidence="; ".join(sorted(wrong)[:_SHOWN]),
                 hint="drkit failover --resume applies it again",
             )
-        return StepResult({"topics_open": len(topics), "acls": len(given.grant)})
+        acls = 0 if missing is None else len(_promotion(context)[0].grant)
+        return StepResult({"topics_open": len(topics), "acls": acls})
 
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.step.Step`: there is no way back from here but a failback."""
@@ -171,6 +171,25 @@ def _other_settings(context: Context) -> list[str]:
             if (value is None and is_set) or (value is not None and (found is None or found.value != value)):
                 wrong.append(f"{topic}: {name} = {found.value if found else None}, not {value}")
     return wrong
+
+
+def _missing_acls(context: Context) -> frozenset[Acl] | None:
+    """Grants that the target does not list; None: it has no authorizer."""
+    grant = _promotion(context)[0].grant
+    try:
+        return grant - list_acls(context.target_settings).acls if grant else grant
+    except NoAuthorizer:
+        return None
+
+
+def _wait_until_heard(context: Context) -> None:
+    """Return when the target shows the settings and ACLs, or after a while: the proof decides.
+
+    The controller acknowledges a change before every broker has applied it.
+    """
+    deadline = context.clock() + _HEARD_SECONDS
+    while (_other_settings(context) or _missing_acls(context)) and context.clock() < deadline:
+        context.run(context.loop.sleep, _PAUSE_SECONDS)
 
 
 def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from drkit.config import Settings
 from drkit.errors import Failed
+from drkit.failover import opening
 from drkit.failover.context import Context, Request, Scope
 from drkit.failover.journal import NoJournal
 from drkit.failover.machine import StepName
@@ -76,6 +78,20 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     error = json.loads(refused.stderr[refused.stderr.index("{") :])
     assert "was promoted" in error["error"]
     assert f"{world.target.alias}->{world.source.alias}" in error["hint"]
+
+
+def test_a_broker_that_applies_settings_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller has acknowledged them: held behind the point of no return, no client would be told."""
+    wrong, slept = [["late"], ["late"], []], []
+    loop = SimpleNamespace(sleep=None)
+    context: Any = SimpleNamespace(clock=lambda: len(slept), loop=loop, run=lambda *a: slept.append(a))
+    monkeypatch.setattr(opening, "_other_settings", lambda _: wrong.pop(0))
+    monkeypatch.setattr(opening, "_missing_acls", lambda _: frozenset())
+    opening._wait_until_heard(context)
+    assert (wrong, len(slept)) == ([], 2)
+    wrong += [["never"]] * 50
+    opening._wait_until_heard(context)
+    assert len(slept) < 20, "the proof decides"
 
 
 def _configs(context: Context, topic: str) -> dict[str, str | None]:

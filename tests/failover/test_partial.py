@@ -15,6 +15,7 @@ from drkit.errors import Refused
 from drkit.failover.context import Context, Request
 from drkit.failover.desk import Desk, Rehearsal
 from drkit.failover.look_steps import Snapshot
+from drkit.failover.opening import Open
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
 from drkit.local.cluster import LocalCluster
@@ -65,6 +66,18 @@ class Joined(Snapshot):
         return done
 
 
+class JoinedLast(Open):
+    """A group commits for the first time when positions have been moved."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def run(self, context: Context) -> StepResult:
+        at = TopicPartition(self.world.name("orders"), 0)
+        self.world.commit(self.world.source, self.world.name("last"), {at: 13})
+        return super().run(context)
+
+
 def looked(world: World) -> FlowStatus:
     settings = world.settings
     collector = StatusCollector(settings, settings.flows[0])
@@ -110,8 +123,8 @@ def moved(world: World, folder: Path) -> Parts:
         shared = desk.rehearse([shop], request)
     whole = drkit(written(world, folder), "failover", "--all", "--planned", "--dry-run")
     world.failover_fields["repoint"] = [{**way, "groups": [shop, world.name("late")]}]
-    joined = Joined(world)
-    with world.desk(steps={**all_steps(), joined.name: joined}) as desk:
+    joined = {s.name: s for s in (Joined(world), JoinedLast(world))}
+    with world.desk(steps={**all_steps(), **joined}) as desk:
         group = desk.begin([shop], request)
     status = looked(world)
     with world.desk() as desk:
@@ -170,6 +183,10 @@ def test_a_group_that_commits_first_while_a_failover_runs_moves_or_is_named(part
     notes = json.dumps(report["steps"])
     assert f"group {late} committed here after SNAPSHOT, and moves too" in notes
     assert f"group {other} reads topics that move, and remains" in notes
+    last = world.name("last")
+    assert "first committed there after TRANSLATE" in report["outside"]["groups"].get(last, ""), notes
+    assert f"group {last} remains on {world.source.alias}" in notes
+    assert world.committed(world.target, last) == {}
 
 
 def test_what_remains_is_named_in_the_dry_run_and_the_report(parts: Parts):
