@@ -69,10 +69,11 @@ def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
-    """What remains where it is, by SNAPSHOT, with what TRANSLATE has found since."""
+    """What remains where it is, by SNAPSHOT, with what TRANSLATE and VERIFY have found since."""
     found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
-    found["groups"] = {**found.get("groups", {}), **late.get("remaining", {})}
+    too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
+    found["groups"] = {**found.get("groups", {}), **late.get("remaining", {}), **too_late}
     found["not_copied"] = {**found.get("not_copied", {}), **late.get("not_copied", {})}
     return found
 

@@ -32,9 +32,8 @@ class Verdict:
         }
         self._lost_from = {(p["topic"], p["partition"]): p["lost_from"] for p in done.report["loss"]["partitions"]}
         self._answers = done.case.kind in _ANSWERS
-        self._opened_ms = min(
-            e.at_ms for e in done.run.entries if e.step is StepName.OPEN and e.kind is Kind.RESULT and not e.effect
-        )
+        ends = {e.step: e.at_ms for e in done.run.entries if e.kind is Kind.RESULT and not e.effect}
+        self._opened_ms, self._told_ms = ends[StepName.OPEN], ends[StepName.REPOINT]
         self._journal()
         self._copy()
         self._loss()
@@ -92,9 +91,11 @@ class Verdict:
             self._must(loss["records"] >= number, f"{number} records are lost, stated are {loss['records']}")
         if done.case.kind == "planned":
             self._must((loss["exact"], loss["records"], number) == (True, 0, 0), f"planned, and lost: {loss}")
-        before = [s.timestamp for found in real.values() for s in found if s.timestamp <= done.lost_at_ms]
+        # One that is alive takes records until its applications are told to leave it.
+        until = self._told_ms if "cut" in done.case.kind else done.lost_at_ms
+        before = [s.timestamp for found in real.values() for s in found if s.timestamp <= until]
         if before:
-            span = (done.lost_at_ms - min(before)) / 1000
+            span = (max(before) - min(before)) / 1000
             self.figures["lost_seconds"] = span
             self._must(
                 loss["seconds"] is None or loss["seconds"] >= span,
