@@ -49,7 +49,7 @@ def drawn(seed: int) -> Case:
         for n in range(chance.choice((0, 1, 1, 2, 3)))
     )
     return Case(
-        seed, kind, chance.choice(SCOPES), tuple(sorted(chance.sample(READERS, 4))), chance.random() < 0.6,
-        0.0 if kind in {"planned", "answering"} or chance.random() < 0.3 else chance.uniform(0.2, 3.0),
+        seed, kind, chance.choice(SCOPES), tuple(sorted(chance.sample(READERS, 3))), chance.random() < 0.6,
+        0.0 if kind in {"planned", "answering"} or chance.random() < 0.3 else chance.uniform(0.2, 1.5),
         kills, tuple(chance.random() < 0.3 for _ in range(len(kills) + 1)),
     )  # fmt: skip

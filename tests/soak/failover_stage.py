@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 import os
@@ -34,7 +35,7 @@ from tests.soak.java_clients import Java
 from tests.soak.python_clients import Follower, Restarted, Transformer, Writer
 
 PARTITIONS = 2
-_AT_WORK = 40
+_AT_WORK = 20
 """Records that each client has handled before the failover begins, and on the new primary after it."""
 _STARTS = 8
 """Of orchestrators in one failover, at the most."""
@@ -121,13 +122,13 @@ class Stage:
         way = {"kind": "file", "path": str(endpoint), "groups": groups, "topics": list(topics)}
         world.failover_fields |= {"repoint": [way], "fence": {"transaction_wait_seconds": 0.5}}
         # The transactional application's own output is fenced, so its group never reads to the fenced end.
-        world.failover_fields["drain_seconds"] = 3.0
+        world.failover_fields["drain_seconds"] = 1.5
         world.replicate()
         with ExitStack() as stack, Load(world.source, topics[:1], per_second=50) as stubborn:
             for client in clients:
                 stack.enter_context(client)
-            _all(clients, _at_work, 60)
-            eventually(lambda: all(map(self._known, groups)), 60, "the groups' checkpoints")
+            _all(clients, _at_work, 180)
+            eventually(lambda: all(map(self._known, groups)), 180, "the groups' checkpoints")
             with self._trouble(case) as lost_at_ms:
                 outcomes = self._until_done(case, groups, topics)
                 self._settle(clients, ids[1])
@@ -239,7 +240,7 @@ class Stage:
                 return len(client.values_of(standby)) >= _AT_WORK
             return len(client.acked) >= before[id(client)] + _AT_WORK
 
-        _all(clients, there, 90)
+        _all(clients, there, 180)
 
     def _to_the_end(self, clients: list[ClientLog], load: Load, topics: tuple[str, str], standby: str) -> None:
         """No more is written, and each group reads to the end."""
@@ -254,9 +255,9 @@ class Stage:
                 if r
             }
             some = [c for c in clients if wanted(c)]
-            _all(some, lambda c, e=ends: all(c.committed.get(at, 0) > end for at, end in e.items()), 60)
-            for client in some:
-                client.finish()
+            _all(some, lambda c, e=ends: all(c.committed.get(at, 0) > end for at, end in e.items()), 180)
+            with ThreadPoolExecutor(len(clients)) as pool:
+                list(pool.map(lambda c: c.finish(), some))
 
     def _after(self, case: Case) -> None:
         """The primary answers again, is fenced, and the flow is ready for the next failover."""

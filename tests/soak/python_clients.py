@@ -14,7 +14,7 @@ from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Transactio
 from tests.replicate.produce import now_ms
 from tests.soak.client_logs import Got, ThreadLog
 
-TICK_SECONDS = 0.02
+TICK_SECONDS = 0.04
 _BATCH = 200
 
 
@@ -63,7 +63,7 @@ class Follower(_Reading):
     def run(self) -> None:
         self._in.subscribe(self._topics)
         while not self.stop.is_set():
-            messages = self._in.consume(_BATCH, 0.1)
+            messages = self._in.consume(_BATCH, 0.2)
             cluster = self._in.endpoint.cluster_id
             if self.note(cluster, messages):
                 try:
@@ -92,7 +92,7 @@ class Restarted(_Reading):
             threading.Thread(target=consumer.close, daemon=True).start()
 
     def _round(self, consumer: Consumer, cluster: str) -> None:
-        records = self.note(cluster, consumer.consume(_BATCH, 0.1))
+        records = self.note(cluster, consumer.consume(_BATCH, 0.2))
         if not records:
             return
         committed = threading.Event()
@@ -158,7 +158,7 @@ class Transformer(_Reading):
         self._in.subscribe([self._topic])
         self._out.init_transactions(20)
         while not self.stop.is_set():
-            messages = self._in.consume(20, 0.05)
+            messages = self._in.consume(20, 0.1)
             cluster = self._in.endpoint.cluster_id
             if (records := self.note(cluster, messages)) and not self._written(cluster, records):
                 self._rewind(records)

@@ -25,7 +25,7 @@ from tests.soak.java_clients import Java
 
 FIRST = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 NUMBER = int(os.environ.get("DRKIT_TEST_FAILOVERS", "100"))
-PER_PAIR = 12
+PER_PAIR = 34
 """Failovers of one pair of clusters, at the most."""
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(NUMBER * 180)]
 

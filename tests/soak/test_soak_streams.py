@@ -85,17 +85,17 @@ def moved(world: World, primary: LocalCluster, folder: Path, protocol: str, *, k
     arguments = (str(file), app, given, made, str(folder / "state"), protocol)
     with writer, streams(*arguments) as events:
         seen = lambda at: [e for e in events if (e.kind, e.servers) == ("G", at)]  # noqa: E731
-        eventually(lambda: len(seen(primary_at)) > 100, 90, f"work on the primary: {events[-5:]}")
+        eventually(lambda: len(seen(primary_at)) > 100, 240, f"work on the primary: {events[-5:]}")
         world.replicate()  # the application's own topics exist by now
-        eventually(lambda: world._synced(app) and world.committed(world.target, app), 60, "its checkpoint")
+        eventually(lambda: world._synced(app) and world.committed(world.target, app), 180, "its checkpoint")
         number = len(seen(primary_at))
-        eventually(lambda: len(seen(primary_at)) > number + 100, 60, "more work")
+        eventually(lambda: len(seen(primary_at)) > number + 100, 120, "more work")
         if killed:
             primary.kill()
         request = Request(accept_data_loss="for the test") if killed else Request(planned=True)
         with world.desk() as desk:
             report = desk.begin((), request)
-        eventually(lambda: len(seen(standby_at)) > 100, 120, f"work on the standby: {events[-8:]}")
+        eventually(lambda: len(seen(standby_at)) > 100, 240, f"work on the standby: {events[-8:]}")
         writer.finish()
         _at_rest(world, given, made, events)
         run = world.run_log()
@@ -128,7 +128,7 @@ def _at_rest(world: World, given: str, made: str, events: list[Event]) -> None:
         threading.Event().wait(2.0)
         return same
 
-    eventually(rests, 60, "the application at rest")
+    eventually(rests, 120, "the application at rest")
 
 
 def _counts(world: World, given: str, made: str) -> dict[str, Any]:
