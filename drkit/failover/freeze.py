@@ -180,7 +180,7 @@ class Freeze:
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Up to when these topics are copied, if the old primary cannot be asked for its ends; as known when they froze."""
+    """Up to when these topics are copied, as it was known when they froze; None: the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]

@@ -1,15 +1,14 @@
-"""What came after SNAPSHOT, or after TRANSLATE: groups that read a moved topic, topics without a copy."""
+"""What came after SNAPSHOT: groups that read a moved topic by now, topics of the flow without a copy."""
 
 from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from drkit.errors import DrkitError
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
 from drkit.failover.outside import look_outside
 from drkit.failover.survey import positions_of
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 
 
 class Late(TypedDict):
@@ -40,24 +39,6 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
         remaining={g: why for g, why in now.groups.items() if g not in before.get("groups", {})},
         not_copied={t: why for t, why in now.not_copied.items() if t not in before.get("not_copied", {})},
     )
-
-
-def too_late(context: Context) -> dict[str, str]:
-    """Groups that first committed in a moved topic after TRANSLATE → why they have no position on the target.
-
-    Empty where the old primary does not answer.
-    """
-    source, translated = context.look_at_source(), context.result(StepName.TRANSLATE)
-    if source is None:
-        return {}
-    try:
-        now = look_outside(context, source, {}).late
-    except (RawError, DrkitError) as error:
-        context.lose_source(error)
-        return {}
-    placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
-    why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
-    return {group: why for group in now if group not in placed}
 
 
 def _before(context: Context) -> dict[str, Any]:

@@ -33,10 +33,9 @@ class Moving:
     def of(self, left: Mapping[str, int]) -> list[str]:
         """Groups whose distance has changed within `STUCK_SECONDS`, of those that are behind now."""
         now = self._clock()
-        self._since = {
-            group: known if (known := self._since.get(group)) is not None and known[0] == number else (number, now)
-            for group, number in left.items()
-        }
+        before = self._since
+        self._since = {g: (n, now) for g, n in left.items()}
+        self._since |= {g: known for g, known in before.items() if left.get(g) == known[0]}
         return [group for group, (_, since) in self._since.items() if now < since + STUCK_SECONDS]
 
 

@@ -11,7 +11,6 @@ from drkit.detect.seen import Outcome
 from drkit.errors import Failed
 from drkit.failover.context import Context, Progress
 from drkit.failover.group_look import TargetGroup, on_target, partition_of
-from drkit.failover.late import too_late
 from drkit.failover.machine import StepName
 from drkit.failover.repeats import repeated
 from drkit.failover.step import Effect, StepResult
@@ -68,10 +67,7 @@ class Verify:
             f"{g} read on at {context.flow.source} after its place was taken: it repeats up to {n:,} records"
             for g, n in sorted(again.items())
         ]
-        left = too_late(context)
-        notes += [f"group {g} remains on {context.flow.source}: {why}" for g, why in sorted(left.items())]
         evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": again}
-        evidence["too_late"] = left
         return StepResult(evidence, tuple(notes))
 
     def _canaries(self, context: Context) -> int:

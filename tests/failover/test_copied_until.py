@@ -9,7 +9,7 @@ FROZEN = RoleRecord(Role.FROZEN, 1, "r", 5_000)
 
 
 def test_heartbeats_that_go_on_say_nothing_of_frozen_topics():
-    """The replicator copies other topics: its newest heartbeat is of now, these topics ended at the freeze."""
+    """The replicator copies other topics: its newest heartbeat is of now, these ended at the freeze."""
     effects = {STOP: {"intent": {"topics": ["t"], "copied_ms": 4_400}, "result": None}}
     assert copied_until(9_900, [FROZEN, None], effects) == 4_400
     assert copied_until(4_000, [FROZEN], effects) == 4_000
