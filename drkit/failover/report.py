@@ -77,7 +77,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
 
 
 def _still_writing(run: RunLog) -> float:
-    """Seconds from the statement of the loss until clients were told, in which an unfenced primary may write."""
+    """Seconds from the loss statement until clients were told, in which an unfenced primary may write."""
     fence = run.results.get(StepName.FENCE, {}).get("evidence", {})
     if fence.get("proven") or run.opening.get("decision", {}).get("dead_since_ms") is not None:
         return 0.0
