@@ -9,6 +9,7 @@ from drkit.failover.context import Context, Progress
 from drkit.failover.evidence import FreezeEvidence
 from drkit.failover.freeze_writers import Standing, Writer, Writers, fence
 from drkit.failover.machine import StepName
+from drkit.failover.silent import STOP, copied_until, newest_beat
 from drkit.failover.standing import pairs_of
 from drkit.failover.step import Effect, StepResult
 from drkit.flow_state.names import bulk_transactional_id
@@ -30,7 +31,6 @@ _NOTICE_SECONDS: Final = 1.0
 _PROOF_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.1
 _SHOWN: Final = 5
-_STOP: Final = "stop"
 _WRITERS: Final = "writers"
 
 
@@ -58,7 +58,8 @@ class Freeze:
         :raises NotAuthorized: drkit may not write markers on the target
         """
         context.state.load()
-        with context.effect(self.name, _STOP, topics=sorted(context.scope.topics)) as outcome:
+        details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
+        with context.effect(self.name, STOP, **details) as outcome:
             _leave(context)
             outcome["let_go"] = self._let_go(context)
         live, bulk = _live(context), self._bulk(context)
@@ -176,6 +177,14 @@ class Freeze:
         # On record before it is used: a flow in the other direction leaves out what it writes.
         context.state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
         return fresh.id
+
+
+def _copied_ms(context: Context) -> int | None:
+    """Up to when these topics are copied, as it was known when they froze; None: the old primary answers."""
+    if context.source() is not None:
+        return None
+    roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
+    return copied_until(newest_beat(context), roles, context.effects(StepName.FREEZE))
 
 
 def _leave(context: Context) -> None:

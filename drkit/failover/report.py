@@ -41,7 +41,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         ],
         "fence": evidence.get(StepName.FENCE),
         "acls": evidence.get(StepName.OPEN, {}).get("acls"),
-        "loss": _loss(evidence),
+        "loss": _loss(run, evidence),
         "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
         "decision": run.opening.get("decision", {}),
         "timeline": _timeline(run),
@@ -51,8 +51,8 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
     return report
 
 
-def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
-    """The last word: TRANSLATE knows where the copy ended."""
+def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
+    """The last word: TRANSLATE knows where the copy ended, REPOINT until when clients were not told."""
     found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
@@ -66,7 +66,26 @@ def _loss(evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
         "seconds",
         "partitions",
     )
-    return {k: found.get(k) for k in names}
+    loss = {k: found.get(k) for k in names}
+    later = _still_writing(run)
+    if later and loss["seconds"] is not None:
+        loss["seconds"] += later
+        loss["statement"] += (
+            f"; it is not fenced, and may have taken records for {later:.1f} s more, until clients were told:"
+            f" at the most {loss['seconds']:.1f} s in all, and what clients write that do not follow"
+        )
+    return loss
+
+
+def _still_writing(run: RunLog) -> float:
+    """Seconds from the loss statement until clients were told, in which an unfenced primary may write."""
+    fence = run.results.get(StepName.FENCE, {}).get("evidence", {})
+    if fence.get("proven") or run.opening.get("decision", {}).get("dead_since_ms") is not None:
+        return 0.0
+    ends = _ends(run)
+    if StepName.TRANSLATE not in ends or _CLIENTS_AGAIN not in ends:
+        return 0.0
+    return max(0, ends[_CLIENTS_AGAIN] - ends[StepName.TRANSLATE]) / 1000
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
@@ -97,7 +116,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
 def _seconds(run: RunLog) -> dict[str, float]:
     """How long it took: by step, and from the beginning until clients could work again."""
     found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
-    ends = {e.step: e.at_ms for e in run.entries if e.kind is Kind.RESULT and not e.effect}
+    ends = _ends(run)
     began = run.entries[0].at_ms
     if _CLIENTS_AGAIN in ends:
         found["until_repointed"] = (ends[_CLIENTS_AGAIN] - began) / 1000
@@ -107,6 +126,11 @@ def _seconds(run: RunLog) -> dict[str, float]:
     if lost is not None and _CLIENTS_AGAIN in ends:
         found["since_the_primary_was_lost"] = (ends[_CLIENTS_AGAIN] - lost) / 1000
     return found
+
+
+def _ends(run: RunLog) -> dict[StepName | None, int]:
+    """When each step ended last."""
+    return {e.step: e.at_ms for e in run.entries if e.kind is Kind.RESULT and not e.effect}
 
 
 def _timeline(run: RunLog) -> list[dict[str, Any]]:

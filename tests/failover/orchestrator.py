@@ -129,7 +129,7 @@ class Orchestrators:
     def run(self, settings: Mapping[str, Any], verb: str, **more: Any) -> Outcome:
         """One orchestrator to its end.
 
-        :param more: ``groups``, ``request``, ``kill``
+        :param more: ``groups``, ``topics``, ``request``, ``kill``, ``elsewhere``
         """
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
@@ -148,7 +148,7 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
     with Desk(settings, settings.flows[0], journal_type=MortalJournal) as desk:
         match command["verb"]:
             case "begin":
-                return desk.begin(command["groups"], request)
+                return desk.begin(command["groups"], request, topics=command.get("topics", ()))
             case "resume":
                 return desk.resume(request)
             case _:
