@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from drkit import observe
+from drkit.cli.loading import work
 from drkit.cli.session import common_options, session
 
 
@@ -31,7 +31,9 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(run)
     def observed(*args: Any, **kwargs: Any) -> Any:
-        observe.setup(session().log_format, session().log_level)
+        context = click.get_current_context(silent=True)
+        if context is None or context.invoked_subcommand is None:
+            work("drkit.observe").setup(session().log_format, session().log_level)
         return run(*args, **kwargs)
 
     observed.is_observed = True  # type: ignore[attr-defined]  # a mark, so that once is enough

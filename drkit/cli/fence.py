@@ -14,19 +14,9 @@ from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
 from drkit.flow_state.fence_debt import paid_with
 
-_flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
-_dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 
-
-@click.group()
-def fence() -> None:
-    """Fences of the old primary, beside a failover: what stands, what is owed, paying, lifting."""
-
-
-@fence.command()
-@_flow
 def show(flow: str | None) -> None:
-    """Show every fence and what is owed, and ask with a canary whether producers are refused."""
+    """Run ``drkit fence show``."""
     with _desk(flow) as desk:
         found = fence_dues.shown(desk)
     if session().as_json:
@@ -45,17 +35,8 @@ def show(flow: str | None) -> None:
     emit(told)
 
 
-@fence.command()
-@_flow
-@_dry
 def pay(flow: str | None, *, dry_run: bool) -> None:
-    """Do what a failover, or its abort, could not do on a primary that did not answer then.
-
-    A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
-    The fence of a failover that was taken back is lifted.
-
-    Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
-    """
+    """Run ``drkit fence pay``."""
     with _desk(flow) as desk:
         if dry_run:
             emit([e._asdict() for e in fence_dues.planned(desk)] or {"owed": "nothing"})
@@ -67,19 +48,10 @@ def pay(flow: str | None, *, dry_run: bool) -> None:
     emit({"paid": True, **done.evidence, "notes": list(done.notes), "next": "drkit divergence"})
 
 
-@fence.command()
-@_flow
-@_dry
-@click.option("--topic", "topics", multiple=True, help="A topic of the source. Repeatable.  [default: all]")
-@click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
 def lift(
     flow: str | None, topics: tuple[str, ...], accept_divergence: str, *, dry_run: bool, yes: bool
 ) -> None:
-    """Take fences away, and forget what is owed. An abort does this by itself.
-
-    Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
-    """
+    """Run ``drkit fence lift``."""
     with _desk(flow) as desk:
         wanted = fence_dues.liftable(desk, topics, accept_divergence)
         if dry_run or not wanted:
