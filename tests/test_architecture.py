@@ -18,7 +18,7 @@ PACKAGE = ROOT / "drkit"
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
 # The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
-    ("model", "endpoint", "errors", "clock", "masking", "observe"),
+    ("model", "endpoint", "errors", "clock", "masking", "next_command", "observe"),
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),

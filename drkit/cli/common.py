@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -31,6 +31,7 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(run)
     def observed(*args: Any, **kwargs: Any) -> Any:
+        session().flow = _flow(kwargs)
         context = click.get_current_context(silent=True)
         if context is None or context.invoked_subcommand is None:
             work("drkit.observe").setup(session().log_format, session().log_level)
@@ -38,3 +39,11 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
     observed.is_observed = True  # type: ignore[attr-defined]  # a mark, so that once is enough
     return observed
+
+
+def _flow(options: Mapping[str, Any]) -> str:
+    """The one flow that ``--flow`` names; empty: none, or several."""
+    names = options.get("flow") or options.get("names") or ()
+    if isinstance(names, str):
+        return names
+    return str(names[0]) if len(names) == 1 else ""

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
 from drkit.errors import Failed, Refused
 from drkit.failover.desk import Desk
 from drkit.failover.divergence import Divergence, divergence
@@ -75,5 +75,5 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
     if records is not None:
         told["records"] = str(records)
     if found.owed:
-        told["next"] = "fence it first: drkit fence pay"
+        told["next"] = to_type("fence it first: drkit fence pay")
     return told

@@ -10,7 +10,7 @@ import click
 from drkit.cli.configuration import configuration
 from drkit.cli.failover_view import notes_of, rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError
 from drkit.failover.context import Request
@@ -85,15 +85,22 @@ def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:
         report = work()
     except DrkitError:
         if (so_far := desk.report()) is not None:
-            emit(so_far if session().as_json else shown(so_far))
+            _print(so_far)
         raise
+    _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    report = report | {"next": [to_type(line) for line in report["next"]]}
     emit(report if session().as_json else shown(report))
 
 
 def _rehearse(flow: str, found: Rehearsal) -> None:
     proposal = Proposal(flow, found.chosen, found.survey)
     rows = rows_of(found)
-    refused = [error.as_dict() | {"gate": gate} for gate, error in found.refusals]
+    refused = [
+        error.as_dict() | {"gate": gate, "hint": to_type(error.hint)} for gate, error in found.refusals
+    ]
     show_proposal(proposal)
     notes = notes_of(proposal)
     emit({"steps": rows, "refused": refused, "notes": notes} if session().as_json else rows)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from drkit.cli.session import to_type
 from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.risk import held_text
@@ -86,6 +87,6 @@ def shown(report: Mapping[str, Any]) -> dict[str, Any]:
         out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
     for step in report["steps"]:
         for number, note in enumerate(step["notes"]):
-            out[step["step"] if not number else f"{step['step']} {number + 1}"] = note
+            out[step["step"] if not number else f"{step['step']} {number + 1}"] = to_type(note)
     out["next"] = "; ".join(report["next"])
     return out

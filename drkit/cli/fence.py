@@ -8,7 +8,7 @@ import click
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
 from drkit.errors import ConfigError
 from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
@@ -30,7 +30,7 @@ def show(flow: str | None) -> None:
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
     if found.debt is not None or found.lift is not None:
-        told["next"] = f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself"
+        told["next"] = to_type(f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself")
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)
 
@@ -45,7 +45,7 @@ def pay(flow: str | None, *, dry_run: bool) -> None:
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return
-    emit({"paid": True, **done.evidence, "notes": list(done.notes), "next": "drkit divergence"})
+    emit({"paid": True, **done.evidence, "notes": list(done.notes), "next": to_type("drkit divergence")})
 
 
 def lift(

@@ -18,6 +18,7 @@ from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
 from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.masking import scrubbed
+from drkit.next_command import completed
 
 _PIPE_CLOSED: Final = 141
 """As a shell reports a program that was ended by SIGPIPE."""
@@ -112,10 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; every error becomes a message and an exit code, never a traceback."""
     # Known before parsing: a usage error is an answer in JSON too.
-    asked = Session(as_json="--json" in arguments)
+    asked = Session(as_json="--json" in arguments, typed=tuple(arguments))
     try:
         code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
     except DrkitError as error:
+        error.hint = completed(error.hint, asked.given)
         _emit_error(error, as_json=asked.as_json)
         return error.exit_code
     except click.ClickException as error:

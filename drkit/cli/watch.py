@@ -32,7 +32,7 @@ def watch(
     """Run ``drkit watch``."""
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
-    options = Options(this_process(observer, votes=once is None), command=_as_given(), once=once)
+    options = Options(this_process(observer, votes=once is None), given=session().given, once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
     with screen(once=once is not None) as show:
@@ -63,10 +63,3 @@ def acknowledge(names: tuple[str, ...]) -> None:
 
 def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:
     return [settings.flow(n) for n in names] or list(settings.flows)
-
-
-def _as_given() -> tuple[str, ...]:
-    """The options of this run that a failover needs too."""
-    said = session()
-    config = ("--config", str(said.config)) if said.config else ()
-    return (*config, *(word for pair in said.overrides for word in ("--set", pair)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-import shlex
 from typing import Final
 
 from drkit.detect.verdict import Kind, Reason, Verdict, runbook
+from drkit.next_command import typed
 
 _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
@@ -29,7 +29,7 @@ def failover_command(
     words = ["drkit", "failover", "--all", "--flow", flow, *options]
     if obstacles & _LOSS or above_rpo:
         words += ["--accept-data-loss", "REASON"]
-    return shlex.join(words)
+    return typed(*words)
 
 
 def in_words(flow: str, verdict: Verdict, command: str) -> str:
