@@ -14,6 +14,9 @@ _PERSON_DECIDES: Final = frozenset({
 })  # fmt: skip
 """What a person may pass over with a command of their own."""
 
+NIGHT: Final = "docs/night.md"
+"""The page for the one who is called."""
+
 
 def failover_command(
     flow: str, verdict: Verdict, options: Iterable[str] = (), *, above_rpo: bool = False
@@ -41,6 +44,8 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
     lines.append(f"next: {command or verdict.next}")
     if verdict.kind is Kind.HOLD:
         lines.append(f"see {runbook(verdict.reason)}")
+    if verdict.kind is Kind.LOST:
+        lines.append(f"how to decide: {NIGHT}")
     return "\n".join(lines)
 
 

@@ -6,13 +6,14 @@ where the configuration leads to a closed port.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import os
 from pathlib import Path
 import re
 import signal
 import subprocess
 import sys
+import threading
 from typing import NamedTuple
 
 import pytest
@@ -30,7 +31,7 @@ from tests.replicate.produce import answers, fill
 ROOT = Path(__file__).parents[2]
 CONFIG = "night's shift.toml"
 SCENES = ("held", "pending", "refused")
-ENDS = re.compile(r"; |, or |, then|, once|, which| says | fences | lifts |\n|$")
+ENDS = re.compile(r"; |, or |, then|, once|, which| when | says | fences | lifts |\n|$")
 """What follows a command in a sentence."""
 
 
@@ -77,25 +78,49 @@ class Night:
     def begins(self, scene: str, *words: str) -> str:
         return typed("drkit", "failover", "--config", CONFIG, "--group", self.group(scene), "--yes", *words)
 
-    def types(self, line: str, answer: str = "") -> Screen:
+    def types(self, line: str, answer: str = "", begun: Callable[[], None] = lambda: None) -> Screen:
+        """Type a line.
+
+        :param begun: called when the command has printed its first step
+        """
         assert line.startswith("drkit ")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        done = subprocess.run(
-            ["/bin/bash", "-c", line], capture_output=True, text=True, cwd=self.folder, input=answer,
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}, timeout=180, check=False,
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", line], text=True, cwd=self.folder, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        return Screen(done.returncode, done.stdout + done.stderr)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(answer)
+        process.stdin.close()
+        lines = []
+        for text in process.stdout:
+            lines.append(text)
+            if StepName.LOCK in text and "SNAPSHOT" not in "".join(lines):
+                begun()
+        said = "".join(lines)
+        assert "Traceback" not in said
+        return Screen(process.wait(), said)
 
     def held_in_drain(self, scene: str) -> Screen:
         """A switchover whose replicator stands still."""
-        self.signal(signal.SIGSTOP)
-        fill(self.world.source, self.world.name(scene), 3, first=20)
-        held = self.types(self.begins(scene, "--planned"))
+        over = threading.Event()
+        writer = threading.Thread(target=self._write, args=(scene, over))
+        writer.start()
+        try:
+            held = self.types(self.begins(scene, "--planned"), begun=lambda: self.signal(signal.SIGSTOP))
+        finally:
+            over.set()
+            writer.join()
         assert held.code == 3, held.text
         assert "the switchover is held" in held.text
         assert self.world.run_log().held["step"] == StepName.DRAIN
         return held
+
+    def _write(self, scene: str, over: threading.Event) -> None:
+        """One record after the other, until the primary is fenced."""
+        while not over.is_set() and self.takes_writes(scene):
+            pass
 
     def signal(self, number: signal.Signals) -> None:
         assert self.world._replicator is not None

@@ -35,6 +35,8 @@ def failover(**given: Any) -> None:
 
     Name what moves by --group, --topic or --all; go on with what was begun by --resume or --abort.
 
+    At night: docs/night.md says in ten lines how to decide.
+
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """
     work("drkit.cli.failover").failover(**given)
