@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import re
 import shlex
 import subprocess
 from typing import Any
@@ -17,7 +18,7 @@ from drkit.failover.journal import taken
 from drkit.failover.machine import StepName
 from drkit.flow_state.fence_debt import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
-from tests.cli.printed import FAILOVER, REGISTRY, State, printed
+from tests.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed
 
 ODD = [
     "orders", "two words", "it's", 'say "x"', "-rf", "--all", "a\nb", "tab\there", "naïve→日本",
@@ -144,6 +145,30 @@ def test_who_is_late_is_offered_an_abort_only_while_there_is_one(step: StepName,
     entry = Entry("r", 0, "a", 1, Kind.INTENT, step, "", 0, {})
     error = taken(RunLog("r", 1, [entry], begun={step}), "it runs")
     assert ("drkit failover --abort" in error.hint) is abort
+
+
+def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> None:
+    page = (DRKIT.parent / "docs/night.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and ". " in line]
+    assert [row[0].split(".")[0] for row in rows] == [f"| {n}" for n in range(1, 11)]
+    says = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DRKIT.rglob("*.py")))
+    for _, _, look in rows:
+        for words in re.findall(r"`([^`]+)`", look):
+            known = (
+                words.split("(")[0].split("   ")[0].removesuffix(":").replace("OPEN", "{POINT_OF_NO_RETURN}")
+            )
+            spelled = {known, known.replace("{POINT_OF_NO_RETURN}", "OPEN"), known.replace(" ", "_")}
+            assert any(s in says for s in spelled), words
+
+
+def test_the_page_for_the_night_is_found() -> None:
+    for place in (
+        "README.md",
+        "drkit/cli/commands/failover.py",
+        "drkit/watch/announcer.py",
+        "drkit/failover/report.py",
+    ):
+        assert "docs/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
 
 
 def test_an_abort_is_never_printed_where_there_is_no_way_back() -> None:

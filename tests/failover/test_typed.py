@@ -1,7 +1,7 @@
 """Each command that a failover prints, typed in a shell as it is printed, in the state that prints it.
 
-The group's name has blanks and quotation marks, the configuration's file a quotation mark. A primary is silent
-where the configuration leads to a closed port.
+The group's name has blanks and quotation marks, the configuration's file a quotation mark. A primary is
+silent where the configuration leads to a closed port.
 """
 
 from __future__ import annotations
@@ -86,19 +86,19 @@ class Night:
         assert line.startswith("drkit ")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         process = subprocess.Popen(
-            ["/bin/bash", "-c", line], text=True, cwd=self.folder, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            ["/bin/bash", "-c", line], text=True, cwd=self.folder,
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(answer)
         process.stdin.close()
-        lines = []
+        said = ""
         for text in process.stdout:
-            lines.append(text)
-            if StepName.LOCK in text and "SNAPSHOT" not in "".join(lines):
+            if StepName.LOCK in text and StepName.LOCK not in said:
                 begun()
-        said = "".join(lines)
+            said += text
         assert "Traceback" not in said
         return Screen(process.wait(), said)
 
