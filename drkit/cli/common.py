@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -43,7 +43,5 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _flow(options: Mapping[str, Any]) -> str:
     """The one flow that ``--flow`` names; empty: none, or several."""
-    names = options.get("flow") or options.get("names") or ()
-    if isinstance(names, str):
-        return names
-    return str(names[0]) if len(names) == 1 else ""
+    names: Sequence[str] = options.get("names") or ()
+    return str(options.get("flow") or (names[0] if len(names) == 1 else ""))

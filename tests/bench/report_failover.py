@@ -48,7 +48,7 @@ def _lost(runs: Sequence[LostPrimaryRun]) -> str:
     rows = [
         ["from the kill to LOST", of(lambda r: r.lost), ""],
         ["the command: start, both clusters looked at", of(lambda r: r.begun), ""],
-        *([f"{step}", of(lambda r, s=step: r.steps[s]), ""] for step in runs[0].steps),
+        *([step, cell(spread(r.steps[step] for r in runs), seconds), ""] for step in runs[0].steps),
         ["first entry to endpoint file", of(lambda r: r.repointed), ""],
         ["endpoint file to first record", of(lambda r: r.read), ""],
         ["whole command", of(lambda r: r.command), f"< {COMMAND_GOAL_SECONDS:.0f}"],

@@ -55,8 +55,8 @@ def parsed(words: Sequence[str]) -> tuple[Session, dict[str, Any]]:
 
 def one_thing(given: dict[str, Any]) -> bool:
     """Whether a failover is asked for one thing to do, as it demands."""
-    scope = bool(given["groups"] or given["topics"])
-    return sum((scope, given["whole"], given["resume"], given["abort"])) == 1
+    asked = [given["groups"] or given["topics"], given["whole"], given["resume"], given["abort"]]
+    return sum(map(bool, asked)) == 1
 
 
 def filled(command: str) -> str:

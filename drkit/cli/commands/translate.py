@@ -19,7 +19,7 @@ from drkit.errors import ConfigError
 @click.option("--offset", type=click.IntRange(0), help="An offset in it.")
 @click.option("--reverse", is_flag=True, help="From the target back to the source.")
 @click.pass_context
-def translate(context: click.Context, **given: Any) -> Any:
+def translate(context: click.Context, /, **given: Any) -> Any:
     """Say where a group reads on: its next record there is the one it would have got here.
 
     Answers for --group, or for --topic, --partition and --offset. The source may be gone. Spark applications

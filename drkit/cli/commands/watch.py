@@ -18,7 +18,7 @@ _flows = click.option("--flow", "names", multiple=True, help="As 'primary->stand
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a page.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="On which address.")
 @click.pass_context
-def watch(context: click.Context, **given: Any) -> Any:
+def watch(context: click.Context, /, **given: Any) -> Any:
     """Say whether the primary is up, suspect, degraded, on hold for a reason, or lost.
 
     Mode approve prints and posts the command to run; mode auto fails over by itself, under conditions of
