@@ -21,7 +21,8 @@ def show_progress(progress: Progress) -> None:
     """One line on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
-    click.echo(f"{now}  {progress.step.value:<14}  {progress.what}  {more}".rstrip(), err=True)
+    line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
+    click.echo(to_type(line.rstrip()), err=True)
 
 
 def show_proposal(proposal: Proposal) -> None:
@@ -45,7 +46,7 @@ def show_proposal(proposal: Proposal) -> None:
         lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
-    click.echo("\n".join(lines), err=True)
+    click.echo(to_type("\n".join(lines)), err=True)
 
 
 def notes_of(proposal: Proposal) -> list[str]:

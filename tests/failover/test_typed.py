@@ -87,12 +87,12 @@ class Night:
         return self.world.name(f'it\'s {scene} at "night" $0')
 
     def sees_the_primary(self) -> None:
-        (self.folder / CONFIG).write_text(written(self.world, self.folder).read_text())
+        written(self.world, self.folder).replace(self.folder / CONFIG)  # there is no ./drkit.toml
 
     def loses_the_primary(self) -> None:
-        text = written(self.world, self.folder).read_text()
-        closed = f"127.0.0.1:{self._ports.reserve()}"
-        (self.folder / CONFIG).write_text(text.replace(self.world.source.bootstrap_servers, closed))
+        self.sees_the_primary()
+        file, closed = self.folder / CONFIG, f"127.0.0.1:{self._ports.reserve()}"
+        file.write_text(file.read_text().replace(self.world.source.bootstrap_servers, closed))
 
     def begins(self, scene: str, *words: str) -> str:
         return typed("drkit", "failover", "--config", CONFIG, "--group", self.group(scene), "--yes", *words)
@@ -179,6 +179,7 @@ def test_held_and_resumed(night: Night) -> None:
     night.signal(signal.SIGCONT)
     done = night.types(again.offers("failover", "--resume"))
     assert done.code == 0, done.text
+    assert "done: " in done.text
     assert night.world.run_log().state is State.DONE
     assert night.types(done.offers("divergence")).code == 0
 
@@ -189,6 +190,7 @@ def test_held_taken_back_from_a_silent_primary_and_lifted(night: Night) -> None:
     night.loses_the_primary()
     aborted = night.types(held.offers("failover", "--abort"))
     assert aborted.code == 0, aborted.text
+    assert "aborted: " in aborted.text
     assert night.world.run_log().state is State.ABORTED
     assert PendingLift.KEY in night.world.state()
     lift = aborted.offers("fence pay")
@@ -205,6 +207,11 @@ def test_refused_and_done_by_what_is_printed(night: Night) -> None:
     """Refusal by refusal, until it is done; then what the old primary owes, and what it has."""
     night.world.stop_replicating()
     night.loses_the_primary()
+    rehearsed = night.types(night.begins("refused", "--dry-run"))
+    assert rehearsed.code == 3
+    assert all(
+        words in rehearsed.text for words in ("topics  ", "groups  ", "clients  ", "at risk  ", "LOCK")
+    )
     line, refusals = night.begins("refused"), list[str]()
     while (screen := night.types(line)).code == 3 and len(refusals) < 3:
         refusals.append(screen.text)
