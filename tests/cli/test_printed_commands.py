@@ -18,7 +18,7 @@ from drkit.failover.journal import taken
 from drkit.failover.machine import StepName
 from drkit.flow_state.fence_debt import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
-from tests.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed
+from tests.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
 
 ODD = [
     "orders", "two words", "it's", 'say "x"', "-rf", "--all", "a\nb", "tab\there", "naïve→日本",
@@ -169,6 +169,12 @@ def test_the_page_for_the_night_is_found() -> None:
         "drkit/failover/report.py",
     ):
         assert "docs/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
+
+
+@pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])
+def test_a_step_from_open_on_offers_no_abort(step: str) -> None:
+    said = [c for text in texts(DRKIT / "failover" / f"{step}.py") for c in printed_in(text)]
+    assert not [c for c in said if "--abort" in c]
 
 
 def test_an_abort_is_never_printed_where_there_is_no_way_back() -> None:
