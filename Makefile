@@ -11,6 +11,7 @@ JARS := $(VENV)/.jars
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # Each has brokers of its own; they mostly wait. With three of them two processors need 22 minutes instead of 28, but are so
 # busy at times that what has to happen within seconds does not.
 PROCESSES ?= 2
@@ -42,7 +43,7 @@ format: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff format
 
 bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 soak: $(JARS) ## the long runs: kills at random moments under load
 	@$(BIN)/pytest -m soak --timeout 3600 $(PYTEST_ARGS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 import click
 
-from drkit import observe
+from drkit.cli.loading import work
 from drkit.cli.session import common_options, session
 
 
@@ -31,8 +31,17 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(run)
     def observed(*args: Any, **kwargs: Any) -> Any:
-        observe.setup(session().log_format, session().log_level)
+        session().flow = _flow(kwargs)
+        context = click.get_current_context(silent=True)
+        if context is None or context.invoked_subcommand is None:
+            work("drkit.observe").setup(session().log_format, session().log_level)
         return run(*args, **kwargs)
 
     observed.is_observed = True  # type: ignore[attr-defined]  # a mark, so that once is enough
     return observed
+
+
+def _flow(options: Mapping[str, Any]) -> str:
+    """The one flow that ``--flow`` names; empty: none, or several."""
+    names: Sequence[str] = options.get("names") or ()
+    return str(options.get("flow") or (names[0] if len(names) == 1 else ""))

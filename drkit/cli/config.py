@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
@@ -23,19 +21,8 @@ from drkit.replicate.topic_preview import as_admin, topic_plan
 from drkit.replicate.topic_writers import UNSEEN, topic_writers
 
 
-@click.group()
-def config() -> None:
-    """What is set and from where; whether it can work."""
-
-
-@config.command()
-@click.option(
-    "--connect",
-    is_flag=True,
-    help="Also connect: compare cluster ids, ask for permissions, list who may write to drkit's topics.",
-)
 def check(*, connect: bool) -> None:
-    """Name every problem of the configuration, or say OK."""
+    """Run ``drkit config check``."""
     loaded = configuration()
     loaded.settings.refuse_auto_without_key()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
@@ -59,10 +46,8 @@ def check(*, connect: bool) -> None:
     emit(answer)
 
 
-@config.command()
-@click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
 def show(*, plan: bool) -> None:
-    """Show every setting, its value and where it comes from; secrets stay hidden."""
+    """Run ``drkit config show``."""
     loaded = configuration()
     if not plan:
         emit(_rows(loaded))

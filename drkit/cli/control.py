@@ -14,19 +14,11 @@ from drkit.config.control import read_key
 from drkit.errors import ConfigError, Refused
 from drkit.failover import adopt as adopting
 
-_flows = click.option("--flow", "names", multiple=True, help="As 'primary->standby'.  [default: all]")
 _BYTES = 32
 
 
-@click.group()
-def control() -> None:
-    """The control key: only records of drkit's own processes count in its topics."""
-
-
-@control.command()
-@click.argument("path", type=click.Path(path_type=Path))
 def create(path: Path) -> None:
-    """Make a key in a new file that its owner alone can read. The same file goes to every host of drkit."""
+    """Run ``drkit control create``."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -42,10 +34,8 @@ def create(path: Path) -> None:
           "next": f'copy it to every host that runs drkit; [control] key_file = "{path}"'})  # fmt: skip
 
 
-@control.command()
-@_flows
 def check(names: tuple[str, ...]) -> int:
-    """Count the records of drkit's topics by their MACs. Exit code: 0 all that is needed has one, 3 not."""
+    """Run ``drkit control check``."""
     settings = configuration().settings
     found = [adopting.look(settings, flow) for flow in settings.chosen_flows(names)]
     rows = [{"flow": f.flow.name, **row} for f in found for row in f.to_json()]
@@ -53,17 +43,8 @@ def check(names: tuple[str, ...]) -> int:
     return 0 if all(not f.lacks_mac for f in found) else Refused.exit_code
 
 
-@control.command()
-@_flows
-@click.option("--dry-run", is_flag=True, help="Show what would be signed; change nothing.")
-@click.option("--again", is_flag=True, help="Also adopt what came without a MAC after the first time.")
-@click.option("--discard", is_flag=True, help="Delete records without a MAC whose key has none with one.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
 def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, yes: bool) -> None:
-    """Sign what a pair wrote before it had a control key, or with an older one.
-
-    Every process of the flow is stopped first. What is signed is believed from then on: look at it before.
-    """
+    """Run ``drkit control adopt``."""
     settings = configuration().settings
     for flow in settings.chosen_flows(names):
         found = adopting.look(settings, flow)

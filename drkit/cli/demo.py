@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from drkit.cli.demo_screen import RichScreen
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.demo.story import tell
 
 
-@click.command()
-@click.option("--keep", is_flag=True, help="Leave the clusters running, as `drkit local up` does.")
-@click.option(
-    "--write",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("drkit.toml"),
-    show_default=True,
-    help="With --keep: the configuration to write.",
-)
 def demo(file: Path, *, keep: bool) -> None:
-    """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, the proof, a failover.
-
-    Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
-    """
+    """Run ``drkit demo``."""
     as_json = session().as_json
     measured = tell(RichScreen(quiet=as_json), keep=file if keep else None)
     if as_json:

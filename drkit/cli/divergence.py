@@ -10,11 +10,9 @@ import os
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
 from drkit.errors import Failed, Refused
 from drkit.failover.desk import Desk
 from drkit.failover.divergence import Divergence, divergence
@@ -25,20 +23,8 @@ from drkit.wire import Record
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-@click.command("divergence")
-@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
-@click.option(
-    "--records",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write each record there, a line of JSON each; keys and values in Base64.",
-)
 def diverged(flow: str | None, records: Path | None) -> int:
-    """Say what the old primary has and the new one has not, after a failover, once it answers again.
-
-    That is what the failover lost, and what the old primary took afterwards. Nothing is changed.
-
-    Exit code: 0 nothing, 1 there are such records, 3 cannot be said (it does not answer).
-    """
+    """Run ``drkit divergence``."""
     settings = configuration().settings
     with Desk(settings, settings.one_flow(flow)) as desk, _written(records) as take:
         found = divergence(desk.beside(), take)
@@ -89,5 +75,5 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
     if records is not None:
         told["records"] = str(records)
     if found.owed:
-        told["next"] = "fence it first: drkit fence pay"
+        told["next"] = to_type("fence it first: drkit fence pay")
     return told

@@ -10,7 +10,7 @@ import click
 from drkit.cli.configuration import configuration
 from drkit.cli.failover_view import notes_of, rows_of, show_progress, show_proposal, shown
 from drkit.cli.render import emit
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError
 from drkit.failover.context import Request
@@ -23,34 +23,6 @@ _PLACE = "drkit failover"
 _BY_HAND = "asked for by --abort"
 
 
-@click.command()
-@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
-@click.option("--group", "groups", multiple=True, help="A group, its topics, all who read these. Repeatable.")
-@click.option("--topic", "topics", multiple=True, help="A topic, and all who read it. Repeatable.")
-@click.option("--all", "whole", is_flag=True, help="All that the flow copies and that has not moved yet.")
-@click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
-@click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
-@click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
-@click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
-@click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
-@click.option(
-    "--despite-signs-of-life",
-    metavar="REASON",
-    default="",
-    help="Give up a primary that is silent here and alive elsewhere; on record.",
-)
-@click.option(
-    "--without-quorum",
-    metavar="REASON",
-    default="",
-    help="Decide although too few observers say that the primary is gone; on record.",
-)
-@click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
-@click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
-@click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
-@click.option("--repoint-others", is_flag=True, help="Send clients to the standby that do not move, too.")
 def failover(
     flow: str | None,
     groups: tuple[str, ...],
@@ -71,12 +43,7 @@ def failover(
     keep_positions: bool,
     repoint_others: bool,
 ) -> None:
-    """Move topics and their consumer groups to the standby: exactly where they were, or refused.
-
-    Name what moves by --group, --topic or --all; go on with what was begun by --resume or --abort.
-
-    Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
-    """
+    """Run ``drkit failover``."""
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = Request(
@@ -126,15 +93,22 @@ def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:
         report = work()
     except DrkitError:
         if (so_far := desk.report()) is not None:
-            emit(so_far if session().as_json else shown(so_far))
+            _print(so_far)
         raise
+    _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    report = report | {"next": [to_type(line) for line in report["next"]]}
     emit(report if session().as_json else shown(report))
 
 
 def _rehearse(flow: str, found: Rehearsal) -> None:
     proposal = Proposal(flow, found.chosen, found.survey)
     rows = rows_of(found)
-    refused = [error.as_dict() | {"gate": gate} for gate, error in found.refusals]
+    refused = [
+        error.as_dict() | {"gate": gate, "hint": to_type(error.hint)} for gate, error in found.refusals
+    ]
     show_proposal(proposal)
     notes = notes_of(proposal)
     emit({"steps": rows, "refused": refused, "notes": notes} if session().as_json else rows)

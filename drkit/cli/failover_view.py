@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from drkit.cli.session import to_type
 from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.risk import held_text
@@ -20,7 +21,8 @@ def show_progress(progress: Progress) -> None:
     """One line on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
-    click.echo(f"{now}  {progress.step.value:<14}  {progress.what}  {more}".rstrip(), err=True)
+    line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
+    click.echo(to_type(line.rstrip()), err=True)
 
 
 def show_proposal(proposal: Proposal) -> None:
@@ -44,7 +46,7 @@ def show_proposal(proposal: Proposal) -> None:
         lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
-    click.echo("\n".join(lines), err=True)
+    click.echo(to_type("\n".join(lines)), err=True)
 
 
 def notes_of(proposal: Proposal) -> list[str]:
@@ -86,6 +88,6 @@ def shown(report: Mapping[str, Any]) -> dict[str, Any]:
         out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
     for step in report["steps"]:
         for number, note in enumerate(step["notes"]):
-            out[step["step"] if not number else f"{step['step']} {number + 1}"] = note
+            out[step["step"] if not number else f"{step['step']} {number + 1}"] = to_type(note)
     out["next"] = "; ".join(report["next"])
     return out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.signals import until_signalled
@@ -13,15 +11,8 @@ from drkit.errors import ConfigError
 from drkit.watch.agent import FenceAgent, lift
 
 
-@click.command("fence-agent")
-@click.option("--flow", help="The flow whose source is guarded.  [default: the only one]")
-@click.option("--name", help="What this agent is called.  [default: fence_agent.name, else the host's name]")
-@click.option("--lift", "lifts", is_flag=True, help="Let the primary take writes again, after a fence.")
 def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
-    """Hold a lease that the observers renew; when it is lost, fence the primary here, and prove it.
-
-    Runs until stopped. Once it has fenced it stays so until a person says --lift.
-    """
+    """Run ``drkit fence-agent``."""
     settings = configuration().settings
     if lifts:
         emit({"was_fenced": lift(settings).fenced, "fenced": False})

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 import faulthandler
-from importlib import import_module
 import os
-import signal
 import sys
 import tempfile
-import threading
 import traceback
-from types import FrameType
 from typing import Final, NamedTuple
 
 import click
 
 from drkit import __version__
-from drkit.cli.render import emit_error
+from drkit.cli.common import equip
+from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
 from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.masking import scrubbed
+from drkit.next_command import completed
 
-_INTERRUPTED: Final = 130
-"""As a shell reports a program that was ended by SIGINT."""
 _PIPE_CLOSED: Final = 141
-"""Likewise, by SIGPIPE."""
+"""As a shell reports a program that was ended by SIGPIPE."""
 
 
 class _Row(NamedTuple):
@@ -37,63 +32,49 @@ class _Row(NamedTuple):
 
 # The help texts stand here so that `drkit --help` loads no command, and with it neither Spark nor Kafka.
 _COMMANDS: Final = {
-    "demo": _Row("drkit.cli.demo", "demo", "The whole story on two local clusters."),
-    "local": _Row("drkit.cli.local", "local", "A primary/standby pair of local clusters to play with."),
-    "config": _Row("drkit.cli.config", "config", "What is set and from where; whether it can work."),
-    "replicate": _Row("drkit.cli.replicate", "replicate", "Copy from source to target, exactly once."),
+    "demo": _Row("drkit.cli.commands.demo", "demo", "The whole story on two local clusters."),
+    "local": _Row(
+        "drkit.cli.commands.local", "local", "A primary/standby pair of local clusters to play with."
+    ),
+    "config": _Row("drkit.cli.commands.config", "config", "What is set and from where; whether it can work."),
+    "replicate": _Row(
+        "drkit.cli.commands.replicate", "replicate", "Copy from source to target, exactly once."
+    ),
     "status": _Row(
-        "drkit.cli.status", "status", "Roles, lag, what a failover now would lose, what is wrong."
+        "drkit.cli.commands.status", "status", "Roles, lag, what a failover now would lose, what is wrong."
     ),
     "failover": _Row(
-        "drkit.cli.failover", "failover", "Move topics and their groups to the standby, or take it back."
+        "drkit.cli.commands.failover",
+        "failover",
+        "Move topics and their groups to the standby, or take it back.",
     ),
     "fence": _Row(
-        "drkit.cli.fence", "fence", "How the old primary is fenced; pay a fence that is owed, or lift it."
+        "drkit.cli.commands.fence",
+        "fence",
+        "How the old primary is fenced; pay a fence that is owed, or lift it.",
     ),
     "divergence": _Row(
-        "drkit.cli.divergence",
+        "drkit.cli.commands.divergence",
         "diverged",
         "What the old primary has and the new one has not, after a failover.",
     ),
-    "repoint": _Row("drkit.cli.repoint", "repoint", "Where clients are told to go."),
-    "translate": _Row("drkit.cli.translate", "translate", "A group's exact position on the other cluster."),
-    "verify": _Row("drkit.cli.verify", "verify", "Compare source and target, record by record."),
+    "repoint": _Row("drkit.cli.commands.repoint", "repoint", "Where clients are told to go."),
+    "translate": _Row(
+        "drkit.cli.commands.translate", "translate", "A group's exact position on the other cluster."
+    ),
+    "verify": _Row("drkit.cli.commands.verify", "verify", "Compare source and target, record by record."),
     "watch": _Row(
-        "drkit.cli.watch", "watch", "Is the primary lost? Says what to run, or in mode auto runs it."
+        "drkit.cli.commands.watch", "watch", "Is the primary lost? Says what to run, or in mode auto runs it."
     ),
     "control": _Row(
-        "drkit.cli.control", "control", "The control key: whose records count in drkit's topics."
+        "drkit.cli.commands.control", "control", "The control key: whose records count in drkit's topics."
     ),
     "fence-agent": _Row(
-        "drkit.cli.fence_agent", "fence_agent", "Beside the primary: stops writes when its lease is lost."
+        "drkit.cli.commands.fence_agent",
+        "fence_agent",
+        "Beside the primary: stops writes when its lease is lost.",
     ),
 }
-
-
-@contextmanager
-def _ended_quietly() -> Iterator[None]:
-    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # What is ignored stays ignored: a shell starts background commands so.
-    before = {number: handler for number, handler in before.items() if handler not in {None, signal.SIG_IGN}}
-    try:
-        for number in before:
-            signal.signal(number, _end)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    os.write(2, f"drkit: ended by {signal.Signals(number).name} before it began\n".encode())
-    if number == signal.SIGINT:
-        os._exit(_INTERRUPTED)
-    signal.signal(number, signal.SIG_DFL)  # a service manager takes an end by SIGTERM for a clean one
-    signal.raise_signal(number)
 
 
 class _Commands(click.Group):
@@ -106,9 +87,8 @@ class _Commands(click.Group):
         row = _COMMANDS.get(cmd_name)
         if row is None:
             return None
-        with _ended_quietly():
-            command: click.Command = getattr(import_module(row.module), row.attribute)
-            import_module("drkit.cli.common").equip(command)
+        command: click.Command = getattr(work(row.module), row.attribute)
+        equip(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  likewise
@@ -136,25 +116,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; every error becomes a message and an exit code, never a traceback."""
     # Known before parsing: a usage error is an answer in JSON too.
-    asked = Session(as_json="--json" in arguments)
+    asked = Session(as_json="--json" in arguments, typed=tuple(arguments))
     try:
         code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
     except DrkitError as error:
-        emit_error(error, as_json=asked.as_json)
+        error.hint = completed(error.hint, asked.given)
+        _emit_error(error, as_json=asked.as_json)
         return error.exit_code
     except click.ClickException as error:
-        emit_error(_usage(error), as_json=asked.as_json)
+        _emit_error(_usage(error), as_json=asked.as_json)
         return ConfigError.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answer has seen enough; the interpreter must not complain at its last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
-        emit_error(_unexpected(error, asked), as_json=asked.as_json)
+        _emit_error(_unexpected(error, asked), as_json=asked.as_json)
         return Failed.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _emit_error(error: DrkitError, *, as_json: bool) -> None:
+    work("drkit.cli.render").emit_error(error, as_json=as_json)
 
 
 def _usage(error: click.ClickException) -> ConfigError:

@@ -26,15 +26,6 @@ _SHOWN = 20
 """Partitions of a progress line that are named."""
 
 
-@click.command()
-@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
-@click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
-@click.option("--master", help="Spark master URL.  [default: in this process]")
-@click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
-@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535),
-              help="Serve /metrics, /healthz and a live page.  [default: port of [metrics]]")  # fmt: skip
-@click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
 def replicate(
     names: tuple[str, ...],
     master: str | None,
@@ -45,7 +36,7 @@ def replicate(
     dry_run: bool,
     takeover: bool,
 ) -> None:
-    """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
+    """Run ``drkit replicate``."""
     loaded = configuration()
     settings = loaded.settings
     flows = settings.chosen_flows(names)

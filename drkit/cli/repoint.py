@@ -17,26 +17,13 @@ _MUTE: Final = ("command", "webhook", "print")
 """Kinds whose receivers alone know what they were told."""
 
 
-@click.group()
-def repoint() -> None:
-    """Where clients are told to go. A failover tells them by itself."""
-
-
-@repoint.command()
 def show() -> None:
-    """Show what each way of [failover] repoint tells now."""
+    """Run ``drkit repoint show``."""
     emit([_row(way) for way in _ways()])
 
 
-@repoint.command()
-@click.option("--to", "alias", required=True, help="The cluster, by its alias.")
-@click.option("--term", type=click.IntRange(0), help="As of which term; the larger one counts.  [default: 0]")
 def apply(alias: str, term: int | None) -> None:
-    """Tell all clients to go to a cluster: before the first failover, or a new way of telling.
-
-    Clients that know another cluster follow only a larger --term, and without their positions being moved:
-    that is what drkit failover is for.
-    """
+    """Run ``drkit repoint apply``."""
     settings = configuration().settings.cluster(alias)
     ways = _ways()
     known = [told for way in ways if (told := _told(way)) is not None]

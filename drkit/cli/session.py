@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 import click
 
+from drkit.masking import MASK, is_secret
+from drkit.next_command import Given, completed
+
 
 @dataclass
 class Session:
@@ -18,6 +21,23 @@ class Session:
     as_json: bool = False
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    typed: tuple[str, ...] = ()
+    """All words behind ``drkit``."""
+    flow: str = ""
+    """As ``--flow`` of the command names it."""
+
+    @property
+    def given(self) -> Given:
+        """What the commands that are printed need; the value of a secret is not printed."""
+        config = str(self.config) if self.config else ""
+        return Given(tuple(map(_unseen, self.typed)), config, tuple(map(_unseen, self.overrides)), self.flow)
+
+
+def _unseen(word: str) -> str:
+    """A ``KEY=VALUE``, in one word with ``--set`` or not; of a secret without its value."""
+    start, key, rest = word.rpartition("--set=") if word.startswith("--set=") else ("", "", word)
+    name, equals, _ = rest.partition("=")
+    return f"{start}{key}{name}={MASK}" if equals and is_secret(name) else word
 
 
 def session() -> Session:
@@ -60,3 +80,8 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         if parameter.multiple:
             value = (*getattr(known, str(parameter.name)), *value)
         setattr(known, str(parameter.name), value)
+
+
+def to_type(text: str) -> str:
+    """The text, in which every command can be typed as it is printed."""
+    return completed(text, session().given)

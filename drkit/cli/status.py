@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 import threading
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
@@ -19,14 +17,6 @@ from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
 
 
-@click.command()
-@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
-@click.option("--group", "groups", multiple=True, help="Only this group, with each of its partitions.")
-@click.option("--all-groups", is_flag=True, help="A line for every group, however many.")
-@click.option("--partitions", is_flag=True, help="Each partition, not only sums by topic.")
-@click.option("--watch", is_flag=True, help="Look again and again until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, metavar="SECONDS",
-              help="With --watch: time between two looks.")  # fmt: skip
 def status(
     names: tuple[str, ...],
     groups: tuple[str, ...],
@@ -36,14 +26,7 @@ def status(
     partitions: bool,
     watch: bool,
 ) -> int:
-    """Say of each flow who runs it, how far behind the target is, and what a failover now would mean.
-
-    What it would lose, and where each consumer group would read on. Everything is asked of the clusters, so
-    it works from any machine, also when the primary is gone: then what was known of it last counts, and its
-    age is said.
-
-    Exit code: 0 all is well, 1 there is a fault.
-    """
+    """Run ``drkit status``."""
     settings = configuration().settings
     flows = settings.chosen_flows(names)
     collectors = [StatusCollector(settings, flow) for flow in flows]

@@ -18,6 +18,7 @@ from drkit.failover.group_writes import Writes, restore, write
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.model import TopicPartition
+from drkit.next_command import translate_group
 from drkit.offsets.group_guard import Case, Stored, Verdict, judge, to_write
 from drkit.offsets.translation import Exact
 
@@ -180,18 +181,20 @@ def _refusal(
             f"the group {group} has members on the target: its position there cannot be set",
             where=where,
             evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
-            hint="stop these consumers, then: drkit failover --resume (or --resume --evict-members)",
+            hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
+            " failover --resume --evict-members",
         )
     if verdict is Verdict.MOVED:
         return Refused(
             f"the group {group} has committed by itself on the target: its position there is its own",
             where=where,
             evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
-            hint="delete these offsets on the target, or add --keep-positions; then: drkit failover --resume",
+            hint="delete these offsets on the target, then: drkit failover --resume; or leave the group"
+            " where it is: drkit failover --resume --keep-positions",
         )
     return Failed(
         f"a position of the group {group} cannot be written: {verdict.value}",
         where=where,
         evidence=f"state {found.state}, {found.stored.get(at)}",
-        hint="drkit translate --group G says more; then: drkit failover --resume",
+        hint=f"{translate_group(group)} says more; then: drkit failover --resume",
     )

@@ -189,7 +189,7 @@ class Fence:
                 where=context.flow.source,
                 evidence=_places(proof),
                 hint="see means and canary in [failover.fence] (super users pass every ACL), then: drkit "
-                'failover --resume; or go on unfenced: --accept-data-loss "REASON"',
+                'failover --resume; or go on unfenced: drkit failover --resume --accept-data-loss "REASON"',
             )
         why = f"{len(proof.open)} partitions still take writes: {_places(proof)}"
         return self._owed(context, why, answered=True)

@@ -240,7 +240,8 @@ def _due(desk: Desk, context: Context) -> tuple[FenceDebt | None, PendingLift | 
             "a failover that is under way owns the fence",
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-            hint="drkit failover --resume fences the old primary if it answers; --abort lifts what stands",
+            hint="drkit failover --resume fences the old primary if it answers; drkit failover --abort"
+            " lifts what stands",
         )
     return context.state.get(FenceDebt), context.state.get(PendingLift)
 

@@ -14,6 +14,7 @@ from drkit.errors import Refused
 from drkit.failover.against import Question, by_the_table
 from drkit.failover.survey import Identity
 from drkit.failover.words import first_of
+from drkit.next_command import leave_behind
 
 
 class Gate(NamedTuple):
@@ -82,8 +83,8 @@ def _members(q: Question) -> Iterator[Refused]:
                 f"the group {group} has members on the target: its position there cannot be set",
                 where=f"group {group} on {q.survey.target.alias}, state {there.state}",
                 evidence=first_of(there.members),
-                hint="stop these consumers (a static one stays a member until its session ends), or add "
-                "--evict-members",
+                hint="stop these consumers (a static one stays a member until its session ends), or remove "
+                "them: --evict-members",
             )
 
 
@@ -97,7 +98,7 @@ def _own_positions(q: Question) -> Iterator[Refused]:
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {there.stored[at].offset}" for at in own),
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
-                "where it is on the source, or add --keep-positions to leave it where it is",
+                "where it is on the source, or leave it where it is: --keep-positions",
             )
 
 
@@ -134,7 +135,7 @@ def _not_copied(q: Question) -> Iterator[Refused]:
             where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
             hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
-            f"them on the primary by name: --leave-behind {left[0]}",
+            f"them on the primary by name: {leave_behind(left)}",
         )
 
 
@@ -147,8 +148,8 @@ def _repoint_others(q: Question) -> Iterator[Refused]:
                 "a repoint way also reaches clients that remain on the primary",
                 where=f"{way.way} of [failover] repoint",
                 evidence=way.others,
-                hint="limit it with groups or topics in the settings; or move everything: --all; or send "
-                "these clients to the target, too: --repoint-others",
+                hint="limit it with groups or topics in the settings; or move everything: drkit"
+                " failover --all; or send these clients to the target, too: --repoint-others",
             )
 
 

@@ -259,8 +259,9 @@ def taken(run: RunLog, why: str) -> Taken:
         "another orchestrator has this failover",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
-        hint="let it finish; if its process is dead: drkit failover --resume, or drkit failover --abort"
-        " (--take-over does not look whether it still writes)",
+        hint="let it finish; if its process is dead: drkit failover --resume"
+        + (", or drkit failover --abort" if run.abortable else "")
+        + " (--take-over does not look whether it still writes)",
     )
 
 

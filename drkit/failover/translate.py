@@ -18,6 +18,7 @@ from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import positions_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
+from drkit.next_command import translate_group
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place
 
@@ -159,7 +160,7 @@ def _leads_back(place: Place | Unavailable, upstream: int, downstream: int, wher
         "a translated position does not lead back to where it came from",
         where=where,
         evidence=f"{upstream} → {downstream} → {back if isinstance(place, Place) else place.reason}",
-        hint="take the run back (drkit failover --abort) and report it with the output of: drkit translate",
+        hint="take the run back (drkit failover --abort) and report it",
     )
 
 
@@ -171,7 +172,7 @@ def _unavailable(context: Context, unavailable: Mapping[str, Mapping[str, str]])
         f"nobody can say where {len(unavailable)} groups read on",
         where=f"{context.flow.name}: {groups}",
         evidence=f"group {first}, {at}: {why}",
-        hint="drkit translate --group G says more; to leave them without a position: "
+        hint=f"{translate_group(first)} says more; to leave them without a position: "
         'drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
     )
 

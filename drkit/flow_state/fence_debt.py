@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-import shlex
 from typing import TypeVar
 
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.flow_state.topic import StateTopic
+from drkit.next_command import typed
 
 Due = TypeVar("Due", FenceDebt, PendingLift)
 
@@ -39,4 +39,4 @@ def paid_with(flow: str) -> str:
 
     :param flow: its name
     """
-    return shlex.join(["drkit", "fence", "pay", "--flow", flow])
+    return typed("drkit", "fence", "pay", "--flow", flow)

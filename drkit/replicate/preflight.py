@@ -15,6 +15,7 @@ from drkit.kafka.group_members import listed_groups
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
 from drkit.kafka.security import read_security
 from drkit.kafka.topics import topic_names
+from drkit.next_command import quoted
 from drkit.replicate import rights
 from drkit.replicate.other_groups import is_consumer
 from drkit.replicate.rights import Seen, Sides
@@ -179,10 +180,10 @@ def _commands(lacking: Sequence[Lack]) -> list[str]:
 
 def _resource(need: Need) -> str:
     return {
-        Resource.TOPIC: f"--topic '{need.name}'",
-        Resource.GROUP: f"--group '{need.name}'",
+        Resource.TOPIC: f"--topic {quoted(need.name)}",
+        Resource.GROUP: f"--group {quoted(need.name)}",
         Resource.CLUSTER: "--cluster",
-        Resource.TRANSACTIONAL_ID: f"--transactional-id '{need.name}'",
+        Resource.TRANSACTIONAL_ID: f"--transactional-id {quoted(need.name)}",
     }[need.resource]
 
 
@@ -191,7 +192,7 @@ def _tool(settings: ClusterSettings) -> str:
     if read_security(settings).protocol != "PLAINTEXT":
         tool += " --command-config admin.properties"
     who = principal(settings)
-    return f"{tool} --add --allow-principal '{who if ':' in who else 'User:NAME'}'"
+    return f"{tool} --add --allow-principal {quoted(who if ':' in who else 'User:NAME')}"
 
 
 def principal(settings: ClusterSettings) -> str:

@@ -199,7 +199,8 @@ class _Asking:
                 f"the group {question.group} has no committed offsets",
                 where=at.alias,
                 evidence="there is no such group, or it never committed, or its offsets have expired",
-                hint="name another --group, or one offset: --topic T --partition P --offset N",
+                hint="name another --group, or one offset: drkit translate --topic T"
+                " --partition P --offset N",
             )
         return {tp: c.offset for tp, c in answer.value.items()}
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-import shlex
 from typing import Final
 
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import Kind, Verdict
+from drkit.next_command import typed
 
 _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
     Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO, Reason.NOT_ACKNOWLEDGED, Reason.NO_FENCE_AGENT,
 })  # fmt: skip
 """What a person may pass over with a command of their own."""
+
+NIGHT: Final = "docs/night.md"
+"""The page for the one who is called."""
 
 
 def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -> str:
@@ -27,7 +30,7 @@ def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -
     words = ["drkit", "failover", "--all", "--flow", flow, *options]
     if obstacles & _LOSS:
         words += ["--accept-data-loss", "REASON"]
-    return shlex.join(words)
+    return typed(*words)
 
 
 def in_words(flow: str, verdict: Verdict, command: str) -> str:
@@ -39,6 +42,8 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
     lines.append(f"next: {command or verdict.next}")
     if verdict.kind is Kind.HOLD:
         lines.append(f"see {runbook(verdict.reason)}")
+    if verdict.kind is Kind.LOST:
+        lines.append(f"how to decide: {NIGHT}")
     return "\n".join(lines)
 
 

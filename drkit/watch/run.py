@@ -13,6 +13,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import runbook
 from drkit.detect.verdict import Kind
 from drkit.errors import ConfigError
+from drkit.next_command import Given, completed
 from drkit.replicate.page.server import Listen, answering
 from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.automatic import Automat, by_desk
@@ -34,8 +35,8 @@ class Options(NamedTuple):
     identity: Identity
     listen: Listen | None = None
     """Where to serve metrics, health and the page; None: nowhere."""
-    command: tuple[str, ...] = ()
-    """Options of this run that a failover needs too, such as ``--config FILE``."""
+    given: Given = Given()
+    """Options of this run that the commands of its verdicts need too, such as ``--config FILE``."""
     once: float | None = None
     """End after so many seconds, with what is known then; None: go on. Such a look calls and acts for nobody:
     its identity does not vote."""
@@ -68,9 +69,12 @@ class _Desk:
 
     def look(self, teller: Teller) -> Said:
         """Look once, and do what follows."""
-        moment = self.newest = self.observer.look()
-        verdict, now = moment.verdict, monotonic()
-        command = failover_command(moment.flow, verdict, self._options.command)
+        moment = self.observer.look()
+        given = self._options.given._replace(flow=moment.flow)
+        verdict = moment.verdict._replace(next=completed(moment.verdict.next, given))
+        moment = self.newest = moment._replace(verdict=verdict)
+        now = monotonic()
+        command = failover_command(moment.flow, verdict, given.options(flow=False))
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         changed, self._key = key != self._key, key
         if changed:

@@ -19,6 +19,15 @@ class Run(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
 
 
+class Whole(NamedTuple):
+    """The unpacked records of a batch without holes, none of which is left out."""
+
+    base_offset: int
+    base_time: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a batch
+    data: bytes
+
+
 class How(Enum):
     """What had to be done to a source batch."""
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from drkit.wire.chunk import Chunk, Run
+from drkit.wire.chunk import Chunk, Run, Whole
 from drkit.wire.rebuild import Recipe
 from drkit.wire.records import LEAST_RECORD, close
 
@@ -38,15 +38,6 @@ _PAD: Final = 16
 """Bytes behind the records, so that looking at all that a record's head may take never passes the end."""
 _WIDEST_HEAD: Final = 10
 """Bytes of a new head at most: three numbers of three bytes, and the attributes."""
-
-
-class Whole(NamedTuple):
-    """The unpacked records of a batch without holes, none of which is left out."""
-
-    base_offset: int
-    base_time: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a batch
-    data: bytes
 
 
 class _Heads(NamedTuple):

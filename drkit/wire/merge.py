@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from drkit.wire.chunk import Chunk, How, Transformed
+from drkit.wire.chunk import Chunk, How, Transformed, Whole
 from drkit.wire.codecs import NONE, crc32c
 from drkit.wire.forward import forward
 from drkit.wire.header import (
@@ -23,7 +23,6 @@ from drkit.wire.header import (
     BatchHeader,
     read_header,
 )
-from drkit.wire.join import Whole, join
 from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import Piece, scan, unpack
 from drkit.wire.varint import VARINTS
@@ -198,6 +197,8 @@ class Group:
 
     def _joined(self, recipe: Recipe) -> Iterable[Chunk]:
         if self._whole:
+            from drkit.wire.join import join  # noqa: PLC0415  loads numpy and pyarrow
+
             chunk = join(self._whole, recipe)
             if chunk:
                 return (chunk,)

@@ -49,6 +49,7 @@ class Line(NamedTuple):
     at: float
     verdict: str
     reason: str
+    command: str = ""
 
 
 class Watcher:
@@ -56,6 +57,7 @@ class Watcher:
 
     def __init__(self, config: Path, name: str) -> None:
         self.lines: list[Line] = []
+        self.config = config
         log = config.with_name(f"{name}.log").open("wb")
         command = [
             sys.executable,
@@ -75,11 +77,16 @@ class Watcher:
         if self.process.stdout is not None:
             for line in self.process.stdout:
                 told = json.loads(line)
-                self.lines.append(Line(time.monotonic(), told["verdict"], told["reason"]))
+                self.lines.append(Line(time.monotonic(), told["verdict"], told["reason"], told["command"]))
 
     def first(self, verdict: str, since: float) -> float | None:
         """Seconds from a moment until this verdict; None: not yet."""
         return next((x.at - since for x in self.lines if x.at > since and x.verdict == verdict), None)
+
+    @property
+    def command(self) -> str:
+        """The first command that it printed; empty: none yet."""
+        return next((x.command for x in self.lines if x.command), "")
 
     @property
     def newest(self) -> str:
@@ -92,10 +99,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(prog="python -m tests.bench.detection", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="of each kind")
     rounds = parser.parse_args(arguments).rounds
-    found = list(measure(("killed", "frozen"), rounds, _tell))
+    found = list(measure(("killed", "frozen"), rounds, tell))
     for kind in dict.fromkeys(run.kind for run in found):
         firsts, lasts = zip(*((run.first, run.last) for run in found if run.kind == kind), strict=True)
-        _tell(f"{kind}: first {_spread(firsts)}, last of {OBSERVERS} {_spread(lasts)}")
+        tell(f"{kind}: first {_spread(firsts)}, last of {OBSERVERS} {_spread(lasts)}")
     return int(max(run.last for run in found) >= GOAL_SECONDS)
 
 
@@ -105,7 +112,7 @@ def measure(kinds: Sequence[str], rounds: int, tell: Callable[[str], None]) -> I
     :param kinds: of "killed" and "frozen"
     :raises TimeoutError: heartbeats, or a verdict, did not come
     """
-    with _scene(tell) as (primary, standby, watchers):
+    with scene(tell) as (primary, standby, watchers):
         for kind in kinds:
             for _ in range(rounds):
                 yield _round(primary, standby, watchers, kind, tell)
@@ -118,9 +125,9 @@ def _round(
     kind: str,
     tell: Callable[[str], None],
 ) -> DetectionRun:
-    before = _beats(standby)
+    before = beats(standby)
     # Without heartbeats there is no LOST, only a HOLD: they must flow, and their rhythm must be known.
-    until(lambda: _beats(standby) >= before + 15, _PATIENCE, "heartbeats")
+    until(lambda: beats(standby) >= before + 15, _PATIENCE, "heartbeats")
     until(lambda: all(w.newest == "UP" for w in watchers), _PATIENCE, "UP")
     time.sleep(random.uniform(*_ANY_MOMENT))
     began = time.monotonic()
@@ -134,7 +141,13 @@ def _round(
 
 
 @contextmanager
-def _scene(tell: Callable[[str], None]) -> Iterator[tuple[LocalCluster, LocalCluster, list[Watcher]]]:
+def scene(
+    tell: Callable[[str], None], extra: Callable[[Path], str] = lambda _: ""
+) -> Iterator[tuple[LocalCluster, LocalCluster, list[Watcher]]]:
+    """Two clusters, a replicator and the observers.
+
+    :param extra: more of the configuration, for the folder in which it lies
+    """
     with ExitStack() as stack:
         primary, standby = (
             LocalCluster(ClusterSpec("primary", brokers=3)),
@@ -153,7 +166,7 @@ def _scene(tell: Callable[[str], None]) -> Iterator[tuple[LocalCluster, LocalClu
             f'[clusters.standby]\nbootstrap_servers = "{standby.bootstrap()}"\n'
             '[[flows]]\nsource = "primary"\ntarget = "standby"\ntopics = ["orders"]\n'
             "replication_factor = 1\ntasks = 1\nbuckets = 2\n"
-            f"[watch]\nobservers = {OBSERVERS}\n"
+            f"[watch]\nobservers = {OBSERVERS}\n{extra(folder)}"
         )
         replicate = [sys.executable, "-c", _MAIN, "replicate", "--config", str(config)]
         with (folder / "replicate.log").open("wb") as log:
@@ -165,7 +178,7 @@ def _scene(tell: Callable[[str], None]) -> Iterator[tuple[LocalCluster, LocalClu
         yield primary, standby, watchers
 
 
-def _beats(standby: LocalCluster) -> int:
+def beats(standby: LocalCluster) -> int:
     """How many heartbeats stand on the standby."""
     topic = "primary.heartbeats"
     consumer = Consumer({"bootstrap.servers": standby.bootstrap(), "group.id": "bench", "log_level": 0})
@@ -191,7 +204,8 @@ def _spread(values: Sequence[float]) -> str:
     return f"{ordered[len(ordered) // 2]:.1f} s (median; {ordered[0]:.1f} to {ordered[-1]:.1f})"
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """Print a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

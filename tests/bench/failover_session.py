@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import detection, failovers, repointing
+from tests.bench import detection, failovers, lost_primary, repointing
 from tests.bench.results import Results
 from tests.bench.session import FAILURES
 
 FAILOVER: Final = "failover"
 """Its name in ``--only``."""
+LOST: Final = "lost-primary"
+"""The same of a lost primary, from the kill to the first record on the standby."""
 _FAILURES: Final = (*FAILURES, RuntimeError)
 _STATES: Final = ("killed", "alive, fenced")
+_Part = tuple[str, Callable[[], None]]
 _PATIENCE: Final = 20.0
 """Seconds after which a client is not waited for any more."""
 
@@ -26,13 +29,30 @@ def measure_failovers(
     :param rounds: kills of a primary
     :param quick: failovers beside a replicator without Spark, clients of librdkafka alone
     """
-    parts: tuple[tuple[str, Callable[[], None]], ...] = (
+    parts: tuple[_Part, ...] = (
         ("failover", lambda: results.failovers.extend(
             failovers.measure(folder / "failover", tell, quick=quick))),
         ("detection", lambda: results.detections.extend(detection.measure(("killed",), rounds, tell))),
         ("repointing", lambda: results.repoints.extend(
             repointing.measure(_STATES, 1 if quick else 3, _PATIENCE, tell, java=not quick))),
     )  # fmt: skip
+    _measured(results, parts, tell)
+
+
+def measure_lost_primaries(results: Results, tell: Callable[[str], None], *, rounds: int) -> None:
+    """Measure; each round has clusters of its own."""
+
+    def measure() -> None:
+        for found in lost_primary.measure(rounds, tell):
+            if isinstance(found, lost_primary.StartUp):
+                results.starts.append(found)
+            else:
+                results.lost.append(found)
+
+    _measured(results, ((LOST, measure),), tell)
+
+
+def _measured(results: Results, parts: Iterable[_Part], tell: Callable[[str], None]) -> None:
     for name, part in parts:
         try:
             part()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tests.bench.detection import GOAL_SECONDS, DetectionRun
 from tests.bench.failovers import BROKERS, PARTITIONS, FailoverRun
+from tests.bench.lost_primary import COMMAND_GOAL_SECONDS, START_GOALS, LostPrimaryRun, StartUp
+from tests.bench.lost_primary import GOAL_SECONDS as READ_GOAL
 from tests.bench.repointing import Moved
 from tests.bench.results import Results
 from tests.bench.tables import cell, count, seconds, spread, table
@@ -29,7 +31,38 @@ def failover_tables(results: Results) -> list[str]:
         parts += ["### From the loss of the primary to LOST (s)", _detections(results.detections)]
     if results.repoints:
         parts += ["### From REPOINT to the first good record of a client (s)", _clients(results.repoints)]
+    if results.lost:
+        parts += [
+            "### A lost primary, from the kill to the first record on the standby (s)",
+            _lost(results.lost),
+        ]
+    if results.starts:
+        parts += ["### What a command takes to start", _starts(results.starts)]
     return parts
+
+
+def _lost(runs: Sequence[LostPrimaryRun]) -> str:
+    def of(figure: Callable[[LostPrimaryRun], float]) -> str:
+        return cell(spread(figure(r) for r in runs), seconds)
+
+    rows = [
+        ["from the kill to LOST", of(lambda r: r.lost), ""],
+        ["the command: start, both clusters looked at", of(lambda r: r.begun), ""],
+        *([step, cell(spread(r.steps[step] for r in runs), seconds), ""] for step in runs[0].steps),
+        ["first entry to endpoint file", of(lambda r: r.repointed), ""],
+        ["endpoint file to first record", of(lambda r: r.read), ""],
+        ["whole command", of(lambda r: r.command), f"< {COMMAND_GOAL_SECONDS:.0f}"],
+        ["kill to first record", of(lambda r: r.total), f"< {READ_GOAL:.0f}"],
+    ]
+    where = ", ".join(f"{r.commit} at load {r.load}" for r in runs)
+    return table(["stage", "seconds", "goal"], rows) + f"\n\nMeasured at commit and load: {where}."
+
+
+def _starts(runs: Sequence[StartUp]) -> str:
+    rows = [
+        [r.command, f"{r.cpu_seconds:.2f}", f"< {START_GOALS[r.command]}", f"{r.seconds:.2f}"] for r in runs
+    ]
+    return table(["command", "processor seconds", "goal", "seconds"], rows)
 
 
 def _failovers(runs: Sequence[FailoverRun]) -> str:

@@ -8,6 +8,7 @@ from tests.bench.detection import DetectionRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency
+from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
@@ -67,6 +68,8 @@ class Results:
     failovers: list[FailoverRun] = field(default_factory=list)
     detections: list[DetectionRun] = field(default_factory=list)
     repoints: list[Moved] = field(default_factory=list)
+    lost: list[LostPrimaryRun] = field(default_factory=list)
+    starts: list[StartUp] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -91,4 +94,6 @@ def joined(old: Results, new: Results) -> Results:
         new.failovers or old.failovers,
         new.detections or old.detections,
         new.repoints or old.repoints,
+        new.lost or old.lost,
+        new.starts or old.starts,
     )

@@ -12,6 +12,7 @@ from tests.bench.detection import DetectionRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency
+from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
@@ -32,6 +33,8 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "failovers": _plain(results.failovers),
         "detection": [run._asdict() for run in results.detections],
         "clients": [client._asdict() for client in results.repoints],
+        "lost_primary": _plain(results.lost),
+        "start_up": _plain(results.starts),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -70,4 +73,6 @@ def load(path: Path) -> Results:
         failovers=[FailoverRun(**raw) for raw in document.get("failovers", ())],
         detections=[DetectionRun(**raw) for raw in document.get("detection", ())],
         repoints=[Moved(**raw) for raw in document.get("clients", ())],
+        lost=[LostPrimaryRun(**raw) for raw in document.get("lost_primary", ())],
+        starts=[StartUp(**raw) for raw in document.get("start_up", ())],
     )

@@ -12,6 +12,7 @@ from tests.bench.detection import DetectionRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency, percentile
+from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.positions import Truth
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
@@ -23,6 +24,8 @@ from tests.bench.store import load, save
 from tests.bench.throughput import Throughput
 
 SCENARIO = SCENARIOS[0]
+
+LOST = LostPrimaryRun(6.0, 1.2, {"OPEN": 0.3, "VERIFY": 0.2}, 0.9, 0.1, 3.0, 9.0, 1.5, "abc1234")
 
 
 def process(pid: int, parent: int, started: int = 1) -> Process:
@@ -125,6 +128,8 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         failovers=[FailoverRun("killed", 20, 3.0, 5.0, {"OPEN": 0.5}, 0)],
         detections=[DetectionRun("killed", 8.0, 9.0)],
         repoints=[Moved("killed", "Java", None, 1, gap=False)],
+        lost=[LOST],
+        starts=[StartUp("dry run", 0.8, 1.1)],
     )
     save(tmp_path / "runs.json", {}, measured)
     old = load(tmp_path / "runs.json")
@@ -145,6 +150,17 @@ def test_groups_have_tables_of_their_own():
     assert "| 500 | 5% |" in text
     assert "| 10% |" in text  # only of rounds with both sides
     assert "- map: no figure, gone" in text
+
+
+def test_a_lost_primary_has_its_stages_and_says_where_it_was_measured():
+    text = to_markdown(
+        {}, Results(lost=[LOST, replace(LOST, total=13.0)], starts=[StartUp("dry run", 0.8, 1.1)])
+    )
+    assert "| OPEN | 0.3 |" in text
+    assert "| kill to first record | 11.0 (9.0–13.0) | < 12 |" in text
+    assert "| whole command | 3.0 | < 5 |" in text
+    assert "abc1234 at load 1.5" in text
+    assert "| dry run | 0.80 | < 1.0 | 1.10 |" in text
 
 
 def test_failovers_have_tables_of_their_own():

@@ -45,7 +45,10 @@ def drawn(seed: int) -> Case:
     chance = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]  # each of them as often as the others
     kills = tuple(
-        Kill(chance.randrange(_ENTRIES if n == 0 else _ENTRIES // 2), chance.choice(("before", "file", "after")))
+        Kill(
+            chance.randrange(_ENTRIES if n == 0 else _ENTRIES // 2),
+            chance.choice(("before", "file", "after")),
+        )
         for n in range(chance.choice((0, 1, 1, 2, 3)))
     )
     return Case(

@@ -60,7 +60,7 @@ class Java:
     """The process, in a ``with``."""
 
     def __enter__(self) -> Self:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._said = tempfile.TemporaryFile()
         path = jars.classpath()
         flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         self._process = subprocess.Popen(

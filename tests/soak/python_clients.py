@@ -189,7 +189,9 @@ class Transformer(_Reading):
     def _abort(self, cluster: str) -> None:
         try:
             self._out.abort_transaction(20)
-        except KafkaException as error:  # it has been ended for it: of no use until it is on the other cluster
+        except (
+            KafkaException
+        ) as error:  # it has been ended for it: of no use until it is on the other cluster
             self.errors[cluster, f"abort {_name(error)}"] += 1
 
     def _rewind(self, records: Sequence[Message]) -> None:

@@ -37,7 +37,11 @@ class Events(list[tuple[int, str, str, str]]):
 
     def batches(self, servers: str) -> list[tuple[int, list[str]]]:
         """Batches with records that it read from one of the clusters."""
-        found = [(at, json.loads(text)["values"]) for at, kind, s, text in tuple(self) if (kind, s) == ("B", servers)]
+        found = [
+            (at, json.loads(text)["values"])
+            for at, kind, s, text in tuple(self)
+            if (kind, s) == ("B", servers)
+        ]
         return [(at, v) for at, v in found if v]
 
 
@@ -74,7 +78,9 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     """Its figures, of one failover."""
     topic, file = world.name("in"), folder / "endpoint.json"
     world.create(world.source, topic, 2, {"retention.ms": "-1"})
-    EndpointFile(file).tell(endpoint_of(world.source, term=0, cluster_id=Cluster.connect(world.source).cluster_id))
+    EndpointFile(file).tell(
+        endpoint_of(world.source, term=0, cluster_id=Cluster.connect(world.source).cluster_id)
+    )
     world.failover_fields["repoint"] = [{"kind": "file", "path": str(file)}]
     job = {
         "jars": connector(), "endpoint": str(file), "topic": topic, "scratch": str(folder),
@@ -82,7 +88,10 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     }  # fmt: skip
     old, new = world.source.bootstrap_servers, world.target.bootstrap_servers
     world.replicate()
-    with Writer("python", "w", topic, file, enable_idempotence=True) as writer, application(job, folder) as events:
+    with (
+        Writer("python", "w", topic, file, enable_idempotence=True) as writer,
+        application(job, folder) as events,
+    ):
         eventually(lambda: len(events.batches(old)) > 3, 300, "batches on the primary")
         world.copied([])
         if killed:

@@ -71,7 +71,9 @@ def streams(*arguments: str) -> Iterator[list[Event]]:
             print(said.read().decode(errors="replace")[-1500:])  # noqa: T201 - shown when the test fails
 
 
-def moved(world: World, primary: LocalCluster, folder: Path, protocol: str, *, killed: bool) -> dict[str, Any]:
+def moved(
+    world: World, primary: LocalCluster, folder: Path, protocol: str, *, killed: bool
+) -> dict[str, Any]:
     """Its figures, of one failover of everything that it uses."""
     given, made, app = world.name("in"), world.name("out"), world.name("app")
     for topic in (given, made):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.wire import Chunk, CorruptBatch, How, Record, Run, decode, read_header
+from drkit.wire.chunk import Whole
 from drkit.wire.codecs import compress
-from drkit.wire.join import Whole, join
+from drkit.wire.join import join
 from drkit.wire.merge import WHOLE_FROM
 from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import scan

@@ -1,0 +1,32 @@
+"""``drkit config``: what is set, from where, and whether the clusters answer to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+
+@click.group()
+def config() -> None:
+    """What is set and from where; whether it can work."""
+
+
+@config.command()
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Also connect: compare cluster ids, ask for permissions, list who may write to drkit's topics.",
+)
+def check(**given: Any) -> None:
+    """Name every problem of the configuration, or say OK."""
+    work("drkit.cli.config").check(**given)
+
+
+@config.command()
+@click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
+def show(**given: Any) -> None:
+    """Show every setting, its value and where it comes from; secrets stay hidden."""
+    work("drkit.cli.config").show(**given)

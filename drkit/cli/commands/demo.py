@@ -1,0 +1,28 @@
+"""``drkit demo``: the whole story on two local clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the clusters running, as `drkit local up` does.")
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("drkit.toml"),
+    show_default=True,
+    help="With --keep: the configuration to write.",
+)
+def demo(**given: Any) -> None:
+    """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, the proof, a failover.
+
+    Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
+    """
+    work("drkit.cli.demo").demo(**given)

@@ -1,0 +1,27 @@
+"""``drkit divergence``: what the old primary has and the new one has not, record by record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+
+@click.command("divergence")
+@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write each record there, a line of JSON each; keys and values in Base64.",
+)
+def diverged(**given: Any) -> Any:
+    """Say what the old primary has and the new one has not, after a failover, once it answers again.
+
+    That is what the failover lost, and what the old primary took afterwards. Nothing is changed.
+
+    Exit code: 0 nothing, 1 there are such records, 3 cannot be said (it does not answer).
+    """
+    return work("drkit.cli.divergence").diverged(**given)

@@ -1,0 +1,54 @@
+"""``drkit fence``: how the old primary is fenced; pay a fence that is owed, or lift it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+_flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+
+
+_dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+
+
+@click.group()
+def fence() -> None:
+    """Fences of the old primary, beside a failover: what stands, what is owed, paying, lifting."""
+
+
+@fence.command()
+@_flow
+def show(**given: Any) -> None:
+    """Show every fence and what is owed, and ask with a canary whether producers are refused."""
+    work("drkit.cli.fence").show(**given)
+
+
+@fence.command()
+@_flow
+@_dry
+def pay(**given: Any) -> None:
+    """Do what a failover, or its abort, could not do on a primary that did not answer then.
+
+    A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
+    The fence of a failover that was taken back is lifted.
+
+    Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
+    """
+    work("drkit.cli.fence").pay(**given)
+
+
+@fence.command()
+@_flow
+@_dry
+@click.option("--topic", "topics", multiple=True, help="A topic of the source. Repeatable.  [default: all]")
+@click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def lift(**given: Any) -> None:
+    """Take fences away, and forget what is owed. An abort does this by itself.
+
+    Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
+    """
+    work("drkit.cli.fence").lift(**given)

@@ -1,0 +1,23 @@
+"""``drkit replicate``: copy from source to target, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+
+@click.command()
+@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
+@click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
+@click.option("--master", help="Spark master URL.  [default: in this process]")
+@click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
+@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535),
+              help="Serve /metrics, /healthz and a live page.  [default: port of [metrics]]")  # fmt: skip
+@click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
+def replicate(**given: Any) -> None:
+    """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
+    work("drkit.cli.replicate").replicate(**given)

@@ -1,0 +1,32 @@
+"""``drkit verify``: source = target, record by record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from drkit.cli.loading import work
+
+
+@click.command()
+@click.option("--flow", help="The flow to verify, as 'primary->standby'.  [default: all]")
+@click.option("--topic", "topics", multiple=True, help="A source topic; may be repeated.  [default: all]")
+@click.option("--from-checked", "only_new", is_flag=True, help="Only what came since the last verification.")
+@click.option(
+    "--max-differences",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="How many differences to show; all are counted.",
+)
+@click.option("--master", help="Spark master URL.  [default: this machine]")
+def verify(**given: Any) -> Any:
+    """Compare source and target, record by record.
+
+    Compares key, value, headers and timestamp of everything that is copied by now; a replicator may go on
+    beside it. What is not copied yet is told, and is no difference.
+
+    Exit code: 0 equal, 1 different, 3 cannot be decided.
+    """
+    return work("drkit.cli.verify").verify(**given)

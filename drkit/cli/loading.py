@@ -1,0 +1,47 @@
+"""What a command does is loaded when it runs: its help, and the help of drkit, need no client of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any, Final
+
+INTERRUPTED: Final = 130
+"""As a shell reports a program that was ended by SIGINT."""
+
+
+def work(module: str) -> Any:
+    """A module, loaded now; a SIGINT or SIGTERM meanwhile ends the process with a line."""
+    with _ended_quietly():
+        return import_module(module)
+
+
+@contextmanager
+def _ended_quietly() -> Iterator[None]:
+    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored stays ignored: a shell starts background commands so.
+    before = {number: handler for number, handler in before.items() if handler not in {None, signal.SIG_IGN}}
+    try:
+        for number in before:
+            signal.signal(number, _end)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    os.write(2, f"drkit: ended by {signal.Signals(number).name} before it began\n".encode())
+    if number == signal.SIGINT:
+        os._exit(INTERRUPTED)
+    signal.signal(number, signal.SIG_DFL)  # a service manager takes an end by SIGTERM for a clean one
+    signal.raise_signal(number)

@@ -1,0 +1,86 @@
+"""Commands that drkit prints to be typed next: quoted for a shell, with the options they need. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import re
+import shlex
+from typing import Final, NamedTuple
+
+_OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
+_COMMAND: Final = re.compile(
+    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|divergence|status"
+    r"|verify|watch (?:resume|pause|acknowledge)|(?:failover|replicate|translate|watch)(?= --))(?![\w-])"
+    rf"(?P<options>(?:{_OPTION})*)"
+)
+"""A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
+_ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
+"""An option that is to be added to the command that was typed."""
+_OF_A_FLOW: Final = frozenset(
+    {"failover", "fence", "divergence", "replicate", "status", "translate", "verify", "watch"}
+)
+_ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
+
+
+class Given(NamedTuple):
+    """What a command needs in order to mean the same clusters and flow as the one that prints it."""
+
+    typed: tuple[str, ...] = ()
+    """The words of the running command, without ``drkit``; empty: nothing is added to them."""
+    config: str = ""
+    """The configuration file, where it was named by an option."""
+    overrides: tuple[str, ...] = ()
+    """Each ``KEY=VALUE`` of ``--set``."""
+    flow: str = ""
+    """Its name, where the configuration may have several."""
+
+    def options(self, *, flow: bool) -> list[str]:
+        """Words to put behind a command's name."""
+        words = ["--config", self.config] if self.config else []
+        words += [word for pair in self.overrides for word in ("--set", pair)]
+        return words + (["--flow", self.flow] if flow and self.flow else [])
+
+
+def completed(text: str, given: Given) -> str:
+    """The text, in which every command has the options of the running one: to be typed as it is printed."""
+    text = _COMMAND.sub(lambda found: _with_options(found, given), text)
+    return _ADDITION.sub(lambda _: f"{typed('drkit', *given.typed)} ", text) if given.typed else text
+
+
+def _with_options(found: re.Match[str], given: Given) -> str:
+    has = found["options"]
+    own = given._replace(
+        config="" if " --config " in has else given.config,
+        overrides=() if " --set " in has else given.overrides,
+    )
+    of_a_flow = found["verb"].split()[0] in _OF_A_FLOW and " --flow " not in has
+    more = "".join(f" {quoted(word)}" for word in own.options(flow=of_a_flow))
+    return f"drkit {found['verb']}{more}{has}"
+
+
+def typed(*words: str) -> str:
+    """Words as a person types them."""
+    return " ".join(quoted(word) for word in words)
+
+
+def quoted(word: str) -> str:
+    """One word of a shell, on one line whatever is in it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(_escaped(letter) for letter in word) + "'"  # of bash, zsh and POSIX 2024
+
+
+def _escaped(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in letter.encode())
+
+
+def translate_group(group: str) -> str:
+    """Say where a group reads on."""
+    return typed("drkit", "translate", "--group", group)
+
+
+def leave_behind(topics: Iterable[str]) -> str:
+    """The options that leave topics on the primary by name."""
+    return typed(*(word for topic in topics for word in ("--leave-behind", topic)))
