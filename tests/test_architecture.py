@@ -19,7 +19,7 @@ PACKAGE = ROOT / "drkit"
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
 # The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
-    ("model", "endpoint", "errors", "clock", "masking", "observe"),
+    ("model", "endpoint", "errors", "clock", "masking", "observe", "time_limit"),
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),
@@ -71,6 +71,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
     "drkit.replicate.run": "the last line of defence of a flow's thread: the flow fails, by name",
+    "drkit.time_limit": "a thread's error is raised where its result is asked for",
     "drkit.replicate.context": "a callback's error is kept and raised by the task itself, outside the loop",
 }
 NAMED_AFTER = {"drkit.kafka.transport.WideManager": "it is a KafkaConnectionManager of kafka-python"}

@@ -6,7 +6,7 @@ from drkit.errors import DrkitError
 from drkit.failover.context import Context
 from drkit.failover.journal_topic import JournalTopic
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.repoint import adapters
+from drkit.repoint import adapters, ask_all
 
 
 def least_term(context: Context) -> int:
@@ -35,12 +35,5 @@ async def _read(topic: JournalTopic, _source: RawCluster) -> int:
 
 
 def _told(context: Context) -> int:
-    terms = [0]
-    for way in adapters(context.settings.failover.repoint):
-        try:
-            told = way.adapter.told()
-        except DrkitError:
-            continue
-        if told is not None:
-            terms.append(told.term)
-    return max(terms)
+    asked = ask_all(adapters(context.settings.failover.repoint))
+    return max((a.told.term for a in asked if a.told is not None), default=0)
