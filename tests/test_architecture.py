@@ -19,7 +19,7 @@ PACKAGE = ROOT / "drkit"
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
 # The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
-    ("model", "endpoint", "errors", "clock", "masking", "observe", "time_limit"),
+    ("model", "endpoint", "errors", "clock", "masking", "observe", "time_limit", "visible"),
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),

@@ -12,6 +12,7 @@ from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.risk import held_text
 from drkit.failover.words import first_of
+from drkit.visible import visible
 
 _SHOWN = 10
 
@@ -20,7 +21,7 @@ def show_progress(progress: Progress) -> None:
     """One line on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
-    click.echo(f"{now}  {progress.step.value:<14}  {progress.what}  {more}".rstrip(), err=True)
+    click.echo(visible(f"{now}  {progress.step.value:<14}  {progress.what}  {more}".rstrip()), err=True)
 
 
 def show_proposal(proposal: Proposal) -> None:
@@ -44,7 +45,7 @@ def show_proposal(proposal: Proposal) -> None:
         lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
-    click.echo("\n".join(lines), err=True)
+    click.echo("\n".join(map(visible, lines)), err=True)
 
 
 def notes_of(proposal: Proposal) -> list[str]:

@@ -11,6 +11,7 @@ from drkit.cli.render import emit
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.repoint import Asked, Way, adapters, ask_all, endpoint_of, tell_all
+from drkit.visible import visible
 
 _MUTE: Final = ("command", "webhook", "print")
 """Kinds whose receivers alone know what they were told."""
@@ -60,7 +61,9 @@ def apply(alias: str, term: int | None) -> None:
 
 
 def _ways() -> list[Way]:
-    found = adapters(configuration().settings.failover.repoint, say=lambda line: click.echo(line, err=True))
+    found = adapters(
+        configuration().settings.failover.repoint, say=lambda line: click.echo(visible(line), err=True)
+    )
     if not found:
         raise ConfigError(
             "no way to tell clients is configured",
