@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+import re
 import subprocess
 import sys
 from typing import NamedTuple
@@ -249,6 +250,19 @@ def test_no_error_is_swallowed():
             if broad and not any(isinstance(n, ast.Raise) for n in ast.walk(node)):
                 found.append(f"{source.name}:{node.lineno}")
     broken("broad except without raise", found)
+
+
+def test_one_place_reads_the_wall_clock():
+    """Only what is passed a clock can be tried with one that jumps; `monotonic` never does."""
+    wall = re.compile(r"\b(time\.(time|time_ns|localtime|gmtime)|datetime\.(now|utcnow|today)|date\.today)\(")
+    allowed = {"drkit.clock", "drkit.cli.failover_view"}  # the latter only shows it
+    found = [
+        f"{s.name}:{number}"
+        for s in sources()
+        for number, line in enumerate(s.text.splitlines(), 1)
+        if s.name not in allowed and wall.search(line)
+    ]
+    broken("wall clocks outside of drkit/clock.py", found)
 
 
 def test_tests_wait_for_conditions():

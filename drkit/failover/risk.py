@@ -26,6 +26,8 @@ class Sighting(NamedTuple):
     """When whoever decided (`drkit watch`) saw it answer last."""
     dead_since_ms: int | None = None
     """By when it took no record any more, proven; None: nothing proves that it is dead."""
+    ahead_seconds: float = 0.0
+    """How far its last heartbeat is ahead of our clock, if too far to count; else 0."""
 
 
 class Risk(NamedTuple):
@@ -58,6 +60,9 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldBack = NOTHI
     """
     missing = None if records is None else records + held.records
     found = _unknown(missing, held)
+    if seen.ahead_seconds:
+        wrong = f"the last heartbeat is {seen.ahead_seconds:,.1f} s ahead of this machine's clock"
+        return found._replace(basis=f"{wrong}: one of the two is wrong, so nothing says how old it is")
     if seen.heartbeat_ms is None:
         return found._replace(basis="no heartbeat of this flow ever reached the target")
     beat = seen.heartbeat_ms
@@ -69,7 +74,9 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldBack = NOTHI
             return found._replace(basis="open transactions held records back, since when is not known")
         copied = min(copied, held.oldest_ms)
     if_dead = (last_sign - copied) / 1000
-    if seen.dead_since_ms is not None:
+    # A death before a sign of life is one by a clock that is wrong, and proves no time.
+    signs = [t for t in (seen.last_seen_ms, beat) if t is not None]
+    if seen.dead_since_ms is not None and seen.dead_since_ms >= max(signs):
         seconds = max(0, seen.dead_since_ms - copied) / 1000
         return found._replace(seconds=seconds, basis="it is proven to be dead since then")
     seconds = (max(seen.now_ms, last_sign) - copied) / 1000

@@ -10,6 +10,7 @@ from drkit.detect.notes import Notes
 from drkit.detect.votes import Says, Vote
 from drkit.failover.context import Context, Progress
 from drkit.failover.machine import StepName
+from drkit.offsets.mm2_records import Heartbeat
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 
 _FRESH_MS: Final = 10_000
@@ -31,18 +32,25 @@ def signs_of_life(context: Context, notes: Notes) -> tuple[str, ...]:
 
 
 def _moving(context: Context) -> Iterator[str]:
-    """A heartbeat that was written after we had found the primary silent, and has been copied."""
+    """A heartbeat that was written after we had found the primary silent, and has been copied.
+
+    Where our clock is wrong, any that arrives now.
+    """
     silent_ms, interval = context.wall(), context.flow.heartbeats_interval_seconds
-    tail = HeartbeatTail(context.target_settings, context.flow, context.wall)
+    arrived: list[Heartbeat] = []
+    tail = HeartbeatTail(context.target_settings, context.flow, context.wall, arrived.append)
     try:
-        beat = tail.read()
-        if beat is None or beat.age_seconds > max(_RECENT_SECONDS, _RECENT_BEATS * interval):
+        beat, is_ahead = tail.read(), bool(tail.ahead_seconds)
+        is_fresh = beat is not None and beat.age_seconds <= max(_RECENT_SECONDS, _RECENT_BEATS * interval)
+        if not is_fresh and not is_ahead:
             return
         context.tell(Progress(StepName.SNAPSHOT, "waiting for a sign of life: a heartbeat is fresh"))
         deadline = context.clock() + _WAIT_SECONDS + 2 * interval
+        arrived.clear()
         while context.clock() < deadline:
             beat = tail.read()
-            if beat is not None and context.wall() - beat.age_seconds * 1000 > silent_ms:
+            written = beat is not None and context.wall() - beat.age_seconds * 1000 > silent_ms
+            if written or (is_ahead and arrived):
                 yield "a heartbeat was written there and copied after it fell silent to this machine"
                 return
             context.run(context.loop.sleep, _PAUSE_SECONDS)

@@ -21,14 +21,16 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     last_seen = context.decision.get("source_last_seen_ms")
     stopped = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
     dead_since = stopped if stopped is not None else context.decision.get("dead_since_ms")
-    sighting = Sighting(now, _newest_beat(context, now), seen, last_seen, dead_since)
+    beat, ahead = _newest_beat(context, now)
+    sighting = Sighting(now, beat, seen, last_seen, dead_since, ahead)
     return of_silent_source(sighting, records, held)
 
 
-def _newest_beat(context: Context, now: int) -> int | None:
+def _newest_beat(context: Context, now: int) -> tuple[int | None, float]:
+    """The newest heartbeat that counts, and how far the last one is ahead of our clock, if too far."""
     tail = HeartbeatTail(context.target_settings, context.flow, lambda: now)
     try:
         beat = tail.read()
     finally:
         tail.close()
-    return None if beat is None else now - int(beat.age_seconds * 1000)
+    return None if beat is None else now - int(beat.age_seconds * 1000), tail.ahead_seconds

@@ -62,7 +62,7 @@ class HeartbeatTail:
     def newest(self) -> Beat | None:
         """The newest heartbeat read so far."""
         newest, delay = self._newest_ms, self._delay_ms
-        if newest is None:
+        if newest is None or newest - self._clock() > _AHEAD_MS:  # the clock jumped back since
             return None
         age = max(0, self._clock() - newest) / 1000
         return Beat(age, None if delay is None else delay / 1000)
