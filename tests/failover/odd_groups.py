@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import json
 import os
 from pathlib import Path
@@ -15,12 +15,15 @@ import time
 from typing import Any, NamedTuple
 
 from drkit.config import ClusterSettings
+from drkit.endpoint import parse_endpoint
 from drkit.kafka.groups import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
+from tests.failover.orchestrator import Kill, Orchestrators
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill_transactions
+from tests.repoint.hostile import drips_a_header, serving
 
 ODD: Sequence[str] = (
     " leading", "trailing ", "  ", "\t", "new\nline", "carriage\rreturn", "it's", 'say "x"', "`touch x`",
@@ -77,7 +80,7 @@ class OddGroups:
         self.file = world.folder / "drkit.toml"
         self.wanted: dict[str, dict[TopicPartition, Committed]] = {}
 
-    def prepare(self) -> None:
+    def prepare(self, seconds: float = 90.0) -> None:
         """Records in transactions, the groups' commits, and a copy of all of it."""
         world, chance = self.world, random.Random(7)
         world.create(world.source, self.topic, PARTITIONS, {"retention.ms": "-1"})
@@ -90,7 +93,7 @@ class OddGroups:
         self.commit(self.wanted)
         world.replicate()
         world.copied([self.topic])
-        eventually(lambda: len(self.placed(world.target)) == len(self.groups), 90, "all groups there")
+        eventually(lambda: len(self.placed(world.target)) == len(self.groups), seconds, "all groups there")
 
     def commit(self, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> None:
         """In batches, as from outside of the groups."""
@@ -177,3 +180,53 @@ def run(file: Path, *words: str) -> Ran:
 def harmful(texts: Iterable[str]) -> list[str]:
     """Lines that do something to a terminal."""
     return [line for text in texts for line in text.split("\n") if HARMFUL.search(line)]
+
+
+def story(groups: OddGroups, go: Callable[..., Ran]) -> dict[str, Cost]:
+    """A failover of all of it, killed, held and resumed; what each command took.
+
+    :param go: runs a command of drkit
+    """
+    world, costs = groups.world, {}
+    endpoint = world.folder / "endpoint.json"
+    # The names as patterns, as a person writes them; 60 of them are enough for one way.
+    named = [re.escape(g) for g in groups.groups[:60]]
+    ways: list[dict[str, Any]] = [
+        {"kind": "file", "path": str(endpoint), "groups": named},
+        {"kind": "command", "command": [sys.executable, "-S", "-c", "print('x' * 9999)"], "groups": named},
+    ]
+
+    def said(name: str, *words: str, code: int = 0, by: Callable[..., Ran] = go) -> Ran:
+        found = by(groups.file, *words)
+        assert found.code == code, (words, found.err[-2000:])
+        assert not harmful([found.out, found.err]), words
+        costs[name] = found.cost
+        return found
+
+    with serving(drips_a_header) as url:
+        bad = {"kind": "webhook", "url": url, "timeout_seconds": 0.3, "retry_seconds": 0.0}
+        world.failover_fields["repoint"] = [bad, *ways]
+        groups.configure()
+        status = said("status", "--json", "status", code=1)  # checkpoints of this replicator say no rounds
+        assert {g["group"] for f in status.data["flows"] for g in f["groups"]} == set(groups.groups)
+        for odd in ("--all", "new\nline", "\x1b[2J\x1b[31mred", "[/]", "  "):
+            said("translate", "translate", f"--group={odd}{world.tag}")
+            said("dry run of a group", "failover", f"--group={odd}{world.tag}", "--dry-run")
+        said("dry run", "failover", "--all", "--dry-run")
+        with Orchestrators() as orchestrators:
+            killed = orchestrators.run(world.plain(), "begin", groups=[], kill=Kill(15, "after"))
+        assert killed.killed, killed
+        # As a process that is gone afterwards: what lives is not taken over.
+        held = said("resume until held", "failover", "--resume", code=1, by=run)
+        assert "1 of 3 ways could not tell the clients" in held.err
+        assert not [s for s in ("t0p-secret", "abc") if s in held.err + held.out]
+        assert parse_endpoint(endpoint.read_text(encoding="utf-8")).cluster == world.target.alias
+    world.failover_fields["repoint"] = ways
+    groups.configure()
+    report = said("resume until done", "--json", "failover", "--resume").data
+    assert set(report["groups"]["moved"]) == set(groups.groups)
+    assert set(world.run_log().opening["scope"]["groups"]) == set(groups.groups)
+    assert groups.wrong() == []
+    told = said("repoint", "--json", "repoint", "apply", "--to", world.target.alias).data
+    assert {w["name"].split()[0]: w["result"] for w in told} == {"file": "unchanged", "command": "changed"}
+    return costs
