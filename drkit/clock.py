@@ -32,3 +32,13 @@ def boottime() -> float:
 def wall_ms() -> int:
     """Milliseconds since 1970; may jump, never for measuring."""
     return time.time_ns() // 1_000_000
+
+
+def steady(wall: Millis = wall_ms, boot: Seconds = boottime) -> Millis:
+    """A wall clock of one task: right now it is the wall clock, and it does not jump from now on.
+
+    Times that it has given may be subtracted. Not for a process that lives for months: when its machine's
+    clock is corrected, this one is not.
+    """
+    began_ms, began = wall(), boot()
+    return lambda: began_ms + round((boot() - began) * 1000)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 import structlog
 
 from drkit.masking import MASK, is_secret, scrubbed
+from drkit.visible import visible_lines
 
 LogFormat = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -64,7 +65,7 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
     last: list[structlog.typing.Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        else [_shown, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
     )
     structlog.configure(
         processors=[
@@ -161,6 +162,10 @@ def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> M
     for name, value in fields.items():
         fields[name] = MASK if is_secret(name) else _clean(value)
     return fields
+
+
+def _shown(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {k: visible_lines(v) if isinstance(v, str) else v for k, v in fields.items()}
 
 
 def _clean(value: object) -> object:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+import re
+import subprocess
 import sys
 from typing import NamedTuple
 
@@ -18,7 +20,18 @@ PACKAGE = ROOT / "drkit"
 # From the ground up; imports go down only. Rooms on one floor know nothing of each other.
 # The settings stand on the topology, not below it: they refuse what filters and names say cannot be.
 FLOORS = (
-    ("model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key"),
+    (
+        "model",
+        "endpoint",
+        "errors",
+        "clock",
+        "masking",
+        "next_command",
+        "observe",
+        "control_key",
+        "time_limit",
+        "visible",
+    ),
     ("offsets", "wire", "topology"),
     ("config",),
     ("kafka", "local"),
@@ -71,6 +84,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
     "drkit.replicate.run": "the last line of defence of a flow's thread: the flow fails, by name",
+    "drkit.time_limit": "a thread's error is raised where its result is asked for",
     "drkit.replicate.context": "a callback's error is kept and raised by the task itself, outside the loop",
 }
 NAMED_AFTER = {"drkit.kafka.transport.WideManager": "it is a KafkaConnectionManager of kafka-python"}
@@ -248,6 +262,19 @@ def test_no_error_is_swallowed():
             if broad and not any(isinstance(n, ast.Raise) for n in ast.walk(node)):
                 found.append(f"{source.name}:{node.lineno}")
     broken("broad except without raise", found)
+
+
+def test_one_place_reads_the_wall_clock():
+    """Only what is passed a clock can be tried with one that jumps; `monotonic` never does."""
+    wall = re.compile(r"\b(time\.(time|time_ns|localtime|gmtime)|datetime\.(now|utcnow|today)|date\.today)\(")
+    allowed = {"drkit.clock", "drkit.cli.failover_view"}  # the latter only shows it
+    found = [
+        f"{s.name}:{number}"
+        for s in sources()
+        for number, line in enumerate(s.text.splitlines(), 1)
+        if s.name not in allowed and wall.search(line)
+    ]
+    broken("wall clocks outside of drkit/clock.py", found)
 
 
 def test_tests_wait_for_conditions():

@@ -13,6 +13,7 @@ from drkit.failover.context import Progress
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.risk import held_text
 from drkit.failover.words import first_of
+from drkit.visible import visible
 
 _SHOWN = 10
 
@@ -22,7 +23,7 @@ def show_progress(progress: Progress) -> None:
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
     line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
-    click.echo(to_type(line.rstrip()), err=True)
+    click.echo(to_type(visible(line.rstrip())), err=True)
 
 
 def show_proposal(proposal: Proposal) -> None:
@@ -46,7 +47,7 @@ def show_proposal(proposal: Proposal) -> None:
         lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
-    click.echo(to_type("\n".join(lines)), err=True)
+    click.echo(to_type("\n".join(map(visible, lines))), err=True)
 
 
 def notes_of(proposal: Proposal) -> list[str]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from drkit.cli.session import session
 from drkit.errors import DrkitError
 from drkit.masking import scrubbed
+from drkit.visible import visible, visible_json, visible_lines
 
 _UNBOUNDED: Final = 10_000
 """Columns where nobody looks at a terminal: a pipe must see whole lines."""
@@ -28,7 +29,7 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
     :param as_json: JSON; so does ``--json`` before the command's name
     """
     if as_json or session().as_json:
-        sys.stdout.write(json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(visible_json(json.dumps(_plain(data), indent=2, ensure_ascii=False)) + "\n")
         return
     rows = _plain(data)
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
@@ -37,6 +38,8 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
         _print(*map(_cell, rows))
     elif isinstance(rows, dict):
         _print(_pairs(rows))
+    elif isinstance(rows, str):
+        _print(Text(visible_lines(rows)))
     elif rows is not None:
         _print(_cell(rows))
 
@@ -56,12 +59,13 @@ def _print(*parts: Table | Text) -> None:
 def emit_error(error: DrkitError, *, as_json: bool) -> None:
     """Print what failed, where, the evidence and what to do next."""
     if as_json:
-        sys.stderr.write(scrubbed(json.dumps(error.as_dict(), indent=2, ensure_ascii=False)) + "\n")
+        text = json.dumps(error.as_dict(), indent=2, ensure_ascii=False)
+        sys.stderr.write(visible_json(scrubbed(text)) + "\n")
         return
     console = _console(sys.stderr)
-    console.print(Text.assemble((f"{_title(error)}: ", "bold red"), scrubbed(error.what)))
+    console.print(Text.assemble((f"{_title(error)}: ", "bold red"), visible(scrubbed(error.what))))
     for name, text in (("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)):
-        for number, line in enumerate(scrubbed(text).splitlines()):
+        for number, line in enumerate(visible_lines(scrubbed(text)).split("\n") if text else ()):
             console.print(
                 Text.assemble((f"  {name if number == 0 else '':<11}", "dim"), line), soft_wrap=True
             )
@@ -80,7 +84,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         numbers = all(type(row.get(column)) in {int, float, type(None)} for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if numbers else "left")
+        table.add_column(Text(visible(column.replace("_", " "))), justify="right" if numbers else "left")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     return table
@@ -91,7 +95,7 @@ def _pairs(values: Mapping[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column()
     for key, value in values.items():
-        table.add_row(key.replace("_", " "), _nested(value))
+        table.add_row(Text(visible(key.replace("_", " "))), _nested(value))
     return table
 
 
@@ -111,8 +115,10 @@ def _cell(value: object) -> Text:
     if isinstance(value, list):
         return Text(", ".join(str(_cell(v)) for v in value) or "–")
     if isinstance(value, dict):
-        return Text(", ".join(f"{k}={_cell(v)}" for k, v in value.items()) or "–")
-    return Text(f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value))
+        return Text(", ".join(f"{visible(str(k))}={_cell(v)}" for k, v in value.items()) or "–")
+    if isinstance(value, float):
+        return Text(f"{value:,.3f}".rstrip("0").rstrip("."))
+    return Text(visible(str(value)))
 
 
 def _plain(value: object) -> Any:

@@ -8,10 +8,10 @@ import click
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.endpoint import Endpoint
-from drkit.errors import ConfigError, DrkitError, Failed, Refused
+from drkit.errors import ConfigError, Failed, Refused
 from drkit.kafka.admin import Cluster
-from drkit.repoint import Way, adapters, endpoint_of, tell_all
+from drkit.repoint import Asked, Way, adapters, ask_all, endpoint_of, tell_all
+from drkit.visible import visible
 
 _MUTE: Final = ("command", "webhook", "print")
 """Kinds whose receivers alone know what they were told."""
@@ -19,14 +19,14 @@ _MUTE: Final = ("command", "webhook", "print")
 
 def show() -> None:
     """Run ``drkit repoint show``."""
-    emit([_row(way) for way in _ways()])
+    emit([_row(asked) for asked in ask_all(_ways())])
 
 
 def apply(alias: str, term: int | None) -> None:
     """Run ``drkit repoint apply``."""
     settings = configuration().settings.cluster(alias)
     ways = _ways()
-    known = [told for way in ways if (told := _told(way)) is not None]
+    known = [asked.told for asked in ask_all(ways) if asked.told is not None]
     newest = max(known, key=lambda e: e.term, default=None)
     wanted = term if term is not None else newest.term if newest else 0
     if newest and newest.cluster != alias and term is None:
@@ -47,16 +47,10 @@ def apply(alias: str, term: int | None) -> None:
         raise failed[0].error or Failed("clients were not told", where=failed[0].name)
 
 
-def _told(way: Way) -> Endpoint | None:
-    """What it tells now; of one that cannot be asked nobody knows, and telling it will say why."""
-    try:
-        return way.adapter.told()
-    except DrkitError:
-        return None
-
-
 def _ways() -> list[Way]:
-    found = adapters(configuration().settings.failover.repoint, say=lambda line: click.echo(line, err=True))
+    found = adapters(
+        configuration().settings.failover.repoint, say=lambda line: click.echo(visible(line), err=True)
+    )
     if not found:
         raise ConfigError(
             "no way to tell clients is configured",
@@ -66,15 +60,11 @@ def _ways() -> list[Way]:
     return found
 
 
-def _row(way: Way) -> dict[str, Any]:
-    name = way.adapter.name
-    told: Endpoint | None = None
+def _row(asked: Asked) -> dict[str, Any]:
+    name, told, error = asked
     remark = "nobody can be asked" if name.split()[0] in _MUTE else "nothing yet"
-    try:
-        told = way.adapter.told()
-    except DrkitError as error:
-        remark = error.in_short
     if told is None:
+        remark = error.in_short if error is not None else remark
         return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}
     return {"way": name, "cluster": told.cluster, "term": told.term,
             "servers": told.bootstrap_servers, "remark": ""}  # fmt: skip

@@ -10,6 +10,7 @@ from drkit.cli.session import session
 from drkit.replicate.verify import Request
 from drkit.replicate.verify import verify as compare
 from drkit.replicate.verify_report import answer, exit_code
+from drkit.visible import visible
 
 
 def verify(
@@ -17,6 +18,6 @@ def verify(
 ) -> int:
     """Run ``drkit verify``."""
     request = Request(flow, topics, only_new=only_new, master=master)
-    reports = compare(configuration().settings, request, lambda line: click.echo(line, err=True))
+    reports = compare(configuration().settings, request, lambda line: click.echo(visible(line), err=True))
     emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

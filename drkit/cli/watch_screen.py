@@ -16,6 +16,7 @@ from rich.text import Text
 
 from drkit.cli.session import session
 from drkit.detect.verdict import Kind
+from drkit.visible import visible
 from drkit.watch.announcer import in_words
 from drkit.watch.run import Said, Show
 
@@ -69,18 +70,18 @@ def panel(said: Said) -> Panel:
     rows.add_row("heartbeats", Text(phi + silence))
     rows.add_row("primary", Text(moment.sensed.seen.sight.value))
     for line in verdict.evidence[:_LINES]:
-        rows.add_row("", Text(line, style="dim"))
+        rows.add_row("", Text(visible(line), style="dim"))
     if picture.fence_owed:
-        rows.add_row("fence owed", Text(picture.fence_owed, style="red"))
-    rows.add_row("a failover would lose", Text(picture.risk.in_words))
+        rows.add_row("fence owed", Text(visible(picture.fence_owed), style="red"))
+    rows.add_row("a failover would lose", Text(visible(picture.risk.in_words)))
     if len(moment.votes) > 1 or picture.tally.observers > 1:
-        rows.add_row("votes", Text("; ".join(picture.tally.told())))
+        rows.add_row("votes", Text(visible("; ".join(picture.tally.told()))))
     for agent in moment.agents:
         how = "has fenced" if agent.fenced else agent.hold.value
-        rows.add_row("fence agent", Text(f"{agent.agent}: {how}"))
+        rows.add_row("fence agent", Text(visible(f"{agent.agent}: {how}")))
     for finding in moment.sensed.findings:
-        rows.add_row("target", Text(finding.text, style="red" if finding.blocks else "yellow"))
+        rows.add_row("target", Text(visible(finding.text), style="red" if finding.blocks else "yellow"))
     if picture.paused:
-        rows.add_row("failovers", Text(picture.paused, style="magenta"))
-    rows.add_row("next", Text(said.command or verdict.next, style="bold" if said.command else ""))
+        rows.add_row("failovers", Text(visible(picture.paused), style="magenta"))
+    rows.add_row("next", Text(visible(said.command or verdict.next), style="bold" if said.command else ""))
     return Panel(rows, title=moment.flow, border_style=color)

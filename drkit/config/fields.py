@@ -15,6 +15,10 @@ from drkit.topology import split_list
 TO_DO: Final = "to_do"
 """In the context of an error: what the user is to do about it."""
 
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""RFC 9110, 5.6.2."""
+_HEADER: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
 
 def listed(value: object) -> object:
     """A list, or one string with commas."""
@@ -44,10 +48,32 @@ def host_and_port(value: str) -> str:
 
 def http_address(url: str) -> str:
     """An address of HTTP. Raises PydanticCustomError that does not repeat it: it may be a secret."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port above 65535, a bracket that does not close
+        fits = False
+    if not fits or not url.isprintable() or " " in url:
         raise PydanticCustomError("url", "not an address like https://host/path", {})
     return url
+
+
+def no_nul(value: str) -> str:
+    """A text for the operating system. Raises PydanticCustomError that does not repeat it."""
+    if "\0" in value:
+        raise PydanticCustomError("nul", "it holds a NUL character", {})
+    return value
+
+
+def http_headers(headers: dict[str, str]) -> dict[str, str]:
+    """Headers that HTTP allows. Raises PydanticCustomError that repeats no value: it may be a secret."""
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise PydanticCustomError("header", "not the name of a header: {name}", {"name": repr(name)})
+        if not _HEADER.fullmatch(value):
+            text = "the value of header '{name}' is more than one line of ISO 8859-1"
+            raise PydanticCustomError("header", text, {"name": name})
+    return headers
 
 
 def as_kafka_writes_it(value: object) -> object:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.closest import suggestion
-from drkit.config.fields import Patterns, Strict, http_address
+from drkit.config.fields import Patterns, Strict, http_address, http_headers, no_nul
 from drkit.masking import MASK
 from drkit.topology import NameFilter
 
@@ -51,18 +51,18 @@ class RepointSettings(Strict):
     """How long one try may take."""
     retry_seconds: float = Field(30.0, ge=0)
     """How long it is tried again after what may pass."""
-    path: str | None = None
+    path: Annotated[str, AfterValidator(no_nul)] | None = None
     """For file: which file, a full path; applications with ``drkit.client`` follow it."""
-    command: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    command: tuple[Annotated[str, Field(min_length=1), AfterValidator(no_nul)], ...] | None = None
     """For command: the program and its arguments; no shell. It gets the endpoint as JSON on its input and as
     variables ``DRKIT_…``, and ends with 0 (done) or 3 (it knows a newer term)."""
     url: Annotated[str, AfterValidator(http_address)] | None = None
     """For webhook: where to post."""
     secret: str | None = None
     """For webhook: signs what is posted, with HMAC-SHA256."""
-    headers: dict[str, str] | None = None
+    headers: Annotated[dict[str, str], AfterValidator(http_headers)] | None = None
     """For webhook: more headers, as in ``Authorization``."""
-    ca_file: str | None = None
+    ca_file: Annotated[str, AfterValidator(no_nul)] | None = None
     """For webhook: the authorities that its certificate may have, in PEM; absent: the system's."""
     name: str | None = None
     """For configmap: its name."""
@@ -70,7 +70,7 @@ class RepointSettings(Strict):
     """For configmap: its namespace; absent: that of the kubeconfig, or of drkit's pod."""
     key: Annotated[str, Field(pattern=_MOST_KEY)] | None = None
     """For configmap: under which key the endpoint stands in it; absent: ``endpoint.json``."""
-    kubeconfig: str | None = None
+    kubeconfig: Annotated[str, AfterValidator(no_nul)] | None = None
     """For configmap: how the API server is reached; absent: by drkit's service account, where it runs in a
     pod, else by ``KUBECONFIG`` or ``~/.kube/config``."""
 

@@ -7,16 +7,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.fields import Alias, Strict
+from drkit.config.fields import Alias, Strict, http_address
 from drkit.config.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
 from drkit.masking import MASK
-
-
-def _http(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        # Not the address itself: what leads to a webhook is often its secret.
-        raise PydanticCustomError("url", "not an address like https://host/path", {})
-    return url
 
 
 class WatchSettings(Strict):
@@ -41,7 +34,7 @@ class WatchSettings(Strict):
     say before that they have fenced."""
     window_seconds: PositiveFloat = 3600.0
     """At most one automatic failover in this time, and none until the last one is acknowledged."""
-    webhook: Annotated[str, AfterValidator(_http)] | None = None
+    webhook: Annotated[str, AfterValidator(http_address)] | None = None
     """Where changes are posted, as JSON."""
     command: tuple[str, ...] | None = None
     """A program that is run for each change, with the JSON on its standard input."""

@@ -46,6 +46,8 @@ class Sighting(NamedTuple):
     """All that was older was copied, by a look of this machine at both clusters."""
     margin_ms: int = 0
     """By how much the clocks of other machines may differ from this one's."""
+    ahead_seconds: float = 0.0
+    """How far the last heartbeat is ahead of our clock, if too far to count; else 0."""
 
 
 class Risk(NamedTuple):
@@ -102,7 +104,9 @@ def of_silent_source(seen: Sighting, records: int | None, held: Held | None = No
         return found._replace(basis=copied)
     signs = (seen.ends_seen_ms, seen.last_seen_ms, seen.heartbeat_ms, seen.copied_ms)
     last_sign = max(_from_the_past(seen, *signs), default=copied)
-    if seen.dead_since_ms is not None:
+    # A death before a sign of life is one by a clock that is wrong, and proves no time.
+    alive_ms = max(_from_the_past(seen, seen.last_seen_ms, seen.heartbeat_ms), default=0)
+    if seen.dead_since_ms is not None and seen.dead_since_ms >= alive_ms - seen.margin_ms:
         seconds = max(0, seen.dead_since_ms - copied) / 1000
         return found._replace(seconds=seconds, basis="it is proven to be dead since then")
     if_dead = max(0, last_sign - copied) / 1000
@@ -137,13 +141,13 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
 
 def _copied_ms(seen: Sighting, records: int | None, held: Held | None) -> int | str:
     """Before when everything is known to be copied; else why that is not known."""
-    theirs = _from_the_past(seen, seen.heartbeat_ms)
+    theirs = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
     if theirs and records == 0:
         # What the source had when its ends were noted last is copied, if no record up to them is missing.
         theirs += _from_the_past(seen, seen.ends_seen_ms)
     known = max(theirs) - seen.margin_ms if theirs else None
     why = "no heartbeat of this flow ever reached the target"
-    if seen.heartbeat_ms is not None and not theirs:
+    if seen.ahead_seconds or (seen.heartbeat_ms is not None and not theirs):
         why = "the newest heartbeat is from the future: one of two clocks is wrong"
     if held is not None and held.acknowledged and known is not None:  # a heartbeat passes while they wait
         why = "open transactions held records back, since when is not known"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, NotAuthenticated
 from drkit.failover.kept import Kept
@@ -135,7 +135,7 @@ class Context:
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
     clock: Seconds = monotonic
-    wall: Millis = wall_ms
+    wall: Millis = field(default_factory=steady)
     source_error: str = ""
     """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
     source_refuses: bool = False

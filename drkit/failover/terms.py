@@ -11,7 +11,7 @@ from drkit.failover.entries import Entry
 from drkit.failover.journal_topic import JournalTopic
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.replicate.status_facts import term_of
-from drkit.repoint import adapters
+from drkit.repoint import adapters, ask_all
 
 _CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
 """Kinds of repoint ways that take an endpoint, and never say which one they took before."""
@@ -73,12 +73,5 @@ async def _read(topic: JournalTopic, _source: RawCluster) -> int:
 
 
 def _told(context: Context) -> int:
-    terms = [0]
-    for way in adapters(context.settings.failover.repoint):
-        try:
-            told = way.adapter.told()
-        except DrkitError:
-            continue
-        if told is not None:
-            terms.append(told.term)
-    return max(terms)
+    asked = ask_all(adapters(context.settings.failover.repoint))
+    return max((a.told.term for a in asked if a.told is not None), default=0)

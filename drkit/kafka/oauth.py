@@ -16,8 +16,10 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from drkit.clock import Seconds, monotonic
 from drkit.errors import ConfigError, NotAuthenticated
 from drkit.kafka.security import OAuth
+from drkit.time_limit import in_time
 
 _TIMEOUT_SECONDS: Final = 10.0
+_LARGEST: Final = 1 << 20
 _USED_PART_OF_LIFE: Final = 0.8
 """Java's clients refresh after this part of a token's lifetime too (KIP-368)."""
 
@@ -65,11 +67,16 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
             headers={"Authorization": f"Basic {who}", "Accept": "application/json"},
         )
         context = ssl.create_default_context(cafile=self._oauth.ca_file)
-        try:
+
+        def post() -> bytes:
             with urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as response:  # noqa: S310  likewise
-                answer = json.load(response)
+                found: bytes = response.read(_LARGEST)
+                return found
+
+        try:
+            answer = json.loads(in_time(_TIMEOUT_SECONDS, post))
         except (URLError, TimeoutError, ValueError) as error:
-            raise self._refused(str(error)) from error
+            raise self._refused(str(error) or f"no answer in {_TIMEOUT_SECONDS:g} s") from error
         if not isinstance(answer, dict) or "access_token" not in answer:
             raise self._refused("the answer holds no access_token")
         return answer

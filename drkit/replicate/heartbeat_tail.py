@@ -65,7 +65,7 @@ class HeartbeatTail:
 
     def newest(self) -> Beat | None:
         """The newest heartbeat read so far."""
-        newest, delay = self._newest_ms, self._delay_ms
+        newest, delay = self.newest_ms, self._delay_ms
         if newest is None:
             return None
         age = max(0, self._clock() - newest) / 1000
@@ -74,7 +74,10 @@ class HeartbeatTail:
     @property
     def newest_ms(self) -> int | None:
         """When the newest one that counts was written, by its emitter's clock; None: there is none."""
-        return self._newest_ms
+        newest = self._newest_ms
+        if newest is not None and newest - self._clock() > self._most_ahead_ms:  # our clock jumped back since
+            return None
+        return newest
 
     @property
     def arrivals(self) -> int:

@@ -3,10 +3,11 @@
 from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.kinds import adapters, name_of
-from drkit.repoint.tell import Outcome, Result, Way, tell_all
+from drkit.repoint.tell import Asked, Outcome, Result, Way, ask_all, tell_all
 
 __all__ = [
     "Adapter",
+    "Asked",
     "Effect",
     "OlderTerm",
     "Outcome",
@@ -14,6 +15,7 @@ __all__ = [
     "TryAgain",
     "Way",
     "adapters",
+    "ask_all",
     "endpoint_of",
     "name_of",
     "tell_all",

@@ -17,6 +17,8 @@ from drkit.repoint.contract import Effect, TryAgain, judge
 
 _MODE: Final = 0o644
 """Of a file that was not there before: applications run as other users."""
+_LARGEST: Final = 16 << 20
+"""Bytes that are read: a larger file holds something else."""
 
 
 class EndpointFile:
@@ -36,7 +38,7 @@ class EndpointFile:
     def told(self) -> Endpoint | None:
         """See :class:`Adapter`."""
         try:
-            text = self._path.read_text(encoding="utf-8")
+            text = self._read()
         except FileNotFoundError as error:
             if not self._path.parent.is_dir():
                 raise self._failed("there is no folder for the endpoint file", error) from error
@@ -52,6 +54,18 @@ class EndpointFile:
                 evidence=str(error),
                 hint="nothing was changed: move that file away, or correct path in [failover] repoint",
             ) from error
+
+    def _read(self) -> str:
+        """Its text. A pipe or a device is not read: it may never end."""
+        if not stat.S_ISREG(self._path.stat().st_mode):
+            raise Failed(
+                "the endpoint file is no file",
+                where=str(self._path),
+                evidence="a folder, pipe or device has its name",
+                hint="correct path in [failover] repoint",
+            )
+        with self._path.open("rb") as content:
+            return content.read(_LARGEST).decode()
 
     def tell(self, endpoint: Endpoint) -> Effect:
         """See :class:`Adapter`."""

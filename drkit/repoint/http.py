@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 import json
 import re
+import socket
 import ssl
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from drkit.errors import Failed
 from drkit.masking import scrubbed
 from drkit.repoint.contract import TryAgain
+from drkit.time_limit import in_time
 
 _LARGEST: Final = 4 << 20
-"""Bytes of an answer; a ConfigMap has 1 MiB at the most."""
+"""Bytes of an answer that are read; a ConfigMap has 1 MiB at the most."""
 _TOLD: Final = 500
 _PASSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same request may succeed (RFC 9110, RFC 6585, RFC 8470)."""
@@ -45,26 +49,36 @@ class Answer(NamedTuple):
 
 
 class HttpCaller:
-    """Calls one server; follows no redirects, for what is sent belongs to nobody else.
+    """Calls one server; follows no redirects, for what is sent belongs to nobody else. One call at a time.
 
     :param context: for https
+    :param timeout_seconds: of a whole call, from the name service to the last byte of the answer
     """
 
     def __init__(self, context: ssl.SSLContext, timeout_seconds: float) -> None:
+        self._seconds = timeout_seconds
+        self._open: list[HTTPConnection] = []
+        # These limits are per socket call; the connection that they leave open is closed from outside.
         time_limit = urllib3.Timeout(total=timeout_seconds)
         self._pool = urllib3.PoolManager(timeout=time_limit, retries=False, ssl_context=context)
+        self._pool.pool_classes_by_scheme = {
+            "http": _noting(urllib3.HTTPConnectionPool, HTTPConnection, self._open),
+            "https": _noting(urllib3.HTTPSConnectionPool, HTTPSConnection, self._open),
+        }
 
     def call(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """Send a request.
 
         :raises TryAgain: no connection, no answer in time, or one that says to come back
-        :raises Failed: the server cannot be trusted, or what it sends never ends
+        :raises Failed: the server cannot be trusted, or there can be no such request
         """
         where = place_of(url)
         try:
-            answer = self._pool.request(method, url, body=body, headers=dict(headers), preload_content=False)
-            found = Answer(answer.status, answer.read(_LARGEST + 1))
-            answer.release_conn()
+            found = in_time(self._seconds, lambda: self._answer(method, url, headers, body))
+        except TimeoutError as error:
+            self._hang_up()
+            evidence = f"not complete in {self._seconds:g} s: timed out"
+            raise TryAgain("no answer", where=where, evidence=evidence) from error
         except urllib3.exceptions.SSLError as error:
             raise Failed(
                 "the server's certificate is not trusted, or it speaks another TLS",
@@ -72,23 +86,54 @@ class HttpCaller:
                 evidence=str(error),
                 hint="name its authority in PEM with ca_file, or in the kubeconfig",
             ) from error
-        except urllib3.exceptions.LocationParseError as error:
+        except (urllib3.exceptions.LocationValueError, ValueError) as error:
+            # Their texts repeat the address or the header, which may be secrets.
+            evidence = "not an address, or a header that HTTP does not allow"
             raise Failed(
-                "not an address", where=where, evidence=str(error), hint="correct the url"
-            ) from error
-        except urllib3.exceptions.HTTPError as error:
+                "there can be no such request", where=where, evidence=evidence,
+                hint="correct url and headers",
+            ) from error  # fmt: skip
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise TryAgain("no answer", where=where, evidence=_plain(error)) from error
-        if len(found.body) > _LARGEST:
-            raise Failed("the answer is too large", where=where, evidence=f"more than {_LARGEST} bytes")
         if found.status in _PASSES:
             raise TryAgain("the server cannot do it now", where=where, evidence=found.said)
         return found
 
+    def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        answer = self._pool.request(method, url, body=body, headers=dict(headers), preload_content=False)
+        found = Answer(answer.status, answer.read(_LARGEST))
+        answer.close()  # the rest of an answer that is too large stays unread
+        return found
+
+    def _hang_up(self) -> None:
+        """End the call that takes too long: a server that sends a byte a second never ends it."""
+        while self._open:
+            connected = self._open.pop().sock
+            if connected is not None:
+                with suppress(OSError):
+                    connected.shutdown(socket.SHUT_RDWR)
+
+
+def _noting(
+    pool: type[urllib3.HTTPConnectionPool], kind: type[HTTPConnection], noted: list[HTTPConnection]
+) -> Any:
+    """A kind of pool that notes each connection it opens."""
+
+    def opened(*args: Any, **more: Any) -> HTTPConnection:
+        made = kind(*args, **more)
+        noted[:] = [made]
+        return made
+
+    return type(pool.__name__, (pool,), {"ConnectionCls": staticmethod(opened)})
+
 
 def place_of(url: str) -> str:
     """An address without what may be secret in it: path, query, user."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+    except ValueError:
+        return "an address that cannot be read"
 
 
 def _plain(error: Exception) -> str:

@@ -101,7 +101,7 @@ def adapters(
     """
     moved, names = None if groups is None else tuple(groups), tuple(topics)
     return [
-        Way(_made(one, say), one.retry_seconds)
+        Way(_made(one, say), one.retry_seconds, one.timeout_seconds)
         for one in settings
         if moved is None or one.tells(moved, names)
     ]

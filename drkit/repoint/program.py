@@ -7,7 +7,8 @@ from contextlib import suppress
 import os
 import signal
 import subprocess
-from typing import Final, NamedTuple
+import threading
+from typing import IO, Final, NamedTuple
 
 from drkit.errors import Failed
 from drkit.masking import scrubbed
@@ -15,7 +16,10 @@ from drkit.repoint.contract import TryAgain
 
 _SAID: Final = 2000
 """The last bytes of what a program said that are worth repeating."""
+_CHUNK: Final = 64 * 1024
 _LAST_WORDS_SECONDS: Final = 2.0
+_CHILDREN_SECONDS: Final = 0.2
+"""The outputs of a program that has ended are closed by then, unless a child of it keeps them open."""
 
 
 class Ended(NamedTuple):
@@ -30,6 +34,8 @@ def run_program(
 ) -> Ended:
     """Run a program without a shell, in a process group of its own, which is killed when the time is over.
 
+    It has ended when its own process has: a child that it leaves in the background is let go on.
+
     :raises Failed: it cannot be started
     :raises TryAgain: it has not ended in time
     """
@@ -42,38 +48,66 @@ def run_program(
             env={**os.environ, **variables},
             start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        said = error.strerror or str(error) if isinstance(error, OSError) else "it holds a NUL character"
         raise Failed(
             "the command cannot be started",
-            where=command[0],
-            evidence=error.strerror or str(error),
+            where=_shown(command),
+            evidence=said,
             hint="name it with its full path, and let drkit's user execute it",
         ) from error
+    talk = _Talk(process, document)
     try:
-        said, _ = process.communicate(document.encode(), timeout_seconds)
+        code = process.wait(timeout_seconds)
     except subprocess.TimeoutExpired as error:
-        said = _kill(process)
+        _kill(process)
         raise TryAgain(
             f"the command has not ended in {timeout_seconds:g} s and was killed",
-            where=command[0],
-            evidence=_end_of(said) or "it said nothing",
+            where=_shown(command),
+            evidence=talk.heard(_LAST_WORDS_SECONDS) or "it said nothing",
             hint="let it end sooner, or raise timeout_seconds",
         ) from error
     except BaseException:
         _kill(process)
         raise
-    return Ended(process.returncode, _end_of(said))
+    return Ended(code, talk.heard(_CHILDREN_SECONDS))
 
 
-def _kill(process: subprocess.Popen[bytes]) -> bytes:
+class _Talk:
+    """Writes the document and reads what is said, however much, in threads that hold up nothing."""
+
+    def __init__(self, process: subprocess.Popen[bytes], document: str) -> None:
+        assert process.stdin is not None  # noqa: S101  both are pipes
+        assert process.stdout is not None  # noqa: S101
+        self._kept = b""
+        writes = threading.Thread(target=_write, args=(process.stdin, document.encode()), daemon=True)
+        self._reads = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
+        for thread in (writes, self._reads):
+            thread.start()
+
+    def _read(self, output: IO[bytes]) -> None:
+        with output, suppress(OSError):
+            while chunk := os.read(output.fileno(), _CHUNK):
+                self._kept = (self._kept + chunk)[-_SAID:]
+
+    def heard(self, seconds: float) -> str:
+        """The end of what was said; waits so long for the last of it."""
+        self._reads.join(seconds)
+        return scrubbed(self._kept.decode(errors="replace").strip())
+
+
+def _write(entry: IO[bytes], document: bytes) -> None:
+    with suppress(OSError):  # it need not read its input
+        entry.write(document)
+        entry.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    try:
-        return process.communicate(timeout=_LAST_WORDS_SECONDS)[0]
-    except subprocess.TimeoutExpired:
-        # A grandchild in a group of its own may hold the pipe for ever: nobody waits for its words.
-        return b""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WORDS_SECONDS)
 
 
-def _end_of(said: bytes) -> str:
-    return scrubbed(said[-_SAID:].decode(errors="replace").strip())
+def _shown(command: Sequence[str]) -> str:
+    return command[0].replace("\0", "\\0")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 import time
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tenacity import (
     RetryCallState,
@@ -19,12 +19,16 @@ from tenacity import (
 from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.endpoint import Endpoint
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed
 from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
+from drkit.time_limit import begun
 
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
-_AT_ONCE: Final = 16
+_LATE_SECONDS: Final = 5.0
+"""A try that has its own limits has ended by then: a command that is killed, a second request."""
+_AT_ONCE: Final = 64
+T = TypeVar("T")
 
 
 class Result(StrEnum):
@@ -58,6 +62,17 @@ class Way(NamedTuple):
 
     adapter: Adapter
     retry_seconds: float
+    try_seconds: float = 10.0
+    """How long one try may take."""
+
+
+class Asked(NamedTuple):
+    """What a way tells clients now."""
+
+    name: str
+    told: Endpoint | None
+    error: DrkitError | None = None
+    """Why that is not known."""
 
 
 def tell_all(
@@ -70,17 +85,52 @@ def tell_all(
 ) -> list[Outcome]:
     """Tell by all ways in parallel; outcomes in their order. Nothing is raised for one that failed.
 
+    No way takes longer than its tries and one try more, whatever its file, program or server does.
+
     :param on_outcome: called as each ends, in the calling thread
     """
-    if not ways:
-        return []
-    with ThreadPoolExecutor(min(len(ways), _AT_ONCE), thread_name_prefix="repoint") as pool:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="repoint") as pool:
         pending = [pool.submit(_told, way, endpoint, clock, sleep) for way in ways]
         found = []
         for future in pending:
             found.append(future.result())
             on_outcome(found[-1])
     return found
+
+
+def ask_all(ways: Sequence[Way]) -> list[Asked]:
+    """What all ways tell now, asked in parallel, in their order."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="repoint") as pool:
+        return list(pool.map(_asked, ways))
+
+
+def _asked(way: Way) -> Asked:
+    try:
+        return Asked(way.adapter.name, _bounded(way, way.adapter.told))
+    except DrkitError as error:
+        return Asked(way.adapter.name, None, error)
+
+
+def _bounded(way: Way, work: Callable[[], T]) -> T:
+    """One try, within its time.
+
+    :raises DrkitError: whatever went wrong: a way that cannot even fail properly stops no other
+    """
+    seconds, name = way.try_seconds + _LATE_SECONDS, way.adapter.name
+    running = begun(work)
+    try:
+        error = running.exception(seconds)
+    except TimeoutError as late:
+        raise Failed(
+            f"no end after {seconds:g} s", where=name, evidence="drkit waits no longer; it may still end",
+            hint="look whether its file system or network hangs",
+        ) from late  # fmt: skip
+    if error is None:
+        return running.result()
+    if isinstance(error, DrkitError):
+        raise error
+    # Its text may hold what is secret.
+    raise Failed("it cannot be carried out", where=name, evidence=type(error).__name__) from error
 
 
 def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]) -> Outcome:
@@ -95,7 +145,7 @@ def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float],
     )
     error: DrkitError | None = None
     try:
-        effect = tries(way.adapter.tell, endpoint)
+        effect = tries(_bounded, way, lambda: way.adapter.tell(endpoint))
         result = Result.CHANGED if effect is Effect.CHANGED else Result.UNCHANGED
     except OlderTerm as refused:
         result, error = Result.REFUSED, refused

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-import subprocess
 from typing import Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.config.watch import FenceAgentSettings
+from drkit.errors import Failed
 from drkit.kafka.probe import Finding, Kind, probe
 from drkit.kafka.security import read_security
+from drkit.repoint.contract import TryAgain
+from drkit.repoint.program import run_program
 
 _SHOWN: Final = 300
 _LEAST: Final = 0.5
@@ -75,11 +77,9 @@ def run(command: Sequence[str], seconds: float) -> str:
     if not command:
         return "there is none"
     try:
-        # The program is the site's own setting, and no shell reads it.
-        done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired:
+        done = run_program(command, "", {}, seconds)
+    except TryAgain:
         return f"did not end in {seconds:.1f} s"
-    except OSError as error:
-        return str(error)
-    said = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
-    return f"exit code {done.returncode}: {said}" if done.returncode else ""
+    except Failed as error:
+        return error.in_short
+    return f"exit code {done.code}: {done.said[-_SHOWN:]}" if done.code else ""

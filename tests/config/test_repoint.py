@@ -39,6 +39,15 @@ ENV = {"HOOK": "p4th", "HUSH": "h1dden", "AUTH": "t0ken"}
         ('kind = "file", path = "x.json"', "'x.json' is not a full path"),
         ('kind = "file", path = "/x", url = "http://h"', "kind 'file' has no 'url'"),
         ('kind = "webhook", url = "ftp://h"', "not an address like"),
+        ('kind = "webhook", url = "http://h:99999/s3cret"', "not an address like"),
+        ('kind = "webhook", url = "http://[::1/s3cret"', "not an address like"),
+        ('kind = "webhook", url = "http://h/s3cret\\nx"', "not an address like"),
+        ('kind = "webhook", url = "http://h", headers = { A = "s3cret\\nB: 1" }', "value of header 'A'"),
+        ('kind = "webhook", url = "http://h", headers = { A = "s3cret\\u0000" }', "value of header 'A'"),
+        ('kind = "webhook", url = "http://h", headers = { A = "s3cret\\u2603" }', "value of header 'A'"),
+        ('kind = "webhook", url = "http://h", headers = { "A B" = "s3cret" }', "name of a header: 'A B'"),
+        ('kind = "file", path = "/x\\u0000"', "NUL"),
+        ('kind = "command", command = ["/x", "s3cret\\u0000"]', "NUL"),
         ('kind = "webhook", url = "http://h", key = "k"', "kind 'webhook' has no 'key'"),
         ('kind = "configmap"', "kind 'configmap' needs 'name'"),
         ('kind = "configmap", name = "n", key = "a/b"', "should match pattern"),
@@ -54,6 +63,7 @@ def test_what_cannot_be(tmp_path: Path, table: str, what: str):
         read(file, {})
     assert what in refused.value.what
     assert "failover.repoint[0]" in refused.value.where
+    assert "s3cret" not in str(refused.value.as_dict())
 
 
 def test_an_unknown_key_names_the_closest(tmp_path: Path):

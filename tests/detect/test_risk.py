@@ -33,6 +33,20 @@ def test_proven_death_ends_it() -> None:
     assert (found.seconds, found.if_dead_seconds) == (10.0, None)
 
 
+def test_a_death_before_a_sign_of_life_is_of_a_wrong_clock() -> None:
+    """The clock of whoever proved it jumped back by an hour: the loss would be 0."""
+    seen = Sighting(NOW, NOW - 60_000, NOW - 59_500, last_seen_ms=NOW - 55_000, dead_since_ms=NOW - 3_600_000)
+    assert of_silent_source(seen, 3).seconds == 60.0
+
+
+def test_a_clock_that_is_behind_the_heartbeats_makes_no_small_loss() -> None:
+    """By 60 s: the newest that counts seems to be of this moment, whatever the silence."""
+    seen = Sighting(NOW, NOW, None, ahead_seconds=30.0)
+    found = of_silent_source(seen, 3)
+    assert found.seconds is None
+    assert "from the future: one of two clocks is wrong" in found.basis
+
+
 def test_a_copy_that_has_all_of_the_noted_ends_is_younger() -> None:
     seen = Sighting(NOW, NOW - 600_000, NOW - 598_000, last_seen_ms=NOW - 597_000)
     assert [of_silent_source(seen, n).if_dead_seconds for n in (0, 1)] == [1.0, 3.0]
@@ -91,7 +105,8 @@ def test_nothing_but_death_makes_it_less_than_since_the_last_copied_record(
     found = of_silent_source(Sighting(NOW, beat, ends, last, dead), records)
     assert found.seconds is not None
     copied = max(beat, ends) if records == 0 and ends is not None else beat
-    until = max(NOW, beat, ends or 0, last or 0) if dead is None else max(dead, copied)
+    is_dead = dead is not None and dead >= max(beat, last or 0)
+    until = max(dead or 0, copied) if is_dead else max(NOW, beat, ends or 0, last or 0)
     assert found.seconds == (until - copied) / 1000
 
 

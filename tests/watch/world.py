@@ -71,6 +71,11 @@ class Lookout:
                 self.changes.append(Seen(time.monotonic(), verdict))
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it still looks."""
+        return self._thread.is_alive()
+
+    @property
     def reason(self) -> Reason | None:
         return self.moment.verdict.reason if self.moment else None
 
@@ -159,10 +164,12 @@ class World:
         made.start()
         return made
 
-    def replicate(self) -> None:
-        """Start a replicator."""
+    def replicate(self, wrong: Path | None = None) -> None:
+        """Start a replicator; `wrong`: how wrong its clock is, for :mod:`tests.watch.jumping`."""
+        jumping = [] if wrong is None else ["-m", "tests.watch.jumping", str(wrong)]
+        module = ["tests.failover.replicator"] if jumping else ["-m", "tests.failover.replicator"]
         self._replicator = subprocess.Popen(
-            [sys.executable, "-m", "tests.failover.replicator"],
+            [sys.executable, *jumping, *module],
             stdin=subprocess.PIPE, stdout=self._log, stderr=subprocess.STDOUT, cwd=_ROOT,
         )  # fmt: skip
         assert self._replicator.stdin is not None
@@ -174,11 +181,16 @@ class World:
         lookouts, self._lookouts = self._lookouts, []
         together(lookouts, Lookout.stop)
 
-    def close(self) -> None:
-        self.dismiss()
+    def dismiss_replicator(self) -> None:
+        """SIGKILL the replicator."""
         if self._replicator is not None:
             self._replicator.kill()
             self._replicator.wait()
+            self._replicator = None
+
+    def close(self) -> None:
+        self.dismiss()
+        self.dismiss_replicator()
         self._log.close()
 
     def said(self) -> str:
