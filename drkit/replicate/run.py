@@ -32,7 +32,7 @@ from drkit.replicate.session import Workshop, choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
 from drkit.replicate.topic_rules import refuse_promoted
-from drkit.replicate.warm import kept_warm
+from drkit.replicate.warm import warm_up
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -146,7 +146,7 @@ def _start(
     observe.identify(run=run_id)
     enter(answering(options.listen, board))
     workshop: Workshop = enter(spark_session("drkit replicate", tasks, options.master))
-    enter(kept_warm(workshop.spark))
+    warm_up(workshop.context, tasks)
     return workshop
 
 

@@ -17,7 +17,7 @@ import time
 from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
 import drkit
 from drkit.clock import monotonic
@@ -57,9 +57,9 @@ class Master(NamedTuple):
 
 
 class Workshop(NamedTuple):
-    """A running Spark session and a folder that lives as long as it."""
+    """Spark at work, and a folder that lives as long as it."""
 
-    spark: SparkSession
+    context: SparkContext
     folder: Path
 
 
@@ -98,20 +98,20 @@ def spark_session(
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
     try:
         options = archive_option(java) if java_options is None else java_options
-        spark = _start(name, chosen.url, folder, memory, options)
+        context = _start(name, chosen.url, folder, memory, options)
         try:
             if chosen.slots is None:
-                _refuse_few_slots(chosen.url, _cluster_slots(spark, tasks), tasks)
-            yield Workshop(spark, folder)
+                _refuse_few_slots(chosen.url, _cluster_slots(context, tasks), tasks)
+            yield Workshop(context, folder)
         finally:
             # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
             with suppress(Py4JError, ConnectionError):
-                spark.stop()
+                context.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkSession:
+def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
     # The wrong interpreter shows only as "Python worker failed to connect back".
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
@@ -121,15 +121,14 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
     log4j = folder / "log4j2.properties"
     log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
-    builder = SparkSession.Builder().master(master).appName(name)
-    for key, value in _settings(folder, log4j, memory, java_options).items():
-        builder = builder.config(key, value)
+    conf = SparkConf().setMaster(master).setAppName(name)
+    conf.setAll(_settings(folder, log4j, memory, java_options).items())
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         with _own_stderr(folder / "spark.log"):
-            spark = builder.getOrCreate()
-            _say_nothing_of_broken_connections(spark)
+            context = SparkContext(conf=conf)
+            _say_nothing_of_broken_connections(context)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
@@ -147,7 +146,7 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
         if threading.current_thread() is threading.main_thread():
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
-    return spark
+    return context
 
 
 def silence_py4j() -> None:
@@ -163,9 +162,9 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _say_nothing_of_broken_connections(spark: SparkSession) -> None:
+def _say_nothing_of_broken_connections(context: SparkContext) -> None:
     """Spark's server for accumulators prints a traceback when the JVM ends first, as by a signal to both."""
-    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda _request, _client: None
 
@@ -194,19 +193,10 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
             f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM} {java_options}".strip()
         ),
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # A second copy of a task is harmless, and useless: it would wait for the same source.
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
-        "spark.sql.streaming.pollingDelay": "1ms",
-        "spark.sql.streaming.stopTimeout": "10s",
-        "spark.sql.streaming.numRecentProgressUpdates": "1",
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",  # a handful of rows per epoch: compiling costs more
         "spark.locality.wait": "0s",
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",
     }
@@ -224,15 +214,15 @@ def _require_java() -> Path:
         ) from error
 
 
-def _cluster_slots(spark: SparkSession, tasks: int) -> int:
+def _cluster_slots(context: SparkContext, tasks: int) -> int:
     """Cores that executors have registered; they may need seconds to come."""
     deadline = monotonic() + _SLOT_WAIT_SECONDS
-    tracker = spark.sparkContext.statusTracker()
+    tracker = context.statusTracker()
     slots = 0
     while monotonic() < deadline:
         # Coarse-grained schedulers report the sum of all executors' cores, but never less than two.
-        executors = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
-        slots = int(spark.sparkContext.defaultParallelism) if executors > 0 else 0
+        executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
+        slots = int(context.defaultParallelism) if executors > 0 else 0
         if slots >= tasks:
             break
         tracker.getActiveStageIds()  # a cheap call that fails when the master is gone

@@ -1,60 +1,42 @@
-"""Keeps Spark's idle Python workers alive, and ready to copy, through long epochs."""
+"""Starts Spark's Python workers before they are needed, with all that copying imports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 import threading
+import time
 from typing import Final
 
 from py4j.protocol import Py4JError
-import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.copier import copy_task
 
 _COPIES: Final = copy_task
 """What a worker is to have loaded."""
-_SECONDS: Final = 20.0
-_GOODBYE_SECONDS: Final = 1.0
+_HELD_SECONDS: Final = 0.05
 
 
-@contextmanager
-def kept_warm(spark: SparkSession) -> Iterator[None]:
-    """Use an idle worker now and then for as long as the context lasts.
+def warm_up(context: SparkContext, workers: int) -> threading.Thread:
+    """Start so many workers at once, while the flows still look at their clusters; returns at once.
 
-    Spark ends all idle workers of an executor when none was used for a minute (its PythonWorkerFactory), and
-    gives a task whichever has been idle for longest. The worker that handed a task its lease is idle for a
-    whole epoch and copies in the next one: started anew, or without what copying imports, it makes the gap
-    between the two a second long instead of a third of one.
+    The first task of a worker begins a second or two after Spark starts its process, which Spark does only
+    when it has a task for it.
     """
-    stop = threading.Event()
-    thread = threading.Thread(target=_use, args=(spark, stop), name="warm workers", daemon=True)
+    thread = threading.Thread(target=_start, args=(context, workers), name="warm up", daemon=True)
     thread.start()
+    return thread
+
+
+def _start(context: SparkContext, workers: int) -> None:
     try:
-        yield
-    finally:
-        stop.set()
-        thread.join(_GOODBYE_SECONDS)
+        context.parallelize(range(workers), workers).foreach(get_ready)
+    except (PySparkException, Py4JError, OSError, AssertionError, AttributeError, EOFError, TypeError):
+        return  # Spark has ended, or is being stopped and parts of pyspark are gone: the flows report it
 
 
-def _use(spark: SparkSession, stop: threading.Event) -> None:
-    row: DataFrame | None = None
-    while not stop.wait(_SECONDS):
-        try:
-            row = row if row is not None else spark.range(0, 1, 1, 1).mapInArrow(get_ready, "id long")
-            row.collect()
-        except (PySparkException, Py4JError, OSError):
-            return  # Spark has ended: the flows report it
-        except (AssertionError, AttributeError, EOFError, TypeError):
-            if not stop.is_set():
-                raise
-            return  # Spark is being stopped, and parts of pyspark's session are gone
-
-
-def get_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def get_ready(_worker: int) -> None:
     """Runs in a worker: to find this function it has loaded this module, and so the one that copies."""
     keep_memory()
-    yield from batches
+    time.sleep(_HELD_SECONDS)  # so that each task takes a worker of its own

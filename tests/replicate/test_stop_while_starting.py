@@ -107,15 +107,12 @@ def test_a_signal_stops_it_in_good_order(
 def test_spark_may_end_while_its_workers_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     failed: list[object] = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
-    monkeypatch.setattr(warm, "_SECONDS", 0.0)
+    monkeypatch.setattr(warm, "_HELD_SECONDS", 5.0)
     with spark_session("drkit tests", 1) as workshop:
-        tracker = workshop.spark.sparkContext.statusTracker()
-        stop = threading.Event()
-        thread = threading.Thread(target=warm._use, args=(workshop.spark, stop))
-        thread.start()
+        tracker = workshop.context.statusTracker()
+        thread = warm.warm_up(workshop.context, 1)
         eventually(lambda: tracker.getActiveJobsIds() or None, what="a job")
-        stop.set()
-        workshop.spark.stop()
+        workshop.context.stop()
         thread.join(60)
         assert not thread.is_alive()
     assert failed == []
