@@ -122,7 +122,7 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     log4j = folder / "log4j2.properties"
     log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
     conf = SparkConf().setMaster(master).setAppName(name)
-    conf.setAll(_settings(folder, log4j, memory, java_options).items())
+    conf.setAll(list(_settings(folder, log4j, memory, java_options).items()))
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
