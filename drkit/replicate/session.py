@@ -34,6 +34,9 @@ _QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _NO_LOOK_AROUND: Final = "none"
 """The JVM would start the Python of this name to search all installed packages for data sources: a second of
 every start. Workers run the one of PYSPARK_PYTHON."""
+_DAEMON: Final = "drkit.replicate.worker_daemon"
+_NO_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -112,6 +115,8 @@ def spark_session(
 
 
 def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
+    for variable, value in _NO_THREADS.items():
+        os.environ.setdefault(variable, value)
     # The wrong interpreter shows only as "Python worker failed to connect back".
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
@@ -150,9 +155,9 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
 
 
 def silence_py4j() -> None:
-    """Py4J tells as a traceback what ends with Spark: a callback of a stopped query, a call to a dead JVM.
+    """Py4J tells as a traceback what ends with Spark: a call to a dead JVM.
 
-    The query's end is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
+    The end of a job is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
@@ -196,6 +201,7 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
         # A second copy of a task is harmless, and useless: it would wait for the same source.
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": _DAEMON,
         "spark.locality.wait": "0s",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",

@@ -209,7 +209,7 @@ def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def _python_workers() -> list[int]:
-    """Spark's forked Python workers below this process: children of its `pyspark.daemon`."""
+    """Spark's forked Python workers below this process: children of its Python daemon."""
     parents: dict[int, tuple[int, str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -226,5 +226,5 @@ def _python_workers() -> list[int]:
             pid = parents[pid][0]
         return False
 
-    daemons = {p for p, (_, command) in parents.items() if "pyspark.daemon" in command}
+    daemons = {p for p, (_, command) in parents.items() if "worker_daemon" in command}
     return [p for p, (parent, _) in parents.items() if parent in daemons and below(p)]
