@@ -60,7 +60,9 @@ class Beside:
         flow = self._now()
         if flow.emit_offset_syncs:
             OffsetSyncEmitter(OffsetSyncs(self._clusters, flow, self._state), self._now).look_once()
-        return self._last_rounds(flow, stop) if wants_checkpoints(flow) else {}
+        if not wants_checkpoints(flow) or not self._workshop.wait(stop):
+            return {}
+        return self._last_rounds(flow, stop)
 
     def _last_rounds(self, flow: FlowSettings, stop: threading.Event) -> dict[str, Any]:
         """Rounds, one after another, until one leaves nothing to do."""

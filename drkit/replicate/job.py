@@ -157,6 +157,8 @@ class Attempt:
 
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
+        if not job.workshop.wait(stop):
+            return
         loop = EpochLoop(job.workshop.context, self._epochs, job.clusters, job.flow, self._epoch_ended)
         loop.start()
         try:

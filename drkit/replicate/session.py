@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 import logging
 import os
@@ -16,8 +16,10 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 
 import drkit
 from drkit.clock import monotonic
@@ -28,6 +30,7 @@ from drkit.replicate.class_archive import archive_option
 TASK_RETRIES: Final = 4
 _SLOT_WAIT_SECONDS: Final = 30.0
 _SLOT_POLL_SECONDS: Final = 0.2
+_START_POLL_SECONDS: Final = 0.05
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
 # Records never pass through the JVM: a quick start is worth more than optimised code.
 _QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
@@ -59,11 +62,31 @@ class Master(NamedTuple):
     """Tasks that can run at once; None when only the cluster itself knows."""
 
 
-class Workshop(NamedTuple):
-    """Spark at work, and a folder that lives as long as it."""
+class Workshop:
+    """Spark at work, or on its way, and a folder that lives as long as it."""
 
-    context: SparkContext
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._context: SparkContext | None = None
+        self._is_there = threading.Event()
+
+    @property
+    def context(self) -> SparkContext:
+        """Spark, which has started."""
+        assert self._context is not None, "Spark has not started"  # noqa: S101  a programming error
+        return self._context
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Whether Spark has started; waits for it until `stop` is set."""
+        while not self._is_there.wait(_START_POLL_SECONDS):
+            if stop.is_set():
+                return False
+        return True
+
+    def started(self, context: SparkContext) -> None:
+        """Let those go on who wait for Spark."""
+        self._context = context
+        self._is_there.set()
 
 
 def choose_master(url: str | None, tasks: int) -> Master:
@@ -87,25 +110,35 @@ def choose_master(url: str | None, tasks: int) -> Master:
 
 @contextmanager
 def spark_session(
-    name: str, tasks: int, master: str | None = None, memory: str = "512m", *, java_options: str | None = None
+    name: str,
+    tasks: int,
+    master: str | None = None,
+    memory: str = "512m",
+    *,
+    java_options: str | None = None,
+    meanwhile: Callable[[Workshop], None] = lambda _workshop: None,
 ) -> Iterator[Workshop]:
     """A Spark session for so many tasks at once; stopped and cleaned up at the end.
 
     :param memory: heap of the driver, in Java's notation; copied data never passes through it
     :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
+    :param meanwhile: begins what can be done while Spark starts, and returns at once
     :raises ConfigError: no usable Java, or a master that Spark does not understand
     :raises Refused: fewer slots than tasks
     """
     chosen = choose_master(master, tasks)
     java = _require_java()
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
+    workshop = Workshop(folder)
     try:
+        meanwhile(workshop)
         options = archive_option(java) if java_options is None else java_options
         context = _start(name, chosen.url, folder, memory, options)
         try:
             if chosen.slots is None:
                 _refuse_few_slots(chosen.url, _cluster_slots(context, tasks), tasks)
-            yield Workshop(context, folder)
+            workshop.started(context)
+            yield workshop
         finally:
             # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
             with suppress(Py4JError, ConnectionError):
@@ -131,9 +164,8 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        with _own_stderr(folder / "spark.log"):
-            context = SparkContext(conf=conf)
-            _say_nothing_of_broken_connections(context)
+        context = SparkContext(conf=conf, gateway=_gateway(conf, folder / "spark.log"))
+        _say_nothing_of_broken_connections(context)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
@@ -174,18 +206,15 @@ def _say_nothing_of_broken_connections(context: SparkContext) -> None:
         server.handle_error = lambda _request, _client: None
 
 
-@contextmanager
-def _own_stderr(log: Path) -> Iterator[None]:
-    """Give the JVM that starts meanwhile a file as its standard error: ours is for what drkit says."""
-    ours = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(file, 2)
-    try:
-        yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
-        os.close(file)
+def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
+    """Start a JVM whose standard error is a file: ours is for drkit. None where there is one already.
+
+    It has a session of its own: a signal to all processes of our group is for us, and we end Spark.
+    """
+    if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
+        return None
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
+        return launch_gateway(conf, {"stderr": file, "start_new_session": True})
 
 
 def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Spark's Python daemon that imports what copying needs once, before it forks the first worker.
 
-Spark starts it by ``spark.python.daemon.module``. A process that has threads must not fork: a lock that one of
-them holds is held for ever in the child. Where an import has begun a thread, or that cannot be seen, this
-process becomes Spark's own daemon instead, whose workers import for themselves.
+Spark starts it by ``spark.python.daemon.module``. A process that has threads must not fork: a lock that
+one of them holds is held for ever in the child. Where an import has begun a thread, or that cannot be seen,
+this process becomes Spark's own daemon instead, whose workers import for themselves.
 """
 
 from __future__ import annotations
