@@ -214,7 +214,7 @@ def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
     if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
         return None
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
-        return launch_gateway(conf, {"stderr": file, "start_new_session": True})
+        return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
 
 
 def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict[str, str]:
