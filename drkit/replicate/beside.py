@@ -11,12 +11,13 @@ from drkit.config import FlowSettings
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.checkpoint_driver import CheckpointDriver, rounds
-from drkit.replicate.checkpoint_query import run_round
+from drkit.replicate.checkpoint_jobs import run_round
 from drkit.replicate.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncing
 from drkit.replicate.once import wants_another_round
 from drkit.replicate.progress import Progress
 from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import Workshop
+from drkit.replicate.spark_jobs import SparkJobs
 
 _LAST_ROUNDS: Final = 5
 _PAUSE_SECONDS: Final = 0.5
@@ -59,12 +60,15 @@ class Beside:
         flow = self._now()
         if flow.emit_offset_syncs:
             OffsetSyncEmitter(OffsetSyncs(self._clusters, flow, self._state), self._now).look_once()
-        return self._last_rounds(flow, stop) if wants_checkpoints(flow) else {}
+        if not wants_checkpoints(flow) or not self._workshop.wait(stop):
+            return {}
+        return self._last_rounds(flow, stop)
 
     def _last_rounds(self, flow: FlowSettings, stop: threading.Event) -> dict[str, Any]:
-        """Rounds without a query of their own, until one leaves nothing to do."""
+        """Rounds, one after another, until one leaves nothing to do."""
         both = self._clusters[0].settings, self._clusters[1].settings
         driver = CheckpointDriver(both, flow, self._state, self._totals)
+        jobs = SparkJobs(self._workshop.context, f"drkit checkpoints {flow.name}")
         told: dict[str, Any] = {}
         for number in range(_LAST_ROUNDS):
             if number and stop.wait(_PAUSE_SECONDS):
@@ -72,7 +76,7 @@ class Beside:
             shards = driver.shards(at_once=True)
             if not shards:
                 return {}
-            told = driver.told(run_round(self._workshop.spark, shards, both, flow))
+            told = driver.told(run_round(jobs, shards, both, flow))
             if not wants_another_round(told):
                 break
         return told

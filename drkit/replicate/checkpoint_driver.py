@@ -1,16 +1,14 @@
-"""Keeps the checkpoint query of a flow supplied with groups and alive; its troubles never end the copy."""
+"""Runs the checkpoint rounds of a flow; its troubles never end the copy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-import tempfile
 import threading
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from drkit import observe
 from drkit.clock import monotonic, wall_ms
@@ -20,20 +18,18 @@ from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.allocator import search_seldom
-from drkit.replicate.checkpoint_query import start_checkpoint_query
-from drkit.replicate.checkpoint_shard import ShardReport
-from drkit.replicate.checkpoint_source import write_plan
+from drkit.replicate.checkpoint_jobs import run_round
+from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.checkpoint_work import CheckpointWork
 from drkit.replicate.other_groups import SHOWN, OtherGroup
-from drkit.replicate.query import cause_of
 from drkit.replicate.rounds import RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
+from drkit.replicate.spark_jobs import SparkJobs, cause_of
 from drkit.replicate.supervisor import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
 _SETTINGS_SECONDS: Final = 0.5
-_ALIVE_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
 
@@ -56,9 +52,8 @@ def rounds(
     if once or not wants_checkpoints(flow):
         yield
         return
-    folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=workshop.folder))
     driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals, now)
-    driver.start(workshop.spark, folder)
+    driver.start(SparkJobs(workshop.context, f"drkit checkpoints {flow.name}"))
     try:
         yield
     finally:
@@ -83,57 +78,46 @@ class CheckpointDriver:
         self._now = now or (lambda: flow)
         self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
         self._work = CheckpointWork(clusters, flow.name)
-        self._stop, self._reported = threading.Event(), threading.Event()
-        self._query: StreamingQuery | None = None
-        self._plan = Path()
+        self._stop = threading.Event()
+        self._jobs: SparkJobs | None = None
         self._thread: threading.Thread | None = None
         self._trouble = ""
         self._others: tuple[OtherGroup, ...] = ()
 
-    def start(self, spark: SparkSession, folder: Path) -> None:
-        """Begin, in a thread of its own.
-
-        :param folder: throw-away; a new one within it for every life of the query
-        """
+    def start(self, jobs: SparkJobs) -> None:
+        """Begin, in a thread of its own, with `jobs` for what is too much for this process."""
+        self._jobs = jobs
         if self._state.get(CheckpointsRecord) is None:
             self._state.put(CheckpointsRecord(0))
         self._thread = threading.Thread(
-            target=self._run, args=(spark, folder), name=f"checkpoints {self._flow.name}", daemon=True
+            target=self._run, args=(jobs,), name=f"checkpoints {self._flow.name}", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
         """End the rounds; one at work is cut, which is safe anywhere."""
         self._stop.set()
-        self._reported.set()
-        if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.cancel(self._thread, _STOP_SECONDS)
 
-    def _run(self, spark: SparkSession, folder: Path) -> None:
+    def _run(self, jobs: SparkJobs) -> None:
         search_seldom()
         own = CheckpointTask(*self._clusters, self._flow)
         try:
             while not self._stop.is_set():
                 began = monotonic()
                 self._follow()
-                self._round(spark, folder, own)
+                self._round(jobs, own)
                 self._pause(began)
         finally:
             own.close()
             self._work.close()
-            if self._query is not None:
-                self._query.stop()
 
     def _follow(self) -> None:
-        """Take the settings of now; another pace needs another query."""
+        """Take the settings of now."""
         before, self._flow = self._flow, self._now()
         if before is not self._flow:
             self._work.look_anew()
-        if self._query is not None and (
-            before.checkpoint_interval_seconds != self._flow.checkpoint_interval_seconds
-        ):
-            self._query.stop()
-            self._query = None
 
     def _pause(self, began: float) -> None:
         """Wait for the next round; changed settings end it."""
@@ -145,16 +129,15 @@ class CheckpointDriver:
 
     # -- what to do ---------------------------------------------------------------------------------
 
-    def shards(self, *, at_once: bool = False) -> list[str]:
+    def shards(self, *, at_once: bool = False) -> list[Shard]:
         """All groups of now, as shards; none when nothing was copied yet, or there is no group.
 
         :param at_once: sync, however long ago the last sync was
         :raises DrkitError: a cluster does not answer
         """
-        shards = self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
-        return [shard.to_json() for shard in shards]
+        return self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
 
-    def _round(self, spark: SparkSession, folder: Path, own: CheckpointTask) -> None:
+    def _round(self, jobs: SparkJobs, own: CheckpointTask) -> None:
         """Look at what there is to look at, if anything, and wait until that is done.
 
         :param own: does here what is less work than a Spark job for it
@@ -170,29 +153,21 @@ class CheckpointDriver:
         elif len(shards) == 1 and not self._work.whole:
             self.told([own.run(shards[0])])
         else:
-            self._dispatch(spark, folder, [shard.to_json() for shard in shards])
+            self._dispatch(jobs, shards)
 
-    def _dispatch(self, spark: SparkSession, folder: Path, shards: list[str]) -> None:
-        """Let the query do a round; one that died begins anew, and its groups stay due."""
-        self._reported.clear()
-        number = self._work.number
-        if self._query is None:
-            self._plan = folder / f"{number}" / "plan.json"
-            self._plan.parent.mkdir()
-            write_plan(self._plan, number, shards)
-            self._query = start_checkpoint_query(spark, self._plan, self._clusters, self._flow, self.told)
+    def _dispatch(self, jobs: SparkJobs, shards: list[Shard]) -> None:
+        """Let Spark do a round; one that dies is told, and its groups stay due."""
+        try:
+            reports = run_round(jobs, shards, self._clusters, self._flow)
+        except (Py4JError, PySparkException, OSError) as error:
+            self._tell_trouble(cause_of(error, "the checkpoint job died", self._flow.name).evidence)
         else:
-            write_plan(self._plan, number, shards)
-        while not self._reported.wait(_ALIVE_SECONDS) and not self._stop.is_set():
-            if not self._query.isActive:
-                self._tell_trouble(cause_of(self._query, self._flow).evidence)
-                self._query = None
-                return
+            self.told(reports)
 
     # -- what became of it --------------------------------------------------------------------------
 
     def told(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
-        """Called after every round, by Spark's thread where Spark did it; returns what it did, in short.
+        """Called after every round; returns what it did, in short.
 
         :param seconds: how long a round took that needed no task
         """
@@ -212,7 +187,6 @@ class CheckpointDriver:
             self._state.put(record)
         except DrkitError as error:
             self._tell_trouble(str(error))
-        self._reported.set()
         return told
 
     def _tell_others(self) -> None:

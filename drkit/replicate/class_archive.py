@@ -21,7 +21,7 @@ def archive_place(java: Path) -> Path:
     """Where the archive for this Java and this Spark is, once it is made."""
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     name = archive_identity(java, sorted((home / "jars").glob("*.jar")))
-    return default_cache() / "classes" / f"spark-{name}.jsa"
+    return default_cache() / "classes" / f"spark-jobs-{name}.jsa"
 
 
 def archive_option(java: Path) -> str:

@@ -1,4 +1,4 @@
-"""Makes the archive of Spark's classes, once, with a query that copies nothing.
+"""Makes the archive of Spark's classes, once, with jobs that copy nothing.
 
 ``python -m drkit.replicate.class_training``, which `make setup` runs;
 see :mod:`drkit.replicate.class_archive`.
@@ -6,25 +6,20 @@ see :mod:`drkit.replicate.class_archive`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 import subprocess
 import sys
-import threading
 from typing import Final
 
 from py4j.protocol import Py4JError
-import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from drkit.errors import DrkitError, Failed
 from drkit.local.file_lock import locked
 from drkit.local.java import find_java
 from drkit.replicate.class_archive import archive_place
-from drkit.replicate.lease import TaskLease
-from drkit.replicate.leases_source import Plan, source_of
 from drkit.replicate.session import Workshop, spark_session
+from drkit.replicate.spark_jobs import SparkJobs
 
 _EPOCHS: Final = 2
 _KEPT: Final = 3
@@ -50,7 +45,7 @@ def _train(archive: Path) -> None:
     # What cannot be archived is listed in warnings by the hundred.
     options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"
     with spark_session("drkit class archive", 1, java_options=options) as workshop:
-        gateway = workshop.spark.sparkContext._gateway  # noqa: SLF001  the only way to its process
+        gateway = workshop.context._gateway  # noqa: SLF001  the only way to its process
         _use(workshop)
     process = getattr(gateway, "proc", None)
     if process is None:
@@ -65,38 +60,10 @@ def _train(archive: Path) -> None:
 
 
 def _use(workshop: Workshop) -> None:
-    """Let a query of the same kind as a flow's hand out leases, and drop them."""
-    plan = workshop.folder / "plan" / "plan.json"
-    plan.parent.mkdir()
-    lease = TaskLease(
-        flow="class-archive", run_id="", epoch=0, task=0, plan=1, producer_id=0, producer_epoch=0,
-        own_producer_ids=(), skip_producer_ids=(), map_topic="", state_topic="", epoch_seconds=0.0,
-        grace_seconds=0.0, live_max_age_ms=0, partitions=(),
-    )  # fmt: skip
-    Plan(1, hold=False, leases=(lease,)).write(plan)
-    source, done = source_of("class-archive"), threading.Event()
-    workshop.spark.dataSource.register(source)
-    leases = workshop.spark.readStream.format(source.name()).option("plan", str(plan)).load()
-
-    def collect(batch: DataFrame, epoch: int) -> None:
-        batch.collect()
-        if epoch + 1 >= _EPOCHS:
-            done.set()
-
-    query = (
-        leases.mapInArrow(_drop, "report string")
-        .writeStream.foreachBatch(collect)
-        .option("checkpointLocation", str(plan.parent / "checkpoint"))
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
-    done.wait(_SECONDS)
-    query.stop()
-
-
-def _drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield pa.RecordBatch.from_pydict({"report": batch.column("lease").to_pylist()})
+    """Run jobs of the kind that a flow runs, one after another."""
+    jobs = SparkJobs(workshop.context, "class archive")
+    for _ in range(_EPOCHS):
+        jobs.run(["lease"], str)
 
 
 def main() -> int:

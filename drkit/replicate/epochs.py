@@ -1,16 +1,15 @@
-"""The plan file of a running query: what the next epoch does, changed from two threads."""
+"""The plan of a running flow: what the next epoch does, changed by one thread and carried out by another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 import threading
 from typing import Any, Final
 
+from drkit.clock import wall_ms
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.leases_source import Plan
 from drkit.replicate.planner import Placed, Rates, assign
 
 FIRST_EPOCH_SECONDS: Final = 0.0
@@ -19,32 +18,32 @@ code then) to before the first record, where it holds up nobody."""
 
 
 class Epochs:
-    """Plans epochs: the driver's thread brings partitions, Spark's thread the reports.
+    """Plans epochs: the driver's thread brings partitions, the epochs' own thread the reports.
 
     :param frame: everything about a task but its number and its partitions
     :param short_first: the first epoch is only there to warm up
     """
 
-    def __init__(self, frame: TaskLease, tasks: int, file: Path, rates: Rates, *, short_first: bool) -> None:
+    def __init__(self, frame: TaskLease, tasks: int, rates: Rates, *, short_first: bool) -> None:
         self._frame = frame
         self._tasks = tasks
-        self._file = file
         self._rates = rates
         self._seconds = frame.epoch_seconds
         if short_first:
             self._seconds = min(FIRST_EPOCH_SECONDS, frame.epoch_seconds)
         self._placed: dict[PartitionLease, int] = {}
-        self._plan = Plan(0, hold=False)
+        self._version = self._epoch = 0
+        self._plan: tuple[TaskLease, ...] = ()
+        self._held = False
         self._skips = frame.skip_producer_ids
         self._busy = False
         """Tasks of an older plan may be at work."""
-        self._lock = threading.Lock()
-        self._plan.write(file)
+        self._changed = threading.Condition()
 
     @property
     def version(self) -> int:
         """Number of the current plan."""
-        return self._plan.version
+        return self._version
 
     @property
     def run_id(self) -> str:
@@ -54,7 +53,7 @@ class Epochs:
     @property
     def leases(self) -> list[PartitionLease]:
         """What is being copied."""
-        return [p for lease in self._plan.leases for p in lease.partitions]
+        return [p for lease in self._plan for p in lease.partitions]
 
     @property
     def skips(self) -> tuple[int, ...]:
@@ -63,7 +62,7 @@ class Epochs:
 
     def reframe(self, *, skip: tuple[int, ...], bulk: tuple[int, ...]) -> bool:
         """Take whom tasks leave out and with which bulk ids they write; True when running ones must end."""
-        with self._lock:
+        with self._changed:
             if (skip, bulk) == (self._frame.skip_producer_ids, self._frame.bulk_producer_ids):
                 return False
             self._frame = replace(self._frame, skip_producer_ids=skip, bulk_producer_ids=bulk)
@@ -78,7 +77,7 @@ class Epochs:
 
         A source partition that only has another leader is no reason: tasks follow leaders themselves.
         """
-        with self._lock:
+        with self._changed:
             before, self._placed = self._placed, dict(placed)
             if before.keys() == self._placed.keys():
                 return False
@@ -86,9 +85,19 @@ class Epochs:
             self._write()
             return bool(before)
 
+    def begin(self) -> tuple[TaskLease, ...]:
+        """Wait until there is something to copy; the leases of the next epoch, none once it is held."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._held or self._plan)
+            if self._held:
+                return ()
+            self._epoch += 1
+            now = wall_ms()
+            return tuple(replace(x, epoch=self._epoch, planned_at_ms=now) for x in self._plan)
+
     def epoch_ended(self, reports: Iterable[Mapping[str, Any]], *, last: bool) -> None:
         """Learn the rates, and plan the next epoch by them unless it was the last."""
-        with self._lock:
+        with self._changed:
             for report in reports:
                 for part in report["partitions"]:
                     self._rates.learn(
@@ -100,33 +109,33 @@ class Epochs:
             self._seconds = self._frame.epoch_seconds
             # The plan that the next tasks get is written together with the frame.
             self._skips = self._frame.skip_producer_ids
-            self._busy = bool(self._plan.leases)
+            self._busy = bool(self._plan)
             if last:
                 self._hold()
-            elif not self._plan.hold:
+            elif not self._held:
                 self._write()
 
     def hold(self) -> bool:
         """Let no further epoch begin; True when tasks may be running."""
-        with self._lock:
+        with self._changed:
             self._hold()
-            return bool(self._plan.leases)
+            return bool(self._plan)
 
     def _hold(self) -> None:
-        self._plan = replace(self._plan, hold=True)
-        self._plan.write(self._file)
+        self._held = True
+        self._changed.notify_all()
 
     def _write(self) -> None:
-        version = self._plan.version + 1
         placed = (Placed(lease, leader) for lease, leader in self._placed.items())
+        frame = replace(self._frame, plan=self._version + 1, epoch_seconds=self._seconds)
         leases = tuple(
-            replace(self._frame, task=task, plan=version, epoch_seconds=self._seconds, partitions=partitions)
+            replace(frame, task=task, partitions=partitions)
             for task, partitions in enumerate(assign(placed, self._tasks, self._rates))
         )
-        if _work(leases) != _work(self._plan.leases):
-            self._plan = Plan(version, hold=self._plan.hold, leases=leases)
+        if _work(leases) != _work(self._plan):
+            self._plan, self._version = leases, self._version + 1
             self._busy = self._busy or bool(leases)
-            self._plan.write(self._file)
+            self._changed.notify_all()
 
 
 def _work(leases: Iterable[TaskLease]) -> list[Any]:

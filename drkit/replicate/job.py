@@ -1,16 +1,11 @@
-"""One flow at work: its lease, its topics, its epochs, and the query that copies."""
+"""One flow at work: its lease, its topics, its epochs, and what runs beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-import shutil
-import tempfile
 import threading
 from typing import Any, Final
-
-from pyspark.sql.streaming.query import StreamingQuery
 
 from drkit import observe
 from drkit.clock import monotonic
@@ -25,6 +20,7 @@ from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.beside import Beside
+from drkit.replicate.epoch_loop import EpochLoop, Report
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
@@ -32,7 +28,6 @@ from drkit.replicate.lease import PartitionLease
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.progress import Progress
-from drkit.replicate.query import Report, cause_of, start_query
 from drkit.replicate.session import Workshop
 from drkit.replicate.supervisor import is_transient, within
 from drkit.replicate.takeover import Takeover
@@ -87,22 +82,18 @@ class FlowJob:
         source, target = (Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, ours, strict=True))
         refuse_same_cluster(source, target)
         ensure_state_topic(target, self.flow)
-        folder = Path(tempfile.mkdtemp(prefix="flow-", dir=self.workshop.folder))
-        try:
-            with StateTopic(target.settings, self.flow.source) as state:
-                self.events.follow(state)
-                writes_for = self.flow.epoch_seconds + GRACE_SECONDS
-                opposite = OppositeFlows(source, target, self.flow, state, writes_for)
-                opposite.introduce()
-                lease = FlowLease(target.settings, self.flow, state, self.run_id)
-                lease.acquire(stop.is_set)
-                try:
-                    Attempt(self, source, target, state, lease, opposite, folder).run(stop)
-                finally:
-                    within(_GOODBYE_SECONDS, lease.release)
-                    within(_GOODBYE_SECONDS, opposite.close)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with StateTopic(target.settings, self.flow.source) as state:
+            self.events.follow(state)
+            writes_for = self.flow.epoch_seconds + GRACE_SECONDS
+            opposite = OppositeFlows(source, target, self.flow, state, writes_for)
+            opposite.introduce()
+            lease = FlowLease(target.settings, self.flow, state, self.run_id)
+            lease.acquire(stop.is_set)
+            try:
+                Attempt(self, source, target, state, lease, opposite).run(stop)
+            finally:
+                within(_GOODBYE_SECONDS, lease.release)
+                within(_GOODBYE_SECONDS, opposite.close)
 
     def all_copied(self) -> bool:
         """With `once`: every partition has reached its end or is left alone."""
@@ -112,7 +103,7 @@ class FlowJob:
 
 
 class Attempt:
-    """One life of the query, between taking the lease and giving it back."""
+    """One life of the epochs, between taking the lease and giving it back."""
 
     def __init__(
         self,
@@ -122,7 +113,6 @@ class Attempt:
         state: StateTopic,
         lease: FlowLease,
         opposite: OppositeFlows,
-        folder: Path,
     ) -> None:
         state.load()
         self._internal = InternalTopics(target, job.flow, state)
@@ -130,14 +120,14 @@ class Attempt:
         self._source, self._target, self._state = source, target, state
         self._lease = lease
         self._opposite = opposite
-        self._flow, self._plan_file = job.flow, folder / "plan.json"
+        self._flow = job.flow
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
-        self._epochs = Epochs(frame, job.flow.tasks, self._plan_file, job.rates, short_first=not job.once)
+        self._epochs = Epochs(frame, job.flow.tasks, job.rates, short_first=not job.once)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
@@ -147,7 +137,7 @@ class Attempt:
         """Untold: the plan changed and the running tasks have not been told."""
 
     def run(self, stop: threading.Event) -> None:
-        """Start the query and watch it to its end."""
+        """Start the epochs and watch them to their end."""
 
         def pause(seconds: float) -> bool:
             self._lease.check()
@@ -167,12 +157,15 @@ class Attempt:
 
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
-        query = start_query(job.workshop.spark, self._plan_file, job.clusters, job.flow, self._epoch_ended)
+        if not job.workshop.wait(stop):
+            return
+        loop = EpochLoop(job.workshop.context, self._epochs, job.clusters, job.flow, self._epoch_ended)
+        loop.start()
         try:
             with self._beside.running(once=job.once):
-                self._watch(query, stop)
+                self._watch(loop, stop)
         finally:
-            self._end(query)
+            self._end(loop)
         if self._finished.is_set():
             job.events.finish(self._target, self._state, stop)
 
@@ -220,7 +213,7 @@ class Attempt:
         return bounded(placed, job.bound.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
-        """Called by Spark's thread between two epochs."""
+        """Called by the epochs' thread between two of them."""
         self._progress.epoch_ended(reports)
         last = self._job.once and self._job.all_copied()
         self._epochs.epoch_ended(reports, last=last)
@@ -228,14 +221,14 @@ class Attempt:
             self._finished.set()
         self._between_epochs.set()
 
-    def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
+    def _watch(self, loop: EpochLoop, stop: threading.Event) -> None:
         last = opposite = monotonic()
         flow = self._flow
         while not stop.is_set() and not self._finished.is_set():
             stop.wait(_WATCH_SECONDS)
             self._lease.check()
-            if not query.isActive:
-                raise cause_of(query, self._job.flow)
+            if not (loop.is_active or self._finished.is_set()):
+                raise loop.failure()
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
             due |= self._frozen.changed(self._state.records)
             if due or flow is not self._job.flow:
@@ -284,13 +277,13 @@ class Attempt:
         self._internal.restore()
         self._state.load()
 
-    def _end(self, query: StreamingQuery) -> None:
-        """Let the tasks finish what is on its way, then end the query; seconds, whatever is broken."""
-        if query.isActive and not self._finished.is_set():
+    def _end(self, loop: EpochLoop) -> None:
+        """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""
+        if loop.is_active and not self._finished.is_set():
             self._between_epochs.clear()
             if self._epochs.hold() and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
                 self._between_epochs.wait(_DRAIN_SECONDS)
-        query.stop()
+        loop.end()
         within(_GOODBYE_SECONDS, self._follow_events)
 
     def _control(self, action: str) -> None:

@@ -32,7 +32,6 @@ from drkit.replicate.session import Workshop, choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
 from drkit.replicate.topic_rules import refuse_promoted
-from drkit.replicate.warm import kept_warm
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -86,37 +85,48 @@ def replicate(
     """
     run_id = uuid.uuid4().hex[:12]
     board = Board(labels=settings.metrics.labels)
-    with ExitStack() as stack:
-        try:
-            workshop = _start(settings, flows, options, stop, stack.enter_context, board, run_id)
-        except (DrkitError, Py4JError, ConnectionError):
-            if not stop.is_set():
-                raise
-            workshop = None  # a signal to the whole process group ends Spark's JVM while it starts
-        if workshop is None or stop.is_set():
-            return Answer([_stopped_before(flow, once=options.once) for flow in flows], 0)
-        jobs = []
+    runs: list[_FlowRun] = []
+
+    def begin(workshop: Workshop) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            jobs.append(FlowJob(clusters, flow, workshop, run_id, once=options.once))
-        runs = [_FlowRun(job, stop, options) for job in jobs]
-        # What `once` copies was settled at the start.
-        followed = None if options.once else options.config
-        reload = Reload(followed, settings, jobs) if followed is not None else None
-        if not options.once:
-            # Where nobody can ask for them, only what the source has is noted on the target.
-            seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
-            for run in runs:
-                run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen)
-            board.watches = [run.watch for run in runs if run.watch is not None]
+            job = FlowJob(clusters, flow, workshop, run_id, once=options.once)
+            runs.append(_FlowRun(job, stop, options))
         for run in runs:
             run.thread.start()
+
+    with ExitStack() as stack:
+        try:
+            _start(settings, flows, options, stop, stack.enter_context, board, run_id, begin)
+        except (DrkitError, Py4JError, ConnectionError):
+            asked_to = stop.is_set()
+            stop.set()
+            _join(runs)
+            if not asked_to:
+                raise
+        if not runs:
+            return Answer([_stopped_before(flow, once=options.once) for flow in flows], 0)
+        # What `once` copies was settled at the start.
+        followed = None if options.once else options.config
+        reload = Reload(followed, settings, [run.job for run in runs]) if followed is not None else None
+        if not options.once:
+            board.watches = _watches(settings, runs, options)
         for watch in board.watches:
             watch.start()
         _watch(runs, options, stop, tell, reload)
         for watch in board.watches:
             watch.stop()
         return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+
+
+def _watches(settings: Settings, runs: Sequence[_FlowRun], options: Options) -> list[FlowWatch]:
+    # Where nobody can ask for them, only what the source has is noted on the target.
+    seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
+    made = []
+    for run in runs:
+        run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen)
+        made.append(run.watch)
+    return made
 
 
 def _start(
@@ -127,10 +137,12 @@ def _start(
     enter: Callable[[AbstractContextManager[Any]], Any],
     board: Board,
     run_id: str,
-) -> Workshop | None:
-    """Check what every run needs and start Spark; None when `stop` was set before that.
+    begin: Callable[[Workshop], None],
+) -> None:
+    """Check what every run needs, let the flows begin and start Spark; nothing when `stop` is set before.
 
     :param enter: takes what is to be closed at the end of the run
+    :param begin: the flows look at their clusters while Spark starts
     :raises DrkitError: what prevents the start
     """
     # Copy tasks hold their slots; checkpoints of a flow need one more.
@@ -142,12 +154,10 @@ def _start(
     for flow in flows:
         _may_work(clusters_now[flow.target], flow)
     if stop.is_set():
-        return None
+        return
     observe.identify(run=run_id)
     enter(answering(options.listen, board))
-    workshop: Workshop = enter(spark_session("drkit replicate", tasks, options.master))
-    enter(kept_warm(workshop.spark))
-    return workshop
+    enter(spark_session("drkit replicate", tasks, options.master, meanwhile=begin))
 
 
 def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
@@ -172,6 +182,10 @@ def _watch(
         stop.wait(_WATCH_SECONDS)
         if reload is not None:
             reload.look()
+    _join(runs)
+
+
+def _join(runs: Sequence[_FlowRun]) -> None:
     deadline = monotonic() + _STOP_SECONDS
     for run in runs:
         run.thread.join(max(0.0, deadline - monotonic()))

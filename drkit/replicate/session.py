@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 import logging
 import os
@@ -16,8 +16,10 @@ import threading
 import time
 from typing import Final, NamedTuple
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 
 import drkit
 from drkit.clock import monotonic
@@ -28,12 +30,16 @@ from drkit.replicate.class_archive import archive_option
 TASK_RETRIES: Final = 4
 _SLOT_WAIT_SECONDS: Final = 30.0
 _SLOT_POLL_SECONDS: Final = 0.2
+_START_POLL_SECONDS: Final = 0.05
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
 # Records never pass through the JVM: a quick start is worth more than optimised code.
 _QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _NO_LOOK_AROUND: Final = "none"
 """The JVM would start the Python of this name to search all installed packages for data sources: a second of
 every start. Workers run the one of PYSPARK_PYTHON."""
+_DAEMON: Final = "drkit.replicate.worker_daemon"
+_NO_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -56,11 +62,31 @@ class Master(NamedTuple):
     """Tasks that can run at once; None when only the cluster itself knows."""
 
 
-class Workshop(NamedTuple):
-    """A running Spark session and a folder that lives as long as it."""
+class Workshop:
+    """Spark at work, or on its way, and a folder that lives as long as it."""
 
-    spark: SparkSession
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._context: SparkContext | None = None
+        self._is_there = threading.Event()
+
+    @property
+    def context(self) -> SparkContext:
+        """Spark, which has started."""
+        assert self._context is not None, "Spark has not started"  # noqa: S101  a programming error
+        return self._context
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Whether Spark has started; waits for it until `stop` is set."""
+        while not self._is_there.wait(_START_POLL_SECONDS):
+            if stop.is_set():
+                return False
+        return True
+
+    def started(self, context: SparkContext) -> None:
+        """Let those go on who wait for Spark."""
+        self._context = context
+        self._is_there.set()
 
 
 def choose_master(url: str | None, tasks: int) -> Master:
@@ -84,34 +110,46 @@ def choose_master(url: str | None, tasks: int) -> Master:
 
 @contextmanager
 def spark_session(
-    name: str, tasks: int, master: str | None = None, memory: str = "512m", *, java_options: str | None = None
+    name: str,
+    tasks: int,
+    master: str | None = None,
+    memory: str = "512m",
+    *,
+    java_options: str | None = None,
+    meanwhile: Callable[[Workshop], None] = lambda _workshop: None,
 ) -> Iterator[Workshop]:
     """A Spark session for so many tasks at once; stopped and cleaned up at the end.
 
     :param memory: heap of the driver, in Java's notation; copied data never passes through it
     :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
+    :param meanwhile: begins what can be done while Spark starts, and returns at once
     :raises ConfigError: no usable Java, or a master that Spark does not understand
     :raises Refused: fewer slots than tasks
     """
     chosen = choose_master(master, tasks)
     java = _require_java()
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
+    workshop = Workshop(folder)
     try:
+        meanwhile(workshop)
         options = archive_option(java) if java_options is None else java_options
-        spark = _start(name, chosen.url, folder, memory, options)
+        context = _start(name, chosen.url, folder, memory, options)
         try:
             if chosen.slots is None:
-                _refuse_few_slots(chosen.url, _cluster_slots(spark, tasks), tasks)
-            yield Workshop(spark, folder)
+                _refuse_few_slots(chosen.url, _cluster_slots(context, tasks), tasks)
+            workshop.started(context)
+            yield workshop
         finally:
             # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
             with suppress(Py4JError, ConnectionError):
-                spark.stop()
+                context.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkSession:
+def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
+    for variable, value in _NO_THREADS.items():
+        os.environ.setdefault(variable, value)
     # The wrong interpreter shows only as "Python worker failed to connect back".
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
@@ -121,15 +159,13 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
     log4j = folder / "log4j2.properties"
     log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
-    builder = SparkSession.Builder().master(master).appName(name)
-    for key, value in _settings(folder, log4j, memory, java_options).items():
-        builder = builder.config(key, value)
+    conf = SparkConf().setMaster(master).setAppName(name)
+    conf.setAll(list(_settings(folder, log4j, memory, java_options).items()))
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        with _own_stderr(folder / "spark.log"):
-            spark = builder.getOrCreate()
-            _say_nothing_of_broken_connections(spark)
+        context = SparkContext(conf=conf, gateway=_gateway(conf, folder / "spark.log"))
+        _say_nothing_of_broken_connections(context)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
@@ -147,13 +183,13 @@ def _start(name: str, master: str, folder: Path, memory: str, java_options: str)
         if threading.current_thread() is threading.main_thread():
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
-    return spark
+    return context
 
 
 def silence_py4j() -> None:
-    """Py4J tells as a traceback what ends with Spark: a callback of a stopped query, a call to a dead JVM.
+    """Py4J tells as a traceback what ends with Spark: a call to a dead JVM.
 
-    The query's end is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
+    The end of a job is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
@@ -163,25 +199,22 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _say_nothing_of_broken_connections(spark: SparkSession) -> None:
+def _say_nothing_of_broken_connections(context: SparkContext) -> None:
     """Spark's server for accumulators prints a traceback when the JVM ends first, as by a signal to both."""
-    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda _request, _client: None
 
 
-@contextmanager
-def _own_stderr(log: Path) -> Iterator[None]:
-    """Give the JVM that starts meanwhile a file as its standard error: ours is for what drkit says."""
-    ours = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(file, 2)
-    try:
-        yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
-        os.close(file)
+def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
+    """Start a JVM whose standard error is a file: ours is for drkit. None where there is one already.
+
+    It has a session of its own: a signal to all processes of our group is for us, and we end Spark.
+    """
+    if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
+        return None
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
+        return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
 
 
 def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict[str, str]:
@@ -194,19 +227,11 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
             f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM} {java_options}".strip()
         ),
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # A second copy of a task is harmless, and useless: it would wait for the same source.
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
-        "spark.sql.streaming.pollingDelay": "1ms",
-        "spark.sql.streaming.stopTimeout": "10s",
-        "spark.sql.streaming.numRecentProgressUpdates": "1",
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",  # a handful of rows per epoch: compiling costs more
+        "spark.python.daemon.module": _DAEMON,
         "spark.locality.wait": "0s",
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",
     }
@@ -224,15 +249,15 @@ def _require_java() -> Path:
         ) from error
 
 
-def _cluster_slots(spark: SparkSession, tasks: int) -> int:
+def _cluster_slots(context: SparkContext, tasks: int) -> int:
     """Cores that executors have registered; they may need seconds to come."""
     deadline = monotonic() + _SLOT_WAIT_SECONDS
-    tracker = spark.sparkContext.statusTracker()
+    tracker = context.statusTracker()
     slots = 0
     while monotonic() < deadline:
         # Coarse-grained schedulers report the sum of all executors' cores, but never less than two.
-        executors = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
-        slots = int(spark.sparkContext.defaultParallelism) if executors > 0 else 0
+        executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
+        slots = int(context.defaultParallelism) if executors > 0 else 0
         if slots >= tasks:
             break
         tracker.getActiveStageIds()  # a cheap call that fails when the master is gone

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+import json
 import os
 import time
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.replicate import verify_snapshot
 from drkit.replicate.session import spark_session
+from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.verify_checked import Checked, remember
 from drkit.replicate.verify_ranges import Range, cut, spread
 from drkit.replicate.verify_report import FlowReport, PartitionResult, join
@@ -23,12 +23,11 @@ from drkit.replicate.verify_snapshot import Snapshot
 from drkit.replicate.verify_task import RangeResult, compare_range
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 Progress = Callable[[str], None]
 _WATCH_SECONDS = 0.25
 _SAY_SECONDS = 2.0
-_SCHEMA = "result string"
 _MOST_TASKS = 8
 """Without a master of its own, a verification leaves a large machine to others."""
 
@@ -60,7 +59,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
     tasks = min(_MOST_TASKS, os.cpu_count() or 1)
     with spark_session("drkit verify", max(1, tasks - 1), request.master) as workshop:
         return [
-            _compare(workshop.spark, settings, flow, snapshot, progress)
+            _compare(workshop.context, settings, flow, snapshot, progress)
             for flow, snapshot in zip(flows, snapshots, strict=True)
         ]
 
@@ -82,14 +81,14 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress
 
 
 def _compare(
-    spark: SparkSession, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+    context: SparkContext, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
 ) -> FlowReport:
     started = time.monotonic()
     source, target = settings.task_sides(flow)
-    ranges = cut(snapshot.views, spark.sparkContext.defaultParallelism)
+    ranges = cut(snapshot.views, context.defaultParallelism)
     offsets = sum(v.frontier - v.source_start for v in snapshot.views)
     progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
-    results = _run(spark, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
+    results = _run(context, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(
         flow.name,
@@ -105,7 +104,7 @@ def _compare(
 
 
 def _run(
-    spark: SparkSession,
+    context: SparkContext,
     ranges: list[Range],
     source: ClusterSettings,
     target: ClusterSettings,
@@ -115,36 +114,34 @@ def _run(
         return []
     shares = [[r.to_json() for r in share] for share in spread(ranges, len(ranges))]
 
-    def compare_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                texts = [compare_range(Range.from_json(r), source, target).to_json() for r in shares[number]]
-                yield pa.RecordBatch.from_pydict({"result": texts})
+    def compare_share(share: str) -> str:
+        found = [compare_range(Range.from_json(r), source, target) for r in json.loads(share)]
+        return json.dumps([result.to_json() for result in found])
 
-    frame = spark.range(0, len(shares), 1, len(shares)).mapInArrow(compare_share, _SCHEMA)
+    jobs = SparkJobs(context, "drkit verify")
     with ThreadPoolExecutor(1) as pool:
-        collected = pool.submit(frame.collect)
-        _watch(spark, collected.done, len(shares), progress, lambda s: wait([collected], s))
+        collected = pool.submit(jobs.run, [json.dumps(share) for share in shares], compare_share)
+        _watch(context, collected.done, len(shares), progress, lambda s: wait([collected], s))
         try:
-            rows = collected.result()
+            answers = collected.result()
         except Exception as error:
             raise Failed(
                 "the comparison broke off",
                 evidence=_cause(error),
                 hint="check both clusters, then run drkit verify again",
             ) from error
-    return [RangeResult.from_json(row["result"]) for row in rows]
+    return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
 
 
 def _watch(
-    spark: SparkSession,
+    context: SparkContext,
     done: Callable[[], bool],
     total: int,
     progress: Progress,
     pause: Callable[[float], object],
 ) -> None:
     """Tell every few seconds how many ranges are compared."""
-    tracker = spark.sparkContext.statusTracker()
+    tracker = context.statusTracker()
     said, told = time.monotonic(), 0
     while not done():
         pause(_WATCH_SECONDS)

@@ -195,8 +195,8 @@ def shard_of(world: World, policy: str) -> Shard:
         put_record(kept, ProducerIdsRecord.KEY, {"current": (producer, 0), "all": [producer]})
         settings = world.flow.settings.model_copy(update={"on_source_group_deleted": policy})
         clusters = world.flow.source, world.flow.target
-        (text,) = CheckpointDriver(clusters, settings, kept, RoundTotals()).shards()
-    return Shard.from_json(text)
+        (shard,) = CheckpointDriver(clusters, settings, kept, RoundTotals()).shards()
+    return shard
 
 
 def test_deleted_groups_are_kept_or_follow_as_the_setting_says(world: World) -> None:

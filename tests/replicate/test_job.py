@@ -16,9 +16,10 @@ from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
+from drkit.replicate.epoch_loop import EpochLoop
+from drkit.replicate.epochs import Epochs
 from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.leases_source import Plan
-from drkit.replicate.query import cause_of, start_query
+from drkit.replicate.planner import Placed, Rates
 from drkit.replicate.session import Workshop, choose_master, spark_session
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import eventually
@@ -156,29 +157,29 @@ def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     assert world.count(topic) == 100
 
 
-def test_a_query_that_dies_is_named_with_its_cause(world: World, tmp_path: Path):
+def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
     """What a copy task raises is told in one sentence, without Spark's and Java's stack traces."""
     job = world.job()
-    lease = TaskLease(
+    partition = PartitionLease("t", "no id", "t", "no id", 0, 0)
+    frame = TaskLease(
         flow=job.flow.name, run_id="run", epoch=0, task=0, plan=1, producer_id=1, producer_epoch=0,
         own_producer_ids=(1,), skip_producer_ids=(), map_topic="no-such-map", state_topic="no-such-state",
-        epoch_seconds=1.0, grace_seconds=1.0, live_max_age_ms=1,
-        partitions=(PartitionLease("t", "no id", "t", "no id", 0, 0),),
+        epoch_seconds=1.0, grace_seconds=1.0, live_max_age_ms=1, partitions=(),
     )  # fmt: skip
 
-    def ended(attempt: int) -> DrkitError:
-        plan = tmp_path / str(attempt) / "plan.json"
-        plan.parent.mkdir()
-        Plan(version=1, hold=False, leases=(lease,)).write(plan)
-        query = start_query(world.workshop.spark, plan, world.clusters, job.flow, lambda _: None)
-        eventually(lambda: not query.isActive, 120, "the end of the query")
-        return cause_of(query, job.flow)
+    def ended(_attempt: int) -> DrkitError:
+        epochs = Epochs(frame, 1, Rates(), short_first=False)
+        epochs.update([Placed(partition, 0)])
+        loop = EpochLoop(world.workshop.context, epochs, world.clusters, job.flow, lambda _: None)
+        loop.start()
+        eventually(lambda: not loop.is_active, 120, "the end of the epochs")
+        return loop.failure()
 
     # Spark gives a new Python process ten seconds: on a busy machine that is another cause, of its own.
     causes = map(ended, range(3))
-    died = next(c for c in causes if c.evidence != "Python worker failed to connect back.")
+    died = next(c for c in causes if "Python worker failed to connect back" not in c.evidence)
     assert type(died) is Failed
-    assert (died.what, died.where) == ("the copy query died", job.flow.name)
+    assert (died.what, died.where) == ("the copy job died", job.flow.name)
     assert died.evidence == "ValueError: badly formed hexadecimal UUID string"
 
 
@@ -208,7 +209,7 @@ def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def _python_workers() -> list[int]:
-    """Spark's forked Python workers below this process: children of its `pyspark.daemon`."""
+    """Spark's forked Python workers below this process: children of its Python daemon."""
     parents: dict[int, tuple[int, str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -225,5 +226,5 @@ def _python_workers() -> list[int]:
             pid = parents[pid][0]
         return False
 
-    daemons = {p for p, (_, command) in parents.items() if "pyspark.daemon" in command}
+    daemons = {p for p, (_, command) in parents.items() if "worker_daemon" in command}
     return [p for p, (parent, _) in parents.items() if parent in daemons and below(p)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 import dataclasses
 import json
-from pathlib import Path
 import threading
 import uuid
 
@@ -233,10 +232,8 @@ def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow
     assert len(read(flow.target, topic_name)[0]) == 50
 
 
-def test_a_producer_counts_as_left_out_when_no_older_task_is_left(
-    tmp_path: Path, frame: TaskLease, placed: Placed
-):
-    epochs = Epochs(frame, 1, tmp_path / "plan.json", Rates(), short_first=False)
+def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLease, placed: Placed):
+    epochs = Epochs(frame, 1, Rates(), short_first=False)
     assert not epochs.reframe(skip=(1,), bulk=())
     assert list(epochs.skips) == [1], "nothing runs yet"
 

@@ -10,14 +10,11 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import uuid
 
 import pytest
 
 from drkit.local.cluster import LocalCluster
-from drkit.replicate import warm
-from drkit.replicate.session import spark_session
 from tests.replicate.process import eventually
 
 FLOW = """
@@ -102,20 +99,3 @@ def test_a_signal_stops_it_in_good_order(
         assert not [line for line in said.splitlines() if '"level": "error"' in line], said
     eventually(lambda: not left_behind(scratch), what="the end of all processes")
     assert not list(scratch.glob("drkit-*"))
-
-
-def test_spark_may_end_while_its_workers_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", failed.append)
-    monkeypatch.setattr(warm, "_SECONDS", 0.0)
-    with spark_session("drkit tests", 1) as workshop:
-        tracker = workshop.spark.sparkContext.statusTracker()
-        stop = threading.Event()
-        thread = threading.Thread(target=warm._use, args=(workshop.spark, stop))
-        thread.start()
-        eventually(lambda: tracker.getActiveJobsIds() or None, what="a job")
-        stop.set()
-        workshop.spark.stop()
-        thread.join(60)
-        assert not thread.is_alive()
-    assert failed == []

@@ -1,0 +1,33 @@
+"""A checkpoint round as a Spark job: groups → checkpoints and synced offsets → reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.replicate.checkpoint_shard import Shard, ShardReport
+from drkit.replicate.checkpoint_task import checkpoint_task
+from drkit.replicate.spark_jobs import SparkJobs
+
+
+def run_round(
+    jobs: SparkJobs,
+    shards: Sequence[Shard],
+    clusters: tuple[ClusterSettings, ClusterSettings],
+    flow: FlowSettings,
+) -> list[ShardReport]:
+    """One round, its shards side by side; blocking.
+
+    :raises Py4JError: a task has failed as often as Spark tries it, or Spark is gone
+    """
+    answers = jobs.run([shard.to_json() for shard in shards], _round_function(*clusters, flow))
+    return [ShardReport.from_json(answer) for answer in answers]
+
+
+def _round_function(
+    source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+) -> Callable[[str], str]:
+    def look(shard: str) -> str:
+        return checkpoint_task(source, target, flow).run(Shard.from_json(shard)).to_json()
+
+    return look

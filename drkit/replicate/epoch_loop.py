@@ -1,0 +1,81 @@
+"""Runs a flow's epochs, one Spark job each: leases → copy → reports back to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import json
+import threading
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Failed
+from drkit.replicate.copier import copy_task
+from drkit.replicate.epochs import Epochs
+from drkit.replicate.lease import TaskLease
+from drkit.replicate.spark_jobs import SparkJobs, cause_of
+
+Report = dict[str, Any]
+_STOP_SECONDS: Final = 10.0
+
+
+class EpochLoop:
+    """One epoch after another in a thread of its own, until :meth:`end`, or until one fails.
+
+    :param clusters: source and target; they travel pickled inside the task's code, never as data
+    :param on_epoch: gets the reports of all tasks when the last one has ended
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        epochs: Epochs,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        flow: FlowSettings,
+        on_epoch: Callable[[list[Report]], None],
+    ) -> None:
+        self._epochs, self._on_epoch, self._flow = epochs, on_epoch, flow
+        self._task = _copy_function(*clusters, flow)
+        self._jobs = SparkJobs(context, f"drkit {flow.name}")
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin the first epoch as soon as there is a plan."""
+        self._thread.start()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is, or will be, another epoch."""
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Begin no further epoch; cut the tasks that run, which is safe anywhere."""
+        self._epochs.hold()
+        self._jobs.cancel(self._thread, _STOP_SECONDS)
+
+    def failure(self) -> DrkitError:
+        """Why the epochs ended by themselves."""
+        if self._error is None:
+            return Failed("the epochs ended by themselves", where=self._flow.name)
+        if isinstance(self._error, DrkitError):
+            return self._error
+        return cause_of(self._error, "the copy job died", self._flow.name)
+
+    def _run(self) -> None:
+        try:
+            while leases := self._epochs.begin():
+                reports = self._jobs.run([lease.to_json() for lease in leases], self._task)
+                self._on_epoch([json.loads(report) for report in reports])
+        except Exception as error:  # noqa: BLE001  the thread's last line of defence; `failure` tells it
+            self._error = error
+
+
+def _copy_function(
+    source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+) -> Callable[[str], str]:
+    def copy(lease: str) -> str:
+        return json.dumps(copy_task(TaskLease.from_json(lease), source, target, flow).as_dict())
+
+    return copy
