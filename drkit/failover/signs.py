@@ -16,6 +16,7 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import Facts
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
+from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.errors import DrkitError
 from drkit.failover.context import Context, Progress
@@ -63,7 +64,7 @@ def counted(context: Context, boards: tuple[Notes, ...]) -> tuple[Tally, bool]:
     """The votes that count now, and whether the fence agents say, with proof, that they have fenced."""
     settings, wall = context.settings, context.wall()
     watch, agent = settings.watch, settings.fence_agent
-    rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observers)
+    rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observer_count)
     heard = [Heard(note.body, 0.0, wall, live=True) for b in boards for note in b.all(Vote)]
     sight = Sight.BLIND if context.source_refuses else Sight.GONE
     own = Vote(socket.gethostname(), "", 0, wall, sight)
@@ -75,7 +76,7 @@ def counted(context: Context, boards: tuple[Notes, ...]) -> tuple[Tally, bool]:
         if note.body.fenced and low <= wall - note.body.at_ms <= high
     }
     auto = settings.failover.mode == "auto"
-    return tally(own, heard, 0.0, rules, votes=False), auto and 0 < agent.agents <= len(fenced)
+    return tally(own, heard, 0.0, rules, votes=False), auto and 0 < agent.agent_count <= len(fenced)
 
 
 def _third(context: Context) -> Iterator[Notes]:
@@ -87,7 +88,7 @@ def _third(context: Context) -> Iterator[Notes]:
     if reached.silence:
         return
     try:
-        yield read_notes(Cluster.connect(reached.settings), context.flow)
+        yield read_notes(Cluster.connect(reached.settings), context.flow, Speakers.of(context.settings))
     except DrkitError as error:
         context.tell(Progress(StepName.SNAPSHOT, f"the votes on {alias} cannot be read: {error.what}"))
 

@@ -12,7 +12,7 @@ from drkit.detect.agents import AgentNote, Agents
 from drkit.detect.lease import Hold, Lease
 from drkit.detect.notes import Notes
 from drkit.detect.picture import AutoFacts, Picture
-from drkit.detect.risk import UNKNOWN
+from drkit.detect.risk import unknown
 from drkit.detect.seen import NOTHING_SEEN, Sight
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.detect.verdict import Kind, Verdict, judge
@@ -70,7 +70,7 @@ class Post:
         )
         return judge(Picture(
             seen=SEEN,
-            gone_for=30.0, phi=20.0, beat_silence=30.0, moved_ago=30.0, risk=UNKNOWN._replace(seconds=1.0),
+            gone_for=30.0, phi=20.0, beat_silence=30.0, moved_ago=30.0, risk=unknown("no look yet")._replace(seconds=1.0),
             tally=self.tally(), auto=auto,
         ))  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.failover import failover
+from drkit.cli.commands.failover import failover
 from drkit.config import Settings
 from drkit.detect.agents import AgentNote
 from drkit.detect.lease import Hold
