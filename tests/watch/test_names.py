@@ -52,8 +52,12 @@ def test_invented_names_and_second_processes_are_dropped_by_name(observer: Obser
         body = Vote(name, run, sequence, at_ms, Sight.GONE, abstained_seconds=99.0, renews={"p-1": 1})
         put_note(cluster, flow, Vote.key(name), body.to_json())
 
-    def moment_when(key: str) -> Moment:
-        return eventually(lambda: (m := observer.look()) and key in " ".join(m.picture.tally.ignored) and m)
+    def moment_when(words: str) -> Moment:
+        def found() -> Moment | None:
+            moment = observer.look()
+            return moment if words in " ".join(moment.picture.tally.ignored) else None
+
+        return eventually(found)
 
     vote("b")
     for number in range(3):
