@@ -82,7 +82,8 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
 
 def test_a_broker_that_applies_settings_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller has acknowledged them: held behind the point of no return, no client would be told."""
-    wrong, slept = [["late"], ["late"], []], []
+    wrong: list[list[str]] = [["late"], ["late"], []]
+    slept: list[Any] = []
     loop = SimpleNamespace(sleep=None)
     context: Any = SimpleNamespace(clock=lambda: len(slept), loop=loop, run=lambda *a: slept.append(a))
     monkeypatch.setattr(opening, "_other_settings", lambda _: wrong.pop(0))

@@ -21,7 +21,7 @@ from tests.failover.story import Story, told_story
 from tests.failover.test_switchover import Switchover
 from tests.failover.world import World
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 BROKERS = 3
 MOST_RESUMED = 3
@@ -136,7 +136,6 @@ def world(pair: Pair, world_factory: WorldFactory) -> World:
     return world
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("goes", STEPS)
 def test_a_lost_primary_and_a_broker_of_the_standby(world: World, pair: Pair, goes: StepName) -> None:
     story: Story = told_story(world, pair.primary, Trouble(pair.standby, goes))
@@ -144,11 +143,7 @@ def test_a_lost_primary_and_a_broker_of_the_standby(world: World, pair: Pair, go
         holds(story)
 
 
-def _in_soak(*steps: StepName) -> list[Any]:
-    return [pytest.param(step, marks=pytest.mark.soak) for step in steps if step is not StepName.FREEZE]
-
-
-@pytest.mark.parametrize("goes", [StepName.FREEZE, *_in_soak(*STEPS)])
+@pytest.mark.parametrize("goes", STEPS)
 def test_a_switchover_and_a_broker_of_the_standby(
     world: World, pair: Pair, tmp_path: Path, goes: StepName
 ) -> None:
@@ -157,7 +152,6 @@ def test_a_switchover_and_a_broker_of_the_standby(
         holds(done)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("goes", STEPS)
 def test_a_switchover_and_a_broker_of_the_primary(
     world: World, pair: Pair, tmp_path: Path, goes: StepName
@@ -168,7 +162,6 @@ def test_a_switchover_and_a_broker_of_the_primary(
         holds(done)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["lost", "planned"])
 def test_a_broker_that_is_back_when_groups_are_moved(
     world: World, pair: Pair, tmp_path: Path, kind: str

@@ -87,7 +87,7 @@ def every_pair() -> list[Pair]:
 
 def sampled(seed: int, number: int, finished: Sequence[str] = ()) -> list[Pair]:
     """Some pairs in a chance order, even over events and kinds; without those that are finished."""
-    chance, heaps = random.Random(seed), {}
+    chance, heaps = random.Random(seed), dict[tuple[str, str], list[Pair]]()
     for pair in every_pair():
         heaps.setdefault((pair.event, pair.kind), []).append(pair)
     for heap in heaps.values():
