@@ -93,7 +93,6 @@ class OddGroups:
         }
         self.commit(self.wanted)
         world.replicate()
-        world.copied([self.topic])
         eventually(lambda: len(self.placed(world.target)) == len(self.groups), seconds, "all groups there")
 
     def commit(self, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> None:
