@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drkit.clock import steady
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.failover.context import Context
@@ -57,7 +59,8 @@ def test_a_clock_that_was_set_back_makes_no_heartbeat_fresh():
     clocks = Clocks()
     flow = FlowSettings(source="a", target="b", topics=("t",))
     tail = HeartbeatTail(ClusterSettings(alias="b", bootstrap_servers="b:1"), flow, clocks.wall)
-    tail._take(Message(Heartbeat("a", "b", clocks.wall())))
+    message: Any = Message(Heartbeat("a", "b", clocks.wall()))
+    tail._take(message)
     clocks.seconds += 60.0
     found = tail.newest()
     assert found is not None

@@ -40,6 +40,7 @@ HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 """What no line on a terminal may hold."""
 _ROOT = Path(__file__).parents[2]
 PARTITIONS = 2
+_AT_ONCE = 500
 
 
 class Cost(NamedTuple):
@@ -92,17 +93,23 @@ class OddGroups:
         }
         self.commit(self.wanted)
         world.replicate()
-        world.copied([self.topic])
         eventually(lambda: len(self.placed(world.target)) == len(self.groups), seconds, "all groups there")
 
     def commit(self, wanted: Mapping[str, Mapping[TopicPartition, Committed]]) -> None:
-        """In batches, as from outside of the groups."""
+        """In batches, as from outside of the groups; again for those whose coordinator is not ready."""
+        left = dict(wanted)
 
-        async def alter(raw: RawCluster) -> Any:
-            return await Groups(raw).alter({g: dict(o) for g, o in wanted.items()})
+        async def alter(raw: RawCluster, names: Sequence[str]) -> Any:
+            return await Groups(raw).alter({g: dict(wanted[g]) for g in names})
 
-        answers = self.world.ask(self.world.source, alter)
-        assert all(a.value is not None and not any(a.value.values()) for a in answers.values())
+        def committed() -> bool:
+            answers = self.world.ask(self.world.source, alter, list(left)[:_AT_ONCE])
+            for group, answer in answers.items():
+                if answer.value is not None and not any(answer.value.values()):
+                    del left[group]
+            return not left
+
+        eventually(committed, 300, "commits of all groups")
 
     def placed(self, cluster: ClusterSettings) -> dict[str, dict[TopicPartition, int]]:
         """Groups that have committed in every partition."""
