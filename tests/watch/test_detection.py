@@ -211,7 +211,10 @@ def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched:
 def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     """No observer of several decides alone, and two of three do."""
     # A loss counts until now: what this asks for is the quorum, however long a busy machine takes.
-    tables = {"watch": {"observers": 3, "vote_interval_seconds": 0.5}, "failover": {"rpo_seconds": 600.0}}
+    tables: dict[str, Any] = {
+        "watch": {"observers": 3, "vote_interval_seconds": 0.5},
+        "failover": {"rpo_seconds": 600.0},
+    }
     watched.observer.stop()
     first = calm.lookout("b1", **tables)
     ready(first)
