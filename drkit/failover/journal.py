@@ -12,7 +12,7 @@ from drkit.errors import ConfigError, Refused
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.journal_topic import Fenced, JournalTopic
-from drkit.failover.machine import State, StepName
+from drkit.failover.machine import StepName
 from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Process
 from drkit.flow_state.run_lease import lives_here, this_process
@@ -124,11 +124,16 @@ class Journal:
         Clocks of two machines differ: what counts is whether it writes while this process looks on.
         """
         known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
-        while self.run.state is not State.HELD and self._clock() < deadline:
+        while not self._is_left and self._clock() < deadline:
             self._loop.run(self._loop.sleep, _LOOK_SECONDS)
             self._loop.run(self._topic.read)
-            if len(self.run.entries) > known and self.run.state is not State.HELD:
+            if len(self.run.entries) > known and not self._is_left:
                 raise taken(self.run, "it wrote an entry while this process looked on")
+
+    @property
+    def _is_left(self) -> bool:
+        """Its process has written that it works no more."""
+        return self.run.entries[-1].kind is Kind.HELD
 
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}

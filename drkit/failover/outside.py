@@ -7,21 +7,22 @@ last run left out, and the checkpoints name the groups.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.failover.context import Context, Scope
-from drkit.failover.group_look import Positions
+from drkit.failover.group_look import Positions, partition_of
 from drkit.failover.words import first_of
 from drkit.flow_state.copied_topics import promoted_of
-from drkit.flow_state.records import EventRecord, GenerationRecord
+from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups import Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata
+from drkit.offsets.group_guard import Verdict
 from drkit.replicate.lag_source import all_topics
-from drkit.replicate.other_groups import CONSUMERS, OtherGroup
+from drkit.replicate.other_groups import CONSUMERS, OtherGroup, from_state
 
 _LEFT_OUT: Final = "topic_left_out"
 """The event by which the topic sync names a topic that it does not copy."""
@@ -54,6 +55,10 @@ class Outside:
     """Groups of the flow that read a topic of the scope, and committed there after it was chosen."""
     unknown: tuple[str, ...] = ()
     """Groups that do not move and of which it is not known what they read."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Group that is no consumer group, such as a share group, and does not move → why."""
+    no_place: Mapping[str, str] = field(default_factory=dict)
+    """Group without an exact position in a topic of the scope, by the last checkpoint round → why."""
     torn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Group of the scope → other topics that it reads, which remain on the source."""
     staying: tuple[str, ...] = ()
@@ -82,6 +87,8 @@ class Outside:
                 if self.unknown
                 else []
             ),
+            *(f"group {group} remains: {why}" for group, why in sorted(self.kinds.items())),
+            *(f"group {group} has no exact position: {why}" for group, why in sorted(self.no_place.items())),
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -91,6 +98,8 @@ class Outside:
             "groups": dict(self.groups),
             "late": list(self.late),
             "unknown": list(self.unknown),
+            "kinds": dict(self.kinds),
+            "no_place": dict(self.no_place),
             "torn": {g: list(topics) for g, topics in self.torn.items()},
             "staying_topics": list(self.staying_topics),
         }
@@ -108,7 +117,24 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     if source is not None:
         listed = context.run(all_topics, source)
         readers = context.run(readers_of, source)
-    return outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
+    found = outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
+    return found if source is not None else by_the_last_round(found, context.scope, state)
+
+
+def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside:
+    """With the groups that the last checkpoint round named, while the source is silent. Pure.
+
+    A group without an exact position has no checkpoint: nothing else names it then.
+    """
+    last = state.get(CheckpointsRecord)
+    if last is None:
+        return found
+    others, _ = from_state(last)
+    places: dict[str, str] = {}
+    for group, at, verdict, why in last.refused:
+        if verdict == Verdict.NO_POSITION.name and partition_of(at).topic in scope.topics:
+            places.setdefault(group, f"{at}: {why or verdict}; it begins where its auto.offset.reset says")
+    return replace(found, kinds={o.group: o.reason for o in others}, no_place=places)
 
 
 async def readers_of(source: RawCluster) -> dict[str, Reader]:
@@ -180,6 +206,8 @@ def outside(
         {g: why for g, why in reasons.items() if why},
         tuple(g for g, why in reasons.items() if not why),
         tuple(g for g, r in staying.items() if not r.is_known),
+        {g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
+        {},
         {g: topics for g, topics in torn.items() if topics},
         tuple(g for g, r in staying.items() if r.topics & remaining),
         tuple(sorted(remaining)),

@@ -108,6 +108,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
         "asked": scope.get("groups", []),
         "late": evidence.get(StepName.TRANSLATE, {}).get("late", {}).get("groups", []),
         "positions": positions,
+        "unavailable": evidence.get(StepName.TRANSLATE, {}).get("unavailable", {}),
         "at_work": verified,
         "repeats": evidence.get(StepName.VERIFY, {}).get("repeats", {}),
     }

@@ -181,19 +181,19 @@ def test_a_cluster_that_is_not_there(tmp_path: Path):
 
 # -- what it may lose ------------------------------------------------------------------------------------
 
-TIMES = times_of(DetectionSettings(), WATCH, AGENT, 1.0)
+LOSS_TIMES = times_of(DetectionSettings(), WATCH, AGENT, 1.0)
 
 
 def test_the_loss_that_mode_auto_accepts_is_a_sum_of_settings():
-    assert (TIMES.longest, TIMES.least) == (34.0, 15.0)
-    assert "detection.confirm_seconds 5 + fence_agent.ttl_seconds 12" in str(TIMES)
+    assert (LOSS_TIMES.longest, LOSS_TIMES.least) == (34.0, 15.0)
+    assert "detection.confirm_seconds 5 + fence_agent.ttl_seconds 12" in str(LOSS_TIMES)
 
 
 @pytest.mark.parametrize(("rpo", "refused", "advised"), [(14.0, 1, 0), (30.0, 0, 1), (34.0, 0, 0)])
 def test_a_limit_that_can_never_be_met_is_refused_and_a_close_one_named(
     rpo: float, refused: int, advised: int
 ):
-    found, close = list(rpo_unmet(rpo, TIMES)), list(rpo_close(rpo, TIMES))
+    found, close = list(rpo_unmet(rpo, LOSS_TIMES)), list(rpo_close(rpo, LOSS_TIMES))
     assert (len(found), len(close)) == (refused, advised)
     for where, what, hint in (*found, *close):
         assert where == "failover.rpo_seconds"

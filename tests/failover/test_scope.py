@@ -154,6 +154,8 @@ def test_readers_of_moved_topics_that_remain_are_named_with_the_reason():
     assert "groups_exclude" in found.groups["alien"]
     assert "KIP-1071" in found.groups["g-streams"]
     assert found.unknown == ("g-share", "hidden")
+    assert list(found.kinds) == ["g-share"]
+    assert any("group g-share remains: share group (KIP-932)" in note for note in found.notes())
     assert json.loads(json.dumps(found.to_json())) == found.to_json(), "an entry is compared when read back"
     notes = "\n".join(found.notes())
     assert all(name in notes for name in ("alien", "g-late", "g-streams", "g-share, hidden"))
