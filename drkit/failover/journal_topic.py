@@ -30,7 +30,7 @@ _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
-ADOPTED: Final = b"control-key"
+ADOPTED: Final = b"adopted"
 """Key of the records between which every entry stands that `drkit control adopt` signed."""
 BEGUN: Final = b"begun"
 DONE: Final = b"done"

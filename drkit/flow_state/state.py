@@ -93,7 +93,8 @@ class FlowState:
         if why == NO_KEY:
             self._forget(name)  # this process has no key: drkit's newer records are those it cannot read
         elif live and name not in self._values and name not in self.unreadable:
-            self.forged[name] = why
+            if kind_of(name) is not None:
+                self.forged[name] = why if offset is None else f"offset {offset}: {why}"
             return
         self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
         self.refused[name] = why

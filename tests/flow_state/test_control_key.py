@@ -173,7 +173,9 @@ def test_a_forged_record_under_a_new_key_is_nothing_to_who_was_reading():
     found = FlowState()
     found.refuse(b"promotion", "it has no MAC", 7, live=True)
     assert found.get(PromotionRecord) is None
-    assert found.forged == {"promotion": "it has no MAC"}
+    assert found.forged == {"promotion": "offset 7: it has no MAC"}
+    found.refuse(b"nothing of drkit's", "it has no MAC", 8, live=True)
+    assert found.forged.keys() == {"promotion"}
     found.take(b"promotion", None)
     assert not found.forged, "its tombstone with a MAC ends it"
 
