@@ -33,7 +33,9 @@ def test_a_primary_that_is_not_fenced_may_take_records_until_clients_are_told():
 
 
 @pytest.mark.parametrize(
-    "run", [journal(proven=True), journal(proven=False, decision={"dead_since_ms": 5})], ids=["fenced", "dead"]
+    "run",
+    [journal(proven=True), journal(proven=False, decision={"dead_since_ms": 5})],
+    ids=["fenced", "dead"],
 )
 def test_one_that_is_fenced_or_proven_dead_takes_none(run: RunLog):
     loss = report_of(run, "a->b")["loss"]

@@ -1,4 +1,4 @@
-"""A random failover by its seed: how the primary is, what moves, who is at work, when the orchestrator dies."""
+"""A random failover by its seed: state of the primary, scope, clients, deaths of the orchestrator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def drawn(seed: int) -> Case:
     chance = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]  # each of them as often as the others
     kills = tuple(
-        Kill(chance.randrange(_ENTRIES if n == 0 else _ENTRIES // 2), chance.choice(("before", "file", "after")))
+        Kill(
+            chance.randrange(_ENTRIES if n == 0 else _ENTRIES // 2),
+            chance.choice(("before", "file", "after")),
+        )
         for n in range(chance.choice((0, 1, 1, 2, 3)))
     )
     return Case(

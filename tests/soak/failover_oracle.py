@@ -10,8 +10,8 @@ from typing import Any
 
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import State, StepName
+from tests.failover.client_logs import ClientLog
 from tests.failover.truth import values
-from tests.soak.client_logs import ClientLog
 from tests.soak.failover_stage import PARTITIONS, Done
 
 _ANSWERS = ("planned", "answering")
@@ -31,9 +31,12 @@ class Verdict:
             t: Counter(v for found in parts.values() for v in values(found)) for t, parts in done.ours.items()
         }
         self._written_there = {
-            t: Counter(v for found in parts.values() for v in values(found)) for t, parts in done.theirs.items()
+            t: Counter(v for found in parts.values() for v in values(found))
+            for t, parts in done.theirs.items()
         }
-        self._lost_from = {(p["topic"], p["partition"]): p["lost_from"] for p in done.report["loss"]["partitions"]}
+        self._lost_from = {
+            (p["topic"], p["partition"]): p["lost_from"] for p in done.report["loss"]["partitions"]
+        }
         self._answers = done.case.kind in _ANSWERS
         ends = {e.step: e.at_ms for e in done.run.entries if e.kind is Kind.RESULT and not e.effect}
         self._opened_ms, self._told_ms = ends[StepName.OPEN], ends[StepName.REPOINT]
@@ -56,7 +59,8 @@ class Verdict:
         self._must(run.state is State.DONE, run.state)
         self._must(not violations(run), violations(run))
         self.figures |= {
-            "run": run.run_id, "entries": len(run.entries), "kills": sum(o.killed for o in self._done.outcomes),
+            "run": run.run_id, "entries": len(run.entries),
+            "kills": sum(o.killed for o in self._done.outcomes),
             "refused": [o.error for o in self._done.outcomes if o.error and not o.killed],
             "seconds": {k: round(v, 2) for k, v in self._done.report["seconds"].items()},
         }  # fmt: skip
@@ -70,7 +74,9 @@ class Verdict:
             for p in range(PARTITIONS):
                 copied = [s.value for s in done.theirs[topic][p] if s.offset < self._lost_from[topic, p]]
                 ours = [s.value for s in done.ours[topic][p]][: len(copied)]
-                self._must(ours == copied, f"{topic}-{p}: the copy is not what is below {self._lost_from[topic, p]}")
+                self._must(
+                    ours == copied, f"{topic}-{p}: the copy is not what is below {self._lost_from[topic, p]}"
+                )
 
     def _is_lost(self, topic: str, value: bytes) -> bool:
         """Whether a record is among what is stated as lost."""
@@ -89,7 +95,12 @@ class Verdict:
             for topic in done.topics
         }
         number = sum(map(len, real.values()))
-        self.figures |= {"stated": loss["records"], "real": number, "exact": loss["exact"], "bound": loss["seconds"]}
+        self.figures |= {
+            "stated": loss["records"],
+            "real": number,
+            "exact": loss["exact"],
+            "bound": loss["seconds"],
+        }
         if loss["exact"]:
             self._must(loss["records"] >= number, f"{number} records are lost, stated are {loss['records']}")
         if done.case.kind == "planned":
@@ -106,18 +117,24 @@ class Verdict:
             )
 
     def _written(self) -> None:
-        """Each acknowledged record is there, or within the stated loss; once, unless its answer was not heard."""
+        """Each acknowledged record is there, or stated as lost; once, unless its answer was not heard."""
         done, topic = self._done, self._done.topics[0]
         there = self._there[topic]
         writers = [c for c in done.clients if not c.group]
         acked = [r.value for r in done.stubborn.acked[topic]] + [v for c in writers for v in c.acked]
         gone = [v for v in acked if v not in there and not self._is_lost(topic, v)]
-        self._must(not gone, f"{len(gone)} acknowledged records are neither there nor stated as lost: {gone[:3]}")
+        self._must(
+            not gone, f"{len(gone)} acknowledged records are neither there nor stated as lost: {gone[:3]}"
+        )
         unsure = sum(getattr(c, "uncertain_number", 0) for c in writers)
         sent_again = {v for c in writers for v in c.uncertain}
         # A client may write a record twice by itself: then the copy has it twice, too.
-        twice = [v for v, n in there.items() if n > max(1, self._written_there[topic][v]) and v not in sent_again]
-        self._must(len(twice) <= unsure, f"{len(twice)} records stand twice, {unsure} were uncertain: {twice[:3]}")
+        twice = [
+            v for v, n in there.items() if n > max(1, self._written_there[topic][v]) and v not in sent_again
+        ]
+        self._must(
+            len(twice) <= unsure, f"{len(twice)} records stand twice, {unsure} were uncertain: {twice[:3]}"
+        )
         self.figures["twice on the primary"] = sum(n > 1 for n in self._written_there[topic].values())
         self.figures |= {"acked": len(acked), "twice": len(twice), "uncertain": unsure + len(sent_again)}
 
@@ -135,7 +152,8 @@ class Verdict:
         reported = done.report["groups"]["repeats"].get(client.group, 0)
         if self._answers:
             self._must(
-                len(again) <= reported, f"{client.kind}: repeats {len(again)}, reported are {reported}: {again[:3]}"
+                len(again) <= reported,
+                f"{client.kind}: repeats {len(again)}, reported are {reported}: {again[:3]}",
             )
         twice = Counter((g.topic, g.partition, g.offset) for g in client.got if g.cluster == standby)
         if (most := max(twice.values(), default=0)) > 1:
@@ -154,7 +172,9 @@ class Verdict:
                 until = client.committed.get((primary, topic, p), 0)
                 again = [s for s in done.theirs[topic][p] if s.offset < until and s.value in new]
                 early = [s.offset for s in again if place is not None and s.offset < place[0]]
-                self._must(not early, f"{client.kind}: {topic}-{p} repeats {early[:3]}, its position is {place}")
+                self._must(
+                    not early, f"{client.kind}: {topic}-{p} repeats {early[:3]}, its position is {place}"
+                )
                 self._first(client, topic, p, place)
                 yield from (s.value or b"" for s in again)
 
@@ -166,7 +186,9 @@ class Verdict:
             return
         ours = [s.offset for s in self._done.ours[topic][p]]
         first = bisect_left(ours, place[1])
-        self._must(min(read) == ours[first], f"{client.kind}: {topic}-{p} began at {min(read)}, not at {place[1]}")
+        self._must(
+            min(read) == ours[first], f"{client.kind}: {topic}-{p} began at {min(read)}, not at {place[1]}"
+        )
 
     def _transactions(self) -> None:
         """Each record that is there was transformed once, unless the report says otherwise."""
@@ -179,7 +201,10 @@ class Verdict:
             number = self._there[made][b"t:" + value]
             if number == 0:
                 missing += 1
-                self._must(self._is_lost(made, b"t:" + value), f"{value!r} was not transformed, and is not stated as lost")
+                self._must(
+                    self._is_lost(made, b"t:" + value),
+                    f"{value!r} was not transformed, and is not stated as lost",
+                )
             elif number > self._there[given][value] and value in self._offsets[given]:
                 p, offset = self._offsets[given][value]
                 place = positions.get(f"{given}-{p}")
@@ -195,7 +220,9 @@ class Verdict:
         primary, standby = self._done.ids
         names = {primary: "primary", standby: "standby"}
         for client in self._done.clients:
-            self._must(not getattr(client, "trouble", None), f"{client.kind}: {getattr(client, 'trouble', '')}")
+            self._must(
+                not getattr(client, "trouble", None), f"{client.kind}: {getattr(client, 'trouble', '')}"
+            )
             firsts = [g.at_ms for g in client.got if g.cluster == standby]
             told = {f"{names.get(c, '')} {n}": k for (c, n), k in client.errors.items()}
             seconds = (min(firsts) - self._opened_ms) / 1000 if firsts else None

@@ -23,16 +23,16 @@ from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
+from tests.failover.client_logs import ClientLog
 from tests.failover.orchestrator import Orchestrators, Outcome
+from tests.failover.python_clients import Follower, Restarted, Transformer, Writer
 from tests.failover.truth import Load
 from tests.failover.world import World
 from tests.replicate.compare import Seen
 from tests.replicate.process import eventually
 from tests.replicate.produce import now_ms
-from tests.soak.client_logs import ClientLog
 from tests.soak.failover_case import Case
 from tests.soak.java_clients import Java
-from tests.soak.python_clients import Follower, Restarted, Transformer, Writer
 
 PARTITIONS = 2
 _AT_WORK = 20
@@ -97,7 +97,12 @@ class Stage:
     """A pair of running clusters; the primary has links for the replicator and the operator."""
 
     def __init__(
-        self, primary: LocalCluster, standby: LocalCluster, folder: Path, orchestrators: Orchestrators, java: Java
+        self,
+        primary: LocalCluster,
+        standby: LocalCluster,
+        folder: Path,
+        orchestrators: Orchestrators,
+        java: Java,
     ) -> None:
         self.primary, self.standby, self.folder = primary, standby, folder
         self._orchestrators, self._java = orchestrators, java
@@ -109,7 +114,9 @@ class Stage:
         self._number += 1
         if self._whole:
             self.close_world()
-        world = self.world = self.world or Linked(self.primary, self.standby, self.folder / f"w{self._number}")
+        world = self.world = self.world or Linked(
+            self.primary, self.standby, self.folder / f"w{self._number}"
+        )
         tag = world.name(f"{self._number}")
         topics = f"{tag}-in", f"{tag}-out"
         for topic in topics:
@@ -150,7 +157,9 @@ class Stage:
             Transformer("python transactions", f"{tag}-tx", topics[0], topics[1], endpoint),
             Writer("python producer", f"w{self._number}", topics[0], endpoint, enable_idempotence=True),
         ]
-        found += [self._reader(kind, f"{tag}-{kind.replace(' ', '-')}", both, endpoint) for kind in case.readers]
+        found += [
+            self._reader(kind, f"{tag}-{kind.replace(' ', '-')}", both, endpoint) for kind in case.readers
+        ]
         if case.java_producer:
             found.append(self._java.producer(f"j{self._number}", topics[0], endpoint, "java producer"))
         return found
@@ -186,7 +195,9 @@ class Stage:
         if case.lag_seconds:
             world.signal(signal.SIGSTOP)
             threading.Event().wait(case.lag_seconds)
-        links = {"both links cut": ("PROBE", "REPLICATION"), "operator's link cut": ("PROBE",)}.get(case.kind, ())
+        links = {"both links cut": ("PROBE", "REPLICATION"), "operator's link cut": ("PROBE",)}.get(
+            case.kind, ()
+        )
         {"killed": primary.kill, "frozen": primary.freeze}.get(case.kind, lambda: None)()
         for role in links:
             primary.link(role).cut()
@@ -242,7 +253,9 @@ class Stage:
 
         _all(clients, there, 180)
 
-    def _to_the_end(self, clients: list[ClientLog], load: Load, topics: tuple[str, str], standby: str) -> None:
+    def _to_the_end(
+        self, clients: list[ClientLog], load: Load, topics: tuple[str, str], standby: str
+    ) -> None:
         """No more is written, and each group reads to the end."""
         world = self.world
         assert world is not None

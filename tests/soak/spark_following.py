@@ -1,7 +1,7 @@
-"""A Spark application whose query goes to another cluster when the endpoint file says so: its checkpoint is translated.
+"""A Spark query that goes to another cluster when the endpoint file says so, its checkpoint translated.
 
-Run as a program; the job comes as JSON on the standard input, an event per line on the standard output. Of drkit it
-uses the command line alone.
+Run as a program; the job comes as JSON on the standard input, an event per line on the standard output. Of
+drkit it uses the command line alone.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def started(spark: SparkSession, job: dict[str, Any], servers: str, checkpoint: 
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "200",
     }
-    rows = spark.readStream.format("kafka").options(**options).load().selectExpr("CAST(value AS STRING) AS value")
+    rows = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .load()
+        .selectExpr("CAST(value AS STRING) AS value")
+    )
 
     def write(batch: DataFrame, number: int) -> None:
         found = [row["value"] for row in batch.collect()]
@@ -64,8 +69,19 @@ def started(spark: SparkSession, job: dict[str, Any], servers: str, checkpoint: 
 
 def translated(job: dict[str, Any], checkpoint: Path, to: Path) -> bool:
     """The same place on the other cluster, as `drkit translate spark-checkpoint` writes it."""
-    words = ["translate", "spark-checkpoint", str(checkpoint), "--out", str(to), "--config", job["config"], "--json"]
-    done = subprocess.run([sys.executable, "-m", "drkit", *words], capture_output=True, text=True, check=False)
+    words = [
+        "translate",
+        "spark-checkpoint",
+        str(checkpoint),
+        "--out",
+        str(to),
+        "--config",
+        job["config"],
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "drkit", *words], capture_output=True, text=True, check=False
+    )
     tell("T", "-", done.returncode, done.stderr.replace("\n", " "))
     return done.returncode == 0
 

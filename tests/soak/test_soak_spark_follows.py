@@ -21,12 +21,12 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
+from tests.failover.python_clients import Writer
 from tests.failover.test_refused import written
 from tests.failover.truth import values
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.replicate.spark_run import connector
-from tests.soak.python_clients import Writer
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 _ROOT = Path(__file__).parents[2]
@@ -37,7 +37,11 @@ class Events(list[tuple[int, str, str, str]]):
 
     def batches(self, servers: str) -> list[tuple[int, list[str]]]:
         """Batches with records that it read from one of the clusters."""
-        found = [(at, json.loads(text)["values"]) for at, kind, s, text in tuple(self) if (kind, s) == ("B", servers)]
+        found = [
+            (at, json.loads(text)["values"])
+            for at, kind, s, text in tuple(self)
+            if (kind, s) == ("B", servers)
+        ]
         return [(at, v) for at, v in found if v]
 
 
@@ -74,7 +78,9 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     """Its figures, of one failover."""
     topic, file = world.name("in"), folder / "endpoint.json"
     world.create(world.source, topic, 2, {"retention.ms": "-1"})
-    EndpointFile(file).tell(endpoint_of(world.source, term=0, cluster_id=Cluster.connect(world.source).cluster_id))
+    EndpointFile(file).tell(
+        endpoint_of(world.source, term=0, cluster_id=Cluster.connect(world.source).cluster_id)
+    )
     world.failover_fields["repoint"] = [{"kind": "file", "path": str(file)}]
     job = {
         "jars": connector(), "endpoint": str(file), "topic": topic, "scratch": str(folder),
@@ -82,7 +88,10 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     }  # fmt: skip
     old, new = world.source.bootstrap_servers, world.target.bootstrap_servers
     world.replicate()
-    with Writer("python", "w", topic, file, enable_idempotence=True) as writer, application(job, folder) as events:
+    with (
+        Writer("python", "w", topic, file, enable_idempotence=True) as writer,
+        application(job, folder) as events,
+    ):
         eventually(lambda: len(events.batches(old)) > 3, 300, "batches on the primary")
         world.copied([])
         if killed:

@@ -1,4 +1,4 @@
-"""Applications in Python that go along with a failover: with ``drkit.client``, and with a client that is restarted."""
+"""Applications in Python that follow a failover: with ``drkit.client``, and by restarting their client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from drkit.client import FailoverConsumer, FailoverProducer, NotSent, TransactionCut
+from tests.failover.client_logs import Got, ThreadLog
 from tests.replicate.produce import now_ms
-from tests.soak.client_logs import Got, ThreadLog
 
 TICK_SECONDS = 0.04
 _BATCH = 200
@@ -189,7 +189,9 @@ class Transformer(_Reading):
     def _abort(self, cluster: str) -> None:
         try:
             self._out.abort_transaction(20)
-        except KafkaException as error:  # it has been ended for it: of no use until it is on the other cluster
+        except (
+            KafkaException
+        ) as error:  # it has been ended for it: of no use until it is on the other cluster
             self.errors[cluster, f"abort {_name(error)}"] += 1
 
     def _rewind(self, records: Sequence[Message]) -> None:
