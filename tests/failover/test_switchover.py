@@ -64,11 +64,7 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
     world.replicate()
     writers = [Writer("plain", topic, file), Writer("idempotent", topic, file, enable_idempotence=True)]
     transactor, reader = Transactor("tx", topic, file), Reader(world.name("live"), topic, file)
-    members: list[Follower | Restarted] = [
-        Follower("static", world.name("static"), [topic], file, group_instance_id="one"),
-        Follower("consumer protocol", world.name("protocol"), [topic], file, group_protocol="consumer"),
-        Restarted("restarted", world.name("restarted"), [topic], file),
-    ]
+    members = _members(world, topic, file)
     load = Load(world.source, [topic], per_second=300)
     with ExitStack() as stack, load, writers[0], writers[1], transactor, reader:
         for member in members:
@@ -104,6 +100,14 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         topic, groups, report, load, writers, transactor, reader, members, world.records(world.source, topic),
         world.records(world.target, topic), committed, late, diverged,
     )  # fmt: skip
+
+
+def _members(world: World, topic: str, file: Path) -> list[Follower | Restarted]:
+    return [
+        Follower("static", world.name("static"), [topic], file, group_instance_id="one"),
+        Follower("consumer protocol", world.name("protocol"), [topic], file, group_protocol="consumer"),
+        Restarted("restarted", world.name("restarted"), [topic], file),
+    ]
 
 
 def _kept(world: World, group: str) -> dict[TopicPartition, int]:

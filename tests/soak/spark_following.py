@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 0.1
+_PAUSE = threading.Event()
+"""Never set: Spark alone tells the application nothing of the file."""
 
 
 def tell(kind: str, *words: object) -> None:
@@ -95,16 +98,16 @@ def main() -> None:
         servers = json.loads(text)["bootstrap_servers"]
         query = started(spark, job, servers, checkpoint)
         while file.read_text(encoding="utf-8") == text:
-            time.sleep(_LOOK_SECONDS)
+            _PAUSE.wait(_LOOK_SECONDS)
             if not query.isActive:
                 tell("E", servers, str(query.exception()).replace("\n", " ")[:300])
-                time.sleep(1)
+                _PAUSE.wait(1.0)
                 query = started(spark, job, servers, checkpoint)
         query.stop()
         tell("S", servers)
         following = checkpoint.with_name(checkpoint.name + "-next")
         while not translated(job, checkpoint, following):
-            time.sleep(1)
+            _PAUSE.wait(1.0)
         checkpoint = following
 
 
