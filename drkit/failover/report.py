@@ -66,7 +66,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
         "seconds",
         "partitions",
     )
-    loss = {k: found.get(k) for k in names}
+    loss: dict[str, Any] = {k: found.get(k) for k in names}
     later = _still_writing(run)
     if later and loss["seconds"] is not None:
         loss["seconds"] += later

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from drkit.model import TopicPartition
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from tests.failover.followers import Reader, Transactor, Writer
+from tests.failover.python_clients import Follower, Restarted
 from tests.failover.story import FailOver, all_at_once
 from tests.failover.truth import Load, check_position, values
 from tests.failover.world import World
@@ -40,6 +42,8 @@ class Switchover:
     writers: list[Writer]
     transactor: Transactor
     reader: Reader
+    members: list[Follower | Restarted]
+    """Of groups with one static member, of the consumer protocol, and of a client that is restarted."""
     theirs: dict[int, list[Seen]]
     ours: dict[int, list[Seen]]
     committed: dict[str, dict[TopicPartition, int]]
@@ -60,8 +64,12 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
     world.replicate()
     writers = [Writer("plain", topic, file), Writer("idempotent", topic, file, enable_idempotence=True)]
     transactor, reader = Transactor("tx", topic, file), Reader(world.name("live"), topic, file)
+    members = _members(world, topic, file)
     load = Load(world.source, [topic], per_second=300)
-    with load, writers[0], writers[1], transactor, reader:
+    with ExitStack() as stack, load, writers[0], writers[1], transactor, reader:
+        for member in members:
+            stack.enter_context(member)
+        eventually(lambda: all(m.committed for m in members), what="members at work")
         eventually(lambda: load.count > 200 and len(transactor.committed) > 100, what="load")
         ends = world.offsets(world.source, topic)
         groups = {
@@ -84,13 +92,22 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         load.__exit__()
         for writer in (*writers, transactor):
             writer.finish()
-        eventually(lambda: len(reader.processed) >= _number(world, topic), 30, "the reader at the end")
+        given = [reader.processed, *(m.got for m in members)]
+        eventually(lambda: min(map(len, given)) >= _number(world, topic), 30, "the readers at the end")
     with world.desk() as desk:
         diverged = divergence(desk.beside())
     return Switchover(
-        topic, groups, report, load, writers, transactor, reader, world.records(world.source, topic),
+        topic, groups, report, load, writers, transactor, reader, members, world.records(world.source, topic),
         world.records(world.target, topic), committed, late, diverged,
     )  # fmt: skip
+
+
+def _members(world: World, topic: str, file: Path) -> list[Follower | Restarted]:
+    return [
+        Follower("static", world.name("static"), [topic], file, group_instance_id="one"),
+        Follower("consumer protocol", world.name("protocol"), [topic], file, group_protocol="consumer"),
+        Restarted("restarted", world.name("restarted"), [topic], file),
+    ]
 
 
 def _kept(world: World, group: str) -> dict[TopicPartition, int]:
@@ -182,6 +199,13 @@ def test_everybody_followed_and_nothing_was_in_doubt(done: Switchover):
 # P33
 def test_a_group_at_work_processes_every_record_once(done: Switchover):
     assert Counter(done.reader.processed) == Counter(v for r in done.ours.values() for v in values(r))
+
+
+def test_each_kind_of_member_is_given_every_record_once(done: Switchover):
+    for member in done.members:
+        assert not member.trouble, member.kind
+        given = Counter(g.value for g in member.got)
+        assert given == Counter(v for r in done.ours.values() for v in values(r)), member.kind
 
 
 def test_groups_at_different_lags_read_on_at_their_next_record(done: Switchover):

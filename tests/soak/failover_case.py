@@ -1,4 +1,4 @@
-"""A random failover by its seed: how the primary is, what moves, who is at work, when the orchestrator dies."""
+"""A random failover by its seed: state of the primary, scope, clients, deaths of the orchestrator."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from drkit.failover.entries import Kind, violations
 from drkit.failover.machine import State, StepName
+from tests.failover.client_logs import ClientLog
 from tests.failover.truth import values
-from tests.soak.client_logs import ClientLog
 from tests.soak.failover_stage import PARTITIONS, Done
 
 _ANSWERS = ("planned", "answering")
@@ -59,7 +59,8 @@ class Verdict:
         self._must(run.state is State.DONE, run.state)
         self._must(not violations(run), violations(run))
         self.figures |= {
-            "run": run.run_id, "entries": len(run.entries), "kills": sum(o.killed for o in self._done.outcomes),
+            "run": run.run_id, "entries": len(run.entries),
+            "kills": sum(o.killed for o in self._done.outcomes),
             "refused": [o.error for o in self._done.outcomes if o.error and not o.killed],
             "seconds": {k: round(v, 2) for k, v in self._done.report["seconds"].items()},
         }  # fmt: skip
@@ -116,7 +117,7 @@ class Verdict:
             )
 
     def _written(self) -> None:
-        """Each acknowledged record is there, or within the stated loss; once, unless its answer was not heard."""
+        """Each acknowledged record is there, or stated as lost; once, unless its answer was not heard."""
         done, topic = self._done, self._done.topics[0]
         there = self._there[topic]
         writers = [c for c in done.clients if not c.group]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-import os
 from pathlib import Path
 import signal
 import threading
@@ -18,21 +17,20 @@ from drkit.failover.context import Request
 from drkit.failover.entries import RunLog
 from drkit.failover.machine import State
 from drkit.failover.report import report_of
-from drkit.flow_state.names import journal_topic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
+from tests.failover.client_logs import ClientLog
 from tests.failover.orchestrator import Orchestrators, Outcome
+from tests.failover.python_clients import Follower, Restarted, Transformer, Writer
 from tests.failover.truth import Load
-from tests.failover.world import World
 from tests.replicate.compare import Seen
 from tests.replicate.process import eventually
 from tests.replicate.produce import now_ms
-from tests.soak.client_logs import ClientLog
 from tests.soak.failover_case import Case
 from tests.soak.java_clients import Java
-from tests.soak.python_clients import Follower, Restarted, Transformer, Writer
+from tests.soak.linked_world import Linked
 
 PARTITIONS = 2
 _AT_WORK = 20
@@ -40,37 +38,6 @@ _AT_WORK = 20
 _STARTS = 8
 """Of orchestrators in one failover, at the most."""
 Records = dict[str, dict[int, list[Seen]]]
-
-
-class Linked(World):
-    """A flow whose replicator and operator reach the primary by links of their own."""
-
-    role = "PROBE"
-
-    def plain(self) -> dict[str, Any]:
-        found = super().plain()
-        found["clusters"][self.source.alias]["bootstrap_servers"] = self.brokers[0].bootstrap(self.role)
-        return found
-
-    def replicate(self) -> None:
-        self.role = "REPLICATION"
-        try:
-            super().replicate()
-        finally:
-            self.role = "PROBE"
-
-    def last_run(self) -> RunLog | None:
-        """The newest run; None when there is none yet."""
-        name = journal_topic(self.source.alias)
-        if self.topic(self.target, name).error or not any(self.offsets(self.target, name).values()):
-            return None
-        return self.run_log()
-
-    def signal(self, number: signal.Signals) -> None:
-        """To the replicator."""
-        assert self._replicator is not None
-        assert self._replicator.poll() is None, self.said()
-        os.kill(self._replicator.pid, number)
 
 
 @dataclass

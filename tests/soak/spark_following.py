@@ -1,7 +1,7 @@
-"""A Spark application whose query goes to another cluster when the endpoint file says so: its checkpoint is translated.
+"""A Spark query that goes to another cluster when the endpoint file says so, its checkpoint translated.
 
-Run as a program; the job comes as JSON on the standard input, an event per line on the standard output. Of drkit it
-uses the command line alone.
+Run as a program; the job comes as JSON on the standard input, an event per line on the standard output. Of
+drkit it uses the command line alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 0.1
+_PAUSE = threading.Event()
+"""Never set: Spark alone tells the application nothing of the file."""
 
 
 def tell(kind: str, *words: object) -> None:
@@ -95,16 +98,16 @@ def main() -> None:
         servers = json.loads(text)["bootstrap_servers"]
         query = started(spark, job, servers, checkpoint)
         while file.read_text(encoding="utf-8") == text:
-            time.sleep(_LOOK_SECONDS)
+            _PAUSE.wait(_LOOK_SECONDS)
             if not query.isActive:
                 tell("E", servers, str(query.exception()).replace("\n", " ")[:300])
-                time.sleep(1)
+                _PAUSE.wait(1.0)
                 query = started(spark, job, servers, checkpoint)
         query.stop()
         tell("S", servers)
         following = checkpoint.with_name(checkpoint.name + "-next")
         while not translated(job, checkpoint, following):
-            time.sleep(1)
+            _PAUSE.wait(1.0)
         checkpoint = following
 
 

@@ -1,7 +1,8 @@
 """A hundred random failovers with live clients in Python and Java, orchestrators killed at random.
 
-``DRKIT_TEST_SEED`` is the first seed, ``DRKIT_TEST_FAILOVERS`` how many. Each is printed with its seed and written to
-the file ``DRKIT_TEST_RESULTS``; a seed that is in that file already is passed over, so a run goes on where it stopped.
+``DRKIT_TEST_SEED`` is the first seed, ``DRKIT_TEST_FAILOVERS`` the number. Each is printed with its seed and
+written to the file ``DRKIT_TEST_RESULTS``; a seed that is in that file already is passed over, so a run
+continues where it stopped.
 """
 
 from __future__ import annotations

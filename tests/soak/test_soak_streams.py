@@ -1,4 +1,4 @@
-"""A Kafka Streams application goes along with a failover: its counts, its own topics, and how long it takes."""
+"""A Kafka Streams application follows a failover: its counts, its own topics, and how long it takes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
+from tests.failover.python_clients import Writer
 from tests.failover.world import World
 from tests.replicate.process import eventually
-from tests.soak.python_clients import Writer
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 _SOURCE = Path(__file__).with_name("java") / "Streams.java"
@@ -68,7 +68,8 @@ def streams(*arguments: str) -> Iterator[list[Event]]:
             process.kill()
             process.wait()
             said.seek(0)
-            print(said.read().decode(errors="replace")[-1500:])  # noqa: T201 - shown when the test fails
+            print([e for e in events if e.kind != "G"], events[-2:])  # noqa: T201 - shown when the test fails
+            print(said.read().decode(errors="replace")[-1500:])  # noqa: T201 - likewise
 
 
 def moved(
@@ -99,20 +100,22 @@ def moved(
             report = desk.begin((), request)
         eventually(lambda: len(seen(standby_at)) > 100, 240, f"work on the standby: {events[-8:]}")
         writer.finish()
-        _at_rest(world, given, made, events)
+        _at_rest(world, made, events)
         run = world.run_log()
         if killed:
             primary.restart()
     assert report_of(run, "flow")["state"] == "done"
-    opened = next(e.at_ms for e in run.entries if e.step == "OPEN" and e.kind == "result" and not e.effect)
+    opened = _step_end(run, "OPEN")
+    names = {primary_at: "primary", standby_at: "standby"}
     return {
-        "opened": 0, "told": (_step_end(run, "REPOINT") - opened) / 1000,
-        "states": [(round((e.at_ms - opened) / 1000, 2), e.text) for e in events if e.kind == "S" and e.at_ms > opened - 9000],
+        "told": (_step_end(run, "REPOINT") - opened) / 1000,
+        "states": [((e.at_ms - opened) / 1000, names[e.servers], e.text) for e in events if e.kind == "S"],
         "first": (seen(standby_at)[0].at_ms - opened) / 1000,
-        "errors": sorted({f"{'primary' if e.servers == primary_at else 'standby'} {e.text.split(' ')[0]}" for e in events if e.kind == "E"}),
+        "errors": sorted({f"{names[e.servers]} {e.text.split(' ')[0]}" for e in events if e.kind == "E"}),
         "read again": len({e.text for e in seen(primary_at)} & {e.text for e in seen(standby_at)}),
-        "outside": report["outside"]["groups"], "moved": report["groups"]["moved"], "topics": sorted(report["topics"]),
-        "repeats": report["groups"]["repeats"], "lost": report["loss"]["statement"], "seconds": report["seconds"],
+        "outside": report["outside"]["groups"], "moved": report["groups"]["moved"],
+        "topics": sorted(report["topics"]), "repeats": report["groups"]["repeats"],
+        "lost": report["loss"]["statement"], "seconds": report["seconds"],
         **_counts(world, given, made),
     }  # fmt: skip
 
@@ -121,7 +124,7 @@ def _step_end(run: Any, step: str) -> int:
     return next(e.at_ms for e in run.entries if e.step == step and e.kind == "result" and not e.effect)
 
 
-def _at_rest(world: World, given: str, made: str, events: list[Event]) -> None:
+def _at_rest(world: World, made: str, events: list[Event]) -> None:
     before = [-1]
 
     def rests() -> bool:

@@ -1,4 +1,4 @@
-"""Applications in Python that go along with a failover: with ``drkit.client``, and with a client that is restarted."""
+"""Applications in Python that follow a failover: with ``drkit.client``, and by restarting their client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from drkit.client import FailoverConsumer, FailoverProducer, NotSent, TransactionCut
+from tests.failover.client_logs import Got, ThreadLog
 from tests.replicate.produce import now_ms
-from tests.soak.client_logs import Got, ThreadLog
 
 TICK_SECONDS = 0.04
 _BATCH = 200
