@@ -8,7 +8,6 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 import re
-import subprocess
 import sys
 from typing import NamedTuple
 

@@ -70,7 +70,8 @@ class Post:
         )
         return judge(Picture(
             seen=SEEN,
-            gone_for=30.0, phi=20.0, beat_silence=30.0, moved_ago=30.0, risk=unknown("no look yet")._replace(seconds=1.0),
+            gone_for=30.0, phi=20.0, beat_silence=30.0, moved_ago=30.0,
+            risk=unknown("no look yet")._replace(seconds=1.0),
             tally=self.tally(), auto=auto,
         ))  # fmt: skip
 
