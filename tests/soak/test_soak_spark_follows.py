@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from drkit.failover.context import Request
+from drkit.failover.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
@@ -109,9 +110,9 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     first = events.batches(new)[0][0]
     given = Counter(v for at in (old, new) for _, found in events.batches(at) for v in found)
     return {
-        "killed": killed, "state": report["state"], "told": (ends["REPOINT"] - ends["OPEN"]) / 1000,
-        "first": (first - ends["OPEN"]) / 1000, "twice": sum(n > 1 for n in given.values()),
-        "events": [(round((at - ends["OPEN"]) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
+        "killed": killed, "state": report["state"], "told": (ends[StepName.REPOINT] - ends[StepName.OPEN]) / 1000,
+        "first": (first - ends[StepName.OPEN]) / 1000, "twice": sum(n > 1 for n in given.values()),
+        "events": [(round((at - ends[StepName.OPEN]) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
     }  # fmt: skip
 
 
