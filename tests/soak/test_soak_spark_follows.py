@@ -109,10 +109,11 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     ends = {e.step: e.at_ms for e in run.entries if e.kind == "result" and not e.effect}
     first = events.batches(new)[0][0]
     given = Counter(v for at in (old, new) for _, found in events.batches(at) for v in found)
+    opened = ends[StepName.OPEN]
     return {
-        "killed": killed, "state": report["state"], "told": (ends[StepName.REPOINT] - ends[StepName.OPEN]) / 1000,
-        "first": (first - ends[StepName.OPEN]) / 1000, "twice": sum(n > 1 for n in given.values()),
-        "events": [(round((at - ends[StepName.OPEN]) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
+        "killed": killed, "state": report["state"], "told": (ends[StepName.REPOINT] - opened) / 1000,
+        "first": (first - opened) / 1000, "twice": sum(n > 1 for n in given.values()),
+        "events": [(round((at - opened) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
     }  # fmt: skip
 
 
