@@ -92,7 +92,7 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         load.__exit__()
         for writer in (*writers, transactor):
             writer.finish()
-        given = [reader.processed, *(m.got for m in members)]
+        given: list[list[Any]] = [reader.processed, *(m.got for m in members)]
         eventually(lambda: min(map(len, given)) >= _number(world, topic), 30, "the readers at the end")
     with world.desk() as desk:
         diverged = divergence(desk.beside())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 import signal
 import threading
@@ -182,7 +183,7 @@ class Stage:
         """Orchestrators, one after another, until one has done it."""
         world = self.world
         assert world is not None
-        scope = {"all": {"groups": []}, "topic": {"groups": [], "topics": list(topics)}}.get(
+        scope: dict[str, Any] = {"all": {"groups": []}, "topic": {"groups": [], "topics": list(topics)}}.get(
             case.scope, {"groups": groups}
         )
         request = _request(case)._asdict()
@@ -235,7 +236,7 @@ class Stage:
                 if r
             }
             some = [c for c in clients if wanted(c)]
-            _all(some, lambda c, e=ends: all(c.committed.get(at, 0) > end for at, end in e.items()), 180)
+            _all(some, partial(_read_to, ends), 180)
             with ThreadPoolExecutor(len(clients)) as pool:
                 list(pool.map(lambda c: c.finish(), some))
 
@@ -268,6 +269,10 @@ def _all(clients: list[ClientLog], works: Callable[[ClientLog], bool], seconds: 
             for c in late
         )
         threading.Event().wait(0.05)
+
+
+def _read_to(ends: Mapping[tuple[str, str, int], int], client: ClientLog) -> bool:
+    return all(client.committed.get(at, 0) > end for at, end in ends.items())
 
 
 def _at_work(client: ClientLog) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from drkit.failover.context import Request
+from drkit.failover.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
@@ -108,10 +109,11 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
     ends = {e.step: e.at_ms for e in run.entries if e.kind == "result" and not e.effect}
     first = events.batches(new)[0][0]
     given = Counter(v for at in (old, new) for _, found in events.batches(at) for v in found)
+    opened = ends[StepName.OPEN]
     return {
-        "killed": killed, "state": report["state"], "told": (ends["REPOINT"] - ends["OPEN"]) / 1000,
-        "first": (first - ends["OPEN"]) / 1000, "twice": sum(n > 1 for n in given.values()),
-        "events": [(round((at - ends["OPEN"]) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
+        "killed": killed, "state": report["state"], "told": (ends[StepName.REPOINT] - opened) / 1000,
+        "first": (first - opened) / 1000, "twice": sum(n > 1 for n in given.values()),
+        "events": [(round((at - opened) / 1000, 2), k, t[:200]) for at, k, _, t in events if k != "B"],
     }  # fmt: skip
 
 

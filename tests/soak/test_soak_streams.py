@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from drkit.failover.context import Request
+from drkit.failover.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
@@ -120,7 +121,7 @@ def moved(
     }  # fmt: skip
 
 
-def _step_end(run: Any, step: str) -> int:
+def _step_end(run: RunLog, step: str) -> int:
     return next(e.at_ms for e in run.entries if e.step == step and e.kind == "result" and not e.effect)
 
 
