@@ -273,7 +273,7 @@ def _with_a_jump(scene: Scene, story: Story, world: World) -> None:
         process.wait()
     story.lost += own.lost
     story.longest_phi = max(story.longest_phi, own.longest_phi)
-    story.seconds.update({f"its own: {name}": 0.0 for name in own.seconds})  # type: ignore[arg-type]
+    story.seconds.update({f"its own: {name}": 0.0 for name in own.seconds})
 
 
 Kind = Callable[[Scene, Story], None]

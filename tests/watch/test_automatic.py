@@ -37,7 +37,7 @@ WATCH = {
     "observers": ["o1", "o2", "o3"], "vote_interval_seconds": 0.3, "vote_ttl_seconds": 2.0,
     "clock_margin_seconds": 0.5, "failover_delay_seconds": 12.0,
 }  # fmt: skip
-AGENT = {"agents": ["dc1"], "ttl_seconds": 7.0, "check_seconds": 0.3, "fence_seconds": 4.0}
+AGENT: dict[str, Any] = {"agents": ["dc1"], "ttl_seconds": 7.0, "check_seconds": 0.3, "fence_seconds": 4.0}
 """A lease that a busy machine does not lose by itself."""
 
 
