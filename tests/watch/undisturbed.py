@@ -48,7 +48,9 @@ class Story:
 
     def told(self) -> str:
         """One line for the log of a run."""
-        seen = {name: round(seconds, 1) for name, seconds in self.seconds.most_common()}
+        seen = {
+            name: round(seconds, 1) for name, seconds in sorted(self.seconds.items(), key=lambda s: -s[1])
+        }
         return json.dumps({
             "kind": self.kind, "minutes": round(self.minutes, 1), "disturbances": self.disturbances,
             "verdicts": seen, "longest_phi": round(self.longest_phi, 1), "lost": self.lost,
