@@ -183,9 +183,12 @@ class Stage:
         """Orchestrators, one after another, until one has done it."""
         world = self.world
         assert world is not None
-        scope: dict[str, Any] = {"all": {"groups": []}, "topic": {"groups": [], "topics": list(topics)}}.get(
-            case.scope, {"groups": groups}
-        )
+        scopes: dict[str, dict[str, Any]] = {
+            "all": {"groups": []},
+            "group": {"groups": groups},
+            "topic": {"groups": [], "topics": list(topics)},
+        }
+        scope = scopes[case.scope]
         request = _request(case)._asdict()
         before, outcomes = world.last_run(), list[Outcome]()
         for number in range(_STARTS):
