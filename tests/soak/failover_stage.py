@@ -188,7 +188,6 @@ class Stage:
             "group": {"groups": groups},
             "topic": {"groups": [], "topics": list(topics)},
         }
-        scope = scopes[case.scope]
         request = _request(case)._asdict()
         before, outcomes = world.last_run(), list[Outcome]()
         for number in range(_STARTS):
@@ -202,7 +201,7 @@ class Stage:
             if begun:
                 outcomes.append(self._orchestrators.run(world.plain(), "resume", **more))
             else:
-                outcomes.append(self._orchestrators.run(world.plain(), "begin", **scope, **more))
+                outcomes.append(self._orchestrators.run(world.plain(), "begin", **scopes[case.scope], **more))
             if outcomes[-1].report is not None:
                 return outcomes
             if not outcomes[-1].killed:
