@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
 _COMMAND: Final = re.compile(
-    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|divergence|status"
+    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|control (?:adopt|check)|divergence|status"
     r"|verify|watch (?:resume|pause|acknowledge)|(?:failover|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
@@ -17,7 +17,7 @@ _COMMAND: Final = re.compile(
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option that is to be added to the command that was typed."""
 _OF_A_FLOW: Final = frozenset(
-    {"failover", "fence", "divergence", "replicate", "status", "translate", "verify", "watch"}
+    {"control", "failover", "fence", "divergence", "replicate", "status", "translate", "verify", "watch"}
 )
 _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 

@@ -10,6 +10,7 @@ import click
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
+from drkit.cli.session import to_type
 from drkit.config.control import read_key
 from drkit.errors import ConfigError, Refused
 from drkit.failover import adopt as adopting
@@ -64,7 +65,7 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
                 hint="answer y, or add --yes",
             )
         signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
-        emit(answer | {"signed": signed, "next": _next(found, unsigned=unsigned or discard)})
+        emit(answer | {"signed": signed, "next": to_type(_next(found, unsigned=unsigned or discard))})
 
 
 def _show(found: adopting.FlowRecords) -> None:
@@ -75,5 +76,8 @@ def _show(found: adopting.FlowRecords) -> None:
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
     if not unsigned and found.lacks_mac:
-        return "some came later without a MAC and do not count: --again adopts them, --discard deletes them"
+        return (
+            "some came later without a MAC and do not count: drkit control adopt --again signs them,"
+            " drkit control adopt --discard deletes them"
+        )
     return "start drkit again; drkit control check"

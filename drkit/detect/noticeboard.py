@@ -65,7 +65,7 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
 
 
 def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBODY) -> Notes:
-    """Everything that stands there now, of those who are believed. Raises DrkitError."""
+    """All notes of now, of those who are believed. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     found = newest_values(cluster, [name], verified=True).get(name, Newest())
@@ -97,14 +97,11 @@ def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str,
     producer.produce(name, body, at, partition=0, headers=headers, on_delivery=lambda e, _: heard.append(e))
     producer.flush(_PUT_SECONDS)
     if heard and heard[0] is not None:
-        raise cluster.error(heard[0], "write to the topic of the observers", topic_name(flow))
+        raise cluster.error(heard[0], "write to the topic of the observers", name)
     if not heard:
-        raise Failed(
-            "a note for the observers cannot be written",
-            where=f"{topic_name(flow)} on {cluster.alias}",
-            evidence=f"no answer in {_PUT_SECONDS:.0f} s",
-            hint="check the cluster's in-sync replicas",
-        )
+        what, evidence = "a note for the observers cannot be written", f"no answer in {_PUT_SECONDS:.0f} s"
+        hint = "check the cluster's in-sync replicas"
+        raise Failed(what, where=f"{name} on {cluster.alias}", evidence=evidence, hint=hint)
 
 
 def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
@@ -215,8 +212,6 @@ class Noticeboard:
         """Why it was not taken; the last reason."""
         return self._why
 
-    # -- the thread -----------------------------------------------------------------------------------
-
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
@@ -271,10 +266,9 @@ class Noticeboard:
         producer.poll(0)
 
     def _told(self, error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            self._acked = self._clock.now()
-        else:
-            self._fails(f"{error.name()}: {error.str()}")
+        if error is not None:
+            return self._fails(f"{error.name()}: {error.str()}")
+        self._acked = self._clock.now()
 
     def _fails(self, why: str) -> None:
         if why != self._why:

@@ -122,11 +122,9 @@ def replicate(
 def _watches(settings: Settings, runs: Sequence[_FlowRun], options: Options) -> list[FlowWatch]:
     # Where nobody can ask for them, only what the source has is noted on the target.
     seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
-    made = []
     for run in runs:
         run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen)
-        made.append(run.watch)
-    return made
+    return [run.watch for run in runs if run.watch is not None]
 
 
 def _start(
@@ -211,7 +209,7 @@ class _FlowRun:
     """A flow, its thread, and how it ended."""
 
     def __init__(self, job: FlowJob, stop: threading.Event, options: Options) -> None:
-        self._job = job
+        self.job = job
         self._stop = stop
         self._once = options.once
         self._error: DrkitError | None = None
@@ -221,26 +219,21 @@ class _FlowRun:
         self.name = job.flow.name
         self.thread = threading.Thread(target=self._run, name=f"flow {self.name}", daemon=True)
 
-    @property
-    def job(self) -> FlowJob:
-        """The flow that it runs."""
-        return self._job
-
     def failure(self) -> DrkitError | None:
         """What ended the flow for good."""
         return self._error
 
     def _run(self) -> None:
-        flow = self._job.flow
+        flow = self.job.flow
         # Only who holds the lease says that it lives; a copy with an end needs no sign of life.
-        source = self._job.clusters[0].with_client(flow.source_admin)
-        job = self._job
+        source = self.job.clusters[0].with_client(flow.source_admin)
+        job = self.job
         beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)
         if flow.emit_heartbeats and not self._once:
             prepare_heartbeats(source, flow)
             beats.start()
         try:
-            supervise(self.name, lambda: self._job.run(self._stop), self._stop, once=self._once)
+            supervise(self.name, lambda: self.job.run(self._stop), self._stop, once=self._once)
         except DrkitError as error:
             self._error = error
             observe.error(error, flow=self.name, gives_up=True)
@@ -264,11 +257,11 @@ class _FlowRun:
 
     def glance(self, tell: Tell) -> None:
         """Look at the clusters and tell how it goes; one that does not answer is told by others."""
-        progress = self._job.progress
+        progress = self.job.progress
         if progress is None or not self.thread.is_alive():
             return
         try:
-            seen = progress.sample(self._job.leases())
+            seen = progress.sample(self.job.leases())
         except DrkitError as error:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
@@ -277,7 +270,7 @@ class _FlowRun:
     def _held(self) -> tuple[HeldPartition, ...]:
         """With `once` as seen at the start, else as the last look saw it."""
         if self._once:
-            return self._job.bound.held if self._job.bound is not None else ()
+            return self.job.bound.held if self.job.bound is not None else ()
         figures = self.watch.figures if self.watch is not None else None
         return held_of(figures.status) if figures is not None else ()
 
@@ -286,13 +279,13 @@ class _FlowRun:
         """0 done, else the error's, or 1 when something was left out of a copy that should be whole."""
         if self._error is not None:
             return self._error.exit_code
-        stopped = self._job.progress is not None and self._job.progress.totals.stopped
-        incomplete = stopped or self._job.found.left_out or groups_left(self._job.groups)
+        stopped = self.job.progress is not None and self.job.progress.totals.stopped
+        incomplete = stopped or self.job.found.left_out or groups_left(self.job.groups)
         return int(self._once and bool(incomplete))
 
     def result(self) -> dict[str, Any]:
         """The flow's line of the answer."""
-        totals = self._job.progress.totals if self._job.progress is not None else None
+        totals = self.job.progress.totals if self.job.progress is not None else None
         return {
             "flow": self.name,
             "ended": "failed" if self._error else "stopped" if self._stop.is_set() else "complete",
@@ -300,8 +293,8 @@ class _FlowRun:
             "bytes": totals.bytes if totals else 0,
             "epochs": totals.epochs if totals else 0,
             "seconds": round(monotonic() - self._began, 1),
-            "left_out": dict(self._job.found.left_out),
+            "left_out": dict(self.job.found.left_out),
             "stopped_partitions": dict(totals.stopped) if totals else {},
-            **({"groups": self._job.groups, "held_back": self._held()} if self._once else {}),
+            **({"groups": self.job.groups, "held_back": self._held()} if self._once else {}),
             "error": self._error.as_dict() if self._error else None,
         }

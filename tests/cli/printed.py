@@ -18,13 +18,13 @@ DRKIT: Final = Path(__file__).parents[2] / "drkit"
 _VERBS: Final = "|".join(sorted(_COMMANDS, key=len, reverse=True))
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
-    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status)\b)?"
+    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt)\b)?"
     r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
-    "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint",
+    "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -55,9 +55,11 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume --keep-positions": (H,),
     "drkit failover --all": (N, R),
     "drkit failover --all --accept-data-loss REASON": (N,),
+    "drkit failover --all --without-quorum REASON": (N,),
     "drkit failover --group G": (N,),
     '--accept-data-loss "REASON"': (R,),
     '--despite-signs-of-life "REASON"': (R,),
+    '--without-quorum "REASON"': (R,),
     "--evict-members": (R,),
     "--keep-positions": (R,),
     "--repoint-others": (R,),
@@ -66,6 +68,10 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit config check": (A,),
     "drkit config check --connect": (A,),
     "drkit config show --plan": (A,),
+    "drkit control adopt": (A,),
+    "drkit control adopt --again": (A,),
+    "drkit control adopt --discard": (A,),
+    "drkit control check": (A,),
     "drkit divergence": (D, W),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),

@@ -185,9 +185,9 @@ class Stage:
         assert world is not None
         scopes: dict[str, dict[str, Any]] = {
             "all": {"groups": []},
+            "group": {"groups": groups},
             "topic": {"groups": [], "topics": list(topics)},
         }
-        scope = scopes.get(case.scope, {"groups": groups})
         request = _request(case)._asdict()
         before, outcomes = world.last_run(), list[Outcome]()
         for number in range(_STARTS):
@@ -201,7 +201,7 @@ class Stage:
             if begun:
                 outcomes.append(self._orchestrators.run(world.plain(), "resume", **more))
             else:
-                outcomes.append(self._orchestrators.run(world.plain(), "begin", **scope, **more))
+                outcomes.append(self._orchestrators.run(world.plain(), "begin", **scopes[case.scope], **more))
             if outcomes[-1].report is not None:
                 return outcomes
             if not outcomes[-1].killed:
