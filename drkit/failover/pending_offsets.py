@@ -88,12 +88,13 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
 
 
 def kept_in(group: str, partitions: int) -> int:
-    """The partition that keeps a group's offsets: Java's hash of its name, without the sign."""
+    """The partition that keeps a group's offsets: the absolute value of Java's hash of its name."""
     units = group.encode("utf-16-be")
     value = 0
     for i in range(0, len(units), 2):
         value = (31 * value + int.from_bytes(units[i : i + 2], "big")) & 0xFFFFFFFF
-    return (value & 0x7FFFFFFF) % max(1, partitions)
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % max(1, partitions)
 
 
 def _unstable(context: Context, found: list[Pending]) -> Refused:
