@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
 _COMMAND: Final = re.compile(
-    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|control (?:adopt|check)|divergence|status"
-    r"|verify|watch (?:resume|pause|acknowledge)|(?:failover|replicate|translate|watch)(?= --))(?![\w-])"
+    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|divergence"
+    r"|control (?:adopt|check)|status|verify|watch (?:resume|pause|acknowledge)"
+    r"|(?:failover|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""

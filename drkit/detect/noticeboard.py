@@ -41,7 +41,6 @@ _PUT_SECONDS: Final = 20.0
 _QUIET: Final = logging.getLogger("drkit.detect.clients")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
-Value = dict[str, Any]
 
 
 def topic_name(flow: FlowSettings) -> str:
@@ -266,9 +265,10 @@ class Noticeboard:
         producer.poll(0)
 
     def _told(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            return self._fails(f"{error.name()}: {error.str()}")
-        self._acked = self._clock.now()
+        if error is None:
+            self._acked = self._clock.now()
+        else:
+            self._fails(f"{error.name()}: {error.str()}")
 
     def _fails(self, why: str) -> None:
         if why != self._why:
