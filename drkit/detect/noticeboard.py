@@ -32,6 +32,7 @@ from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import Newest, newest_values
+from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -278,12 +279,11 @@ class Noticeboard:
     def _take(self, message: Message | None) -> None:
         if message is None:
             return
-        error, key, value = message.error(), message.key(), message.value()
-        if error is not None:
+        if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                 self._is_read = True
             return
-        self.take(key, value, message.offset() or 0, message.headers())
+        self.take(message.key(), message.value(), message.offset() or 0, headers_of(message))
 
     def take(self, key: Any, value: Any, offset: int, headers: Headers | None = None) -> None:
         """Take one record of the topic."""

@@ -32,6 +32,7 @@ from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.headers import headers_of
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
@@ -224,7 +225,7 @@ def _drain(topic: TopicRecords, keys: ControlKeys, consumer: Consumer, ends: Map
 
 
 def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
-    key, value, headers = message.key(), message.value(), message.headers()
+    key, value, headers = message.key(), message.value(), headers_of(message)
     why = keys.why_not(name, key, value, headers)
     if not why:
         is_current = not ControlKeys(keys.current).why_not(name, key, value, headers)

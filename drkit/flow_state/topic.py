@@ -24,6 +24,7 @@ from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
 from drkit.flow_state.state import Change, FlowState, R
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import Topic, describe_topics
@@ -161,7 +162,7 @@ class StateTopic:
         self._position = offset + 1
         if key is None:
             return
-        if why := verify(self._target.control, self.name, key, value, message.headers()):
+        if why := verify(self._target.control, self.name, key, value, headers_of(message)):
             self._drop(key, why, offset)
             return
         change = self.records.take(key, value, offset)

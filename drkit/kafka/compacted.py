@@ -15,6 +15,7 @@ from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
+from drkit.kafka.headers import headers_of
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 
@@ -95,7 +96,7 @@ def _read(
         elif isinstance(key, bytes):
             body = value if isinstance(value, bytes) else None
             control = cluster.settings.control
-            why = verify(control, at.topic, key, body, message.headers()) if verified else ""
+            why = verify(control, at.topic, key, body, headers_of(message)) if verified else ""
             _take(values[at.topic], key, body, why)
     return values
 

@@ -1,0 +1,71 @@
+"""Names of headers are bytes that anybody chose: they end no reader of drkit's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+import socket
+import struct
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+import pytest
+
+from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, verify
+from drkit.kafka.headers import headers_of
+from drkit.wire import Record, encode
+
+TOPIC = "drkit-watch.a.b.internal"
+PRODUCE, VERSION = 0, 7
+
+
+@pytest.fixture
+def broker() -> Iterator[tuple[str, int]]:
+    """A broker within the client library."""
+    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0})
+    (found,) = producer.list_topics(TOPIC, 10).brokers.values()
+    yield found.host, found.port
+    assert producer.flush(5) == 0
+
+
+def text(value: bytes) -> bytes:
+    return struct.pack(">h", len(value)) + value
+
+
+def produce(at: tuple[str, int], record: Record) -> None:
+    """As a client that checks nothing."""
+    batch = bytes(encode([record], 0))
+    body = struct.pack(">hhii", -1, 1, 5000, 1) + text(TOPIC.encode()) + struct.pack(">ii", 1, 0)
+    request = struct.pack(">hhi", PRODUCE, VERSION, 1) + text(b"x") + body
+    request += struct.pack(">i", len(batch)) + batch
+    with closing(socket.create_connection(at)) as link:
+        link.sendall(struct.pack(">i", len(request)) + request)
+        assert link.recv(1000)
+
+
+def read(at: tuple[str, int]) -> Message:
+    with closing(
+        Consumer({"bootstrap.servers": f"{at[0]}:{at[1]}", "group.id": "drkit-reader", "log_level": 0})
+    ) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        found = consumer.poll(10)
+    assert found is not None
+    assert found.error() is None
+    return found
+
+
+def test_a_name_that_is_no_text_ends_nobody_and_proves_nothing(broker: tuple[str, int]):
+    keys = ControlKeys(ControlKey.of(b"0123456789abcdef0123456789abcdef"))
+    mac = keys.sign(TOPIC, b"pause", b"v")
+    produce(broker, Record(0, 1, b"pause", b"v", ((b"\xff\xfe", b"x"), (HEADER.encode(), mac))))
+    message = read(broker)
+    with pytest.raises(SystemError):
+        message.headers()  # when this fails, the client library has learned it: nothing needs to be caught
+    found = headers_of(read(broker))
+    assert verify(keys, TOPIC, b"pause", b"v", found) == NO_MAC
+    assert verify(None, TOPIC, b"pause", b"v", found) == ""
+
+
+def test_other_headers_are_read(broker: tuple[str, int]):
+    produce(broker, Record(0, 1, b"k", b"v", ((b"a", b"1"), (b"b", None))))
+    assert headers_of(read(broker)) == [("a", b"1"), ("b", None)]
+    produce(broker, Record(0, 1, b"k", b"v", ()))
