@@ -103,6 +103,7 @@ class FlowState:
         """Enter a record that was read, or written just now."""
         self.unreadable.pop(key, None)
         self.refused.pop(key, None)
+        self.forged.pop(key, None)
         self._records.setdefault(type(record), {})[key.removeprefix(record.KEY)] = record
         self._values[key] = value
 
@@ -182,7 +183,7 @@ class FlowState:
         found = FlowState(self._where)
         found._records = {kind: dict(some) for kind, some in list(self._records.items())}
         found._values, found.unreadable = dict(self._values), dict(self.unreadable)
-        found.refused = dict(self.refused)
+        found.refused, found.forged = dict(self.refused), dict(self.forged)
         return found
 
     def __eq__(self, other: object) -> bool:

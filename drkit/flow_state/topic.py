@@ -126,6 +126,8 @@ class StateTopic:
         self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
+        self.followed: dict[str, list[bytes | None]] = {}
+        """What is read under some keys, in its order: for who put a key there."""
         self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
         """Called with every change that is read, and its offset, by the thread that reads it."""
 
@@ -167,6 +169,7 @@ class StateTopic:
             return
         change = self.records.take(key, value, offset)
         if change is not None:
+            self.followed.get(change.key, []).append(value)
             self.on_read(offset, change)
 
     def _drop(self, key: bytes, why: str, offset: int) -> None:
@@ -221,30 +224,17 @@ class StateTopic:
         :raises Failed: it was not accepted
         """
         key, value = record.key(name), record.encode()
-        self._write(key, value)
+        self.write(key, value)
         self.records.keep(key, record, value)
 
     def delete(self, kind: type[Record], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
         key = kind.key(name)
-        self._write(key, None)
+        self.write(key, None)
         self.records.take(key.encode(), None)
 
-    def restore(self, key: str) -> bool:
-        """Write the newest readable record under a key again; returns whether there is one.
-
-        A key under which there never was one is deleted.
-
-        :raises Failed: it was not accepted
-        """
-        value = self.records.value(key)
-        if value is None and key not in self.records.forged:
-            return False
-        self._write(key, value)
-        self.records.take(key.encode(), value)
-        return True
-
-    def _write(self, key: str, value: bytes | None) -> None:
+    def write(self, key: str, value: bytes | None) -> None:
+        """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""
         reported: list[KafkaError | None] = []
         name = key.encode()
         self._producer.produce(

@@ -16,6 +16,7 @@ from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.records import ControlKeyRecord, ControlRecord, LeaseRecord, OffsetMapRecord
+from drkit.flow_state.repair import restore
 from drkit.flow_state.topic import StateTopic, ensure_offset_map
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets
@@ -65,16 +66,23 @@ class InternalTopics:
         :raises DrkitError: it cannot be written
         """
         records = self._state.records
-        for key, why in [*records.unreadable.items(), *records.forged.items()]:
-            if f"{key} {why}" in self._told:
-                continue
+        found = [*records.unreadable.items(), *records.forged.items()]
+        new = [(key, why) for key, why in found if f"{key} {why}" not in self._told]
+        if not new or self._is_hidden():
+            return
+        for key, why in new:
             self._told.add(f"{key} {why}")
-            restored = key not in _OF_OTHERS and self._state.restore(key)
+            restored = key not in _OF_OTHERS and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
                 cluster=self._target.alias, key=key, reason=why, restored=restored,
                 hint=_WHO_WRITES,
             )  # fmt: skip
+
+    def _is_hidden(self) -> bool:
+        """An open transaction hides what others have written since: it may be newer than what we know."""
+        at = TopicPartition(self._state.name, 0)
+        return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
 
     def _described(self) -> dict[str, Topic]:
         return describe_topics(self._target, [self._state.name, self._map])

@@ -274,8 +274,8 @@ class Attempt:
 
     def _follow_events(self) -> None:
         """Read on; :class:`TaskEvents` reports what the tasks wrote."""
-        self._internal.restore()
         self._state.load()
+        self._internal.restore()
 
     def _end(self, loop: EpochLoop) -> None:
         """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from drkit.config import Settings
 from drkit.failover.desk import Desk
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, RoleRecord
+from drkit.flow_state.repair import restore
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
@@ -104,7 +105,7 @@ def test_what_hides_a_record_of_another_type_is_named(world: World):
     assert world.state.get(ClustersRecord) == ClustersRecord("one", "two")
     assert world.state.records.unreadable["flow"].endswith("source: a text was expected, not a list")
     with capture_logs():
-        assert world.state.restore("flow")
+        assert restore(world.state, "flow")
     with StateTopic(world.target.settings, world.source.alias) as other:
         other.load()
         assert not other.records.unreadable

@@ -1,0 +1,50 @@
+"""Writes again what a record that is not drkit's hides in a flow's state."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from drkit.flow_state.state import FlowState
+
+_TRIES: Final = 5
+"""Nobody writes one key so often between two writes of ours."""
+
+
+class Written(Protocol):
+    """What is needed of :class:`drkit.flow_state.topic.StateTopic`."""
+
+    records: FlowState
+    followed: dict[str, list[bytes | None]]
+
+    def load(self) -> None:
+        """See there."""
+
+    def write(self, key: str, value: bytes | None) -> None:
+        """See there."""
+
+
+def restore(state: Written, key: str) -> bool:
+    """Write the newest readable record under a key again; returns whether there was something to repair.
+
+    A key under which there never was a record is deleted. What another process of drkit writes meanwhile is
+    newer than what this one knows: where ours came behind it, theirs is written once more.
+
+    :raises DrkitError: the topic cannot be read, or does not take it
+    """
+    since = state.followed[key] = []
+    try:
+        state.load()
+        records, value = state.records, state.records.value(key)
+        if key not in (records.forged if value is None else records.unreadable):
+            return False
+        for _ in range(_TRIES):
+            since.clear()
+            state.write(key, value)
+            state.load()
+            theirs = [v for v in since if v != value]
+            if not theirs or since[-1] != value:
+                break
+            value = theirs[-1]
+    finally:
+        del state.followed[key]
+    return True
