@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
@@ -35,6 +36,20 @@ class AgentNote(Record):
     """Of this note; 0: of an agent that did not count its notes yet."""
 
 
+def why_stale(note: AgentNote, wall_ms: int, ttl: float, margin: float) -> str:
+    """Why a note says nothing of now, by its own time; empty when it does.
+
+    :param wall_ms: our wall clock when it arrived
+    :param ttl: seconds that it may have waited
+    :param margin: seconds by which clocks may differ
+    """
+    late = (wall_ms - note.at_ms) / 1000
+    if -margin <= late <= ttl + margin:
+        return ""
+    said = f"{late:.0f} s old" if late > 0 else f"{-late:.0f} s ahead of our clock"
+    return f"its note is {said}: it proves no fence, and no lease"
+
+
 class Agents:
     """The newest of each agent, and when it last held a lease. Times are those of our own clock.
 
@@ -46,13 +61,18 @@ class Agents:
         self._newest: dict[str, tuple[AgentNote, float]] = {}
         self._leased: dict[str, float] = {}
 
-    def take(self, note: AgentNote, arrived: float) -> None:
-        """A note that arrived just now, while we listened."""
+    def take(self, note: AgentNote, arrived: float, stale: str = "") -> None:
+        """A note that arrived just now, while we listened.
+
+        :param stale: see :func:`why_stale`; then its request is answered, but it proves nothing: whoever may
+            write to the topic can write an older note once more
+        """
+        note = replace(note, fenced=False) if stale else note
         known = self._newest.get(note.agent)
         if known is not None and known[0].run == note.run and known[0].number > note.number:
             return  # by the slower of two topics
         self._newest[note.agent] = note, max(arrived, known[1] if known else arrived)
-        if note.hold is Hold.LEASED and not note.fenced:
+        if note.hold is Hold.LEASED and not note.fenced and not stale:
             self._leased[note.agent] = arrived
         elif note.hold is Hold.UNARMED:
             self._leased.pop(note.agent, None)  # it was stopped, and promises nothing

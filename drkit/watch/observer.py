@@ -14,9 +14,10 @@ from drkit.config import FlowSettings, Settings
 from drkit.config.auto_proof import fenced_within_seconds
 from drkit.config.watch import WatchSettings
 from drkit.detect import votes
-from drkit.detect.agents import AgentNote, Agents
+from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
 from drkit.detect.marks import LOOK, Automatic, Known
+from drkit.detect.notes import Note
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.speakers import Speakers
@@ -210,7 +211,7 @@ class Observer:
         found = {key: why for board in self.boards for key, why in board.strangers(seconds).items()}
         for board in self.boards:
             for note in board.all(AgentNote):
-                if why := note.doubt.at(now):
+                if why := note.doubt.at(now) or self._stale(note):
                     found[AgentNote.key(note.body.agent)] = why
         told = [f"{key}: {why}" for key, why in sorted(found.items())]
         return [*told[:_SHOWN], *([f"and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])]
@@ -222,7 +223,11 @@ class Observer:
             self._agents.forget(name)
         for note in notes:
             if note.live and note.body.agent not in doubted:
-                self._agents.take(note.body, note.arrived)
+                self._agents.take(note.body, note.arrived, self._stale(note))
+
+    def _stale(self, note: Note[AgentNote]) -> str:
+        ttl, margin = self._settings.fence_agent.ttl_seconds, self._settings.watch.clock_margin_seconds
+        return why_stale(note.body, note.wall_ms, ttl, margin) if note.live else ""
 
     # -- the picture ----------------------------------------------------------------------------------
 

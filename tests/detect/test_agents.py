@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.detect.agents import AgentNote, Agents
+from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.lease import Hold
 from drkit.detect.votes import MOST_AGENTS
 from drkit.flow_state.fields import Malformed
@@ -75,3 +75,22 @@ def test_names_of_ever_new_agents_take_no_answer_from_one_that_was_there():
     renewed = agents((note("zz", number=7), 100.0), *crowd, (note("zz", number=8), 101.0)).renewals(101.0)
     assert renewed["zz"] == 8
     assert len(renewed) == MOST_AGENTS
+
+
+def test_a_note_of_a_past_failover_that_is_written_again_proves_nothing():
+    """It has a valid MAC: an agent wrote it, some other day."""
+    wall = 1_700_000_000_000
+    past = AgentNote("dc1", "r", 7, Hold.LOST, wall - 3_600_000, fenced=True, evidence=("proven",))
+    found = Agents(TTL)
+    found.take(past, 100.0, why_stale(past, wall, TTL, 2.0))
+    assert (found.fenced(100.0), found.armed(100.0)) == ((), ())
+    leased = AgentNote("dc1", "r0", 7, Hold.LEASED, wall - 3_600_000)
+    found.take(leased, 100.0, why_stale(leased, wall, TTL, 2.0))
+    assert found.armed(100.0) == ()
+    assert found.renewals(100.0) == {"dc1": 7}, "an agent whose clock is wrong is no reason to fence"
+
+
+@pytest.mark.parametrize(("late", "counts"), [(0, True), (11, True), (13, False), (-1, True), (-3, False)])
+def test_its_own_time_tells_when_a_note_was_written(late: int, *, counts: bool):
+    said = note(hold=Hold.LOST, fenced=True)
+    assert (why_stale(said, late * 1000, TTL, 2.0) == "") == counts
