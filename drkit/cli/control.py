@@ -14,6 +14,7 @@ from drkit.cli.session import to_type
 from drkit.config.control import read_key
 from drkit.errors import ConfigError, Refused
 from drkit.failover import adopt as adopting
+from drkit.failover.adopt_refusals import refuse_loss, refuse_running
 
 _BYTES = 32
 
@@ -49,7 +50,9 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
     settings = configuration().settings
     for flow in settings.chosen_flows(names):
         found = adopting.look(settings, flow)
-        adopting.refuse_running(found)
+        refuse_running(flow, found.topics)
+        if discard:
+            refuse_loss(found.topics)
         unsigned = not discard and (again or not found.adopted)
         answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
         if dry_run:

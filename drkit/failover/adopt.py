@@ -16,8 +16,16 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, signed
-from drkit.errors import ConfigError, Failed, Refused
-from drkit.failover.adopt_records import Kind, Sign, Stored, TopicRecords, journal_entries
+from drkit.errors import ConfigError, Failed
+from drkit.failover.adopt_records import (
+    Kind,
+    Sign,
+    Stored,
+    TopicRecords,
+    journal_entries,
+    only_foreign,
+)
+from drkit.failover.adopt_refusals import refuse_change
 from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE
 from drkit.flow_state.names import (
     adopting_transactional_id,
@@ -27,8 +35,6 @@ from drkit.flow_state.names import (
     watch_topic,
 )
 from drkit.flow_state.records import ControlKeyRecord
-from drkit.flow_state.run_lease import replicator_of
-from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
@@ -112,29 +118,12 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     return FlowRecords(flow, keys, wanted, clusters)
 
 
-def refuse_running(found: FlowRecords) -> None:
-    """Refuse while others write: what they write meanwhile would be replaced by what was read.
-
-    :raises Refused: a replicator or an orchestrator is at work
-    """
-    state = FlowState()
-    for record in (r for t in found.topics if t.kind is Kind.STATE for r in t.newest(unsigned=True)):
-        state.take(record.key or b"", record.value)
-    replicator = replicator_of(state, wall_ms())
-    if replicator is not None and replicator.alive:
-        raise Refused(
-            "the flow runs: what it writes meanwhile would be replaced",
-            where=f"flow {found.flow.name}: host {replicator.host}, process {replicator.process}",
-            evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
-            hint="stop that process (SIGTERM), then: drkit control adopt",
-        )
-
-
 def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
     """Write what is to count with the current key; returns how many records, by topic.
 
     :param unsigned: records without a MAC are adopted where their key has none with one
     :param discard: such records are deleted instead
+    :raises Refused: others have written to one of them since it was read
     :raises DrkitError: a topic does not take them
     """
     written: dict[str, int] = {}
@@ -143,6 +132,12 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
+        if topic.kind is Kind.NOTES:
+            # Observers may go on: what people have written since the question was asked counts.
+            topic.records.clear()
+            _read(topic, cluster, found.keys)
+        else:
+            refuse_change(topic, _ends(topic, cluster))
         _keep_tombstones(topic, cluster)
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
@@ -162,7 +157,8 @@ def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
     if topic.kind is Kind.JOURNAL:
         entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
-        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if entries else []
+        marked = entries or (discard and only_foreign(topic))
+        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
     if discard:
@@ -174,11 +170,9 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
-    described = describe_topics(cluster, [topic.name]).get(topic.name)
-    if described is None:
+    ends = topic.ends = _ends(topic, cluster)
+    if not ends:
         return
-    at = [TopicPartition(topic.name, p) for p in described.partitions]
-    ends = {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
     consumer = Consumer(
         {
             **confluent_config(cluster.settings),
@@ -199,6 +193,15 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
         raise cluster.error(error.args[0], "read a topic", topic.name) from error
     finally:
         consumer.close()
+
+
+def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
+    """By partition; empty: there is no such topic."""
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    if described is None:
+        return {}
+    at = [TopicPartition(topic.name, p) for p in described.partitions]
+    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 
 def _drain(topic: TopicRecords, keys: ControlKeys, consumer: Consumer, ends: Mapping[int, int]) -> None:

@@ -50,6 +50,8 @@ class TopicRecords:
     """Alias of its cluster."""
     kind: Kind
     records: list[Stored] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    """Of its partitions when it was read."""
 
     def counts(self) -> dict[str, int]:
         """How many there are of each sign."""
@@ -96,12 +98,17 @@ def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[Stored]:
     """The entries of a journal that are to be signed, in their order; none when all that count are.
 
     Nothing in a journal is hidden by later records: entries without a MAC are adopted at first, and never
-    once there are some with one.
+    once there are some with one, or the marks of an adoption.
     """
     marks = [r for r in topic.records if r.key == ADOPTED and is_valid(r)]
     unfinished = bool(marks) and marks[-1].value == BEGUN
     entries = [r for r in topic.records if r.key != ADOPTED]
     valid = [r for r in entries if is_valid(r)]
-    if unsigned and (unfinished or not valid):
+    if unsigned and (unfinished or not (valid or marks)):
         return entries
     return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
+
+
+def only_foreign(topic: TopicRecords) -> bool:
+    """Whether a journal has records, and none with a valid MAC: its reader refuses that."""
+    return bool(topic.records) and not any(map(is_valid, topic.records))

@@ -170,7 +170,7 @@ class JournalTopic:
                 "the failover journal has no valid MAC of the control key",
                 where=self.where,
                 evidence=f"{self.dropped.count} records without one; {first}",
-                hint=HOW_TO_ADOPT,
+                hint=f"{HOW_TO_ADOPT}; where there never was a failover: drkit control adopt --discard",
             )
 
     def _entry(self, record: Record) -> Entry | None:

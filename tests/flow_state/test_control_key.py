@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.config import FlowSettings
 from drkit.control_key import (
     HEADER,
     NO_KEY,
@@ -25,10 +26,8 @@ from drkit.control_key import (
 from drkit.detect.marks import Pause
 from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
-from drkit.failover.adopt_records import Kind, Sign, Stored, TopicRecords, journal_entries
 from drkit.failover.entries import Entry, read_history
 from drkit.failover.entries import Kind as EntryKind
-from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.offset_map.bucket import MapBucket, pairs
@@ -39,6 +38,7 @@ from tests.flow_state.old_bytes import RECORDS
 
 KEYS: Final = ControlKeys(ControlKey.of(b"0123456789abcdef0123456789abcdef"))
 OTHER: Final = ControlKeys(ControlKey.of(b"another key, another key, another key"))
+FLOW: Final = FlowSettings(source="a", target="b")
 TOPIC: Final = "drkit-state.a.internal"
 maybe = st.none() | st.binary(max_size=40)
 
@@ -242,41 +242,3 @@ def test_an_entry_of_the_journal_that_is_written_again_says_nothing_new():
     assert found.runs["r"].entries == [run, held, hold]
     assert found.open is not None
     assert found.open.state == "running", "the older reason to hold was over"
-
-
-# -- adopting -----------------------------------------------------------------------------------------
-
-
-def state(*records: tuple[str, Sign]) -> TopicRecords:
-    found = [Stored(0, n, key.encode(), b"%d" % n, sign) for n, (key, sign) in enumerate(records)]
-    return TopicRecords(TOPIC, "b", Kind.STATE, found)
-
-
-def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
-    found = state(("flow", Sign.NONE), ("promotion", Sign.CURRENT), ("promotion", Sign.NONE),
-                  ("flow", Sign.NONE), ("not drkit's", Sign.NONE), ("acls", Sign.PREVIOUS))  # fmt: skip
-    assert [r.offset for r in found.newest(unsigned=False)] == [1, 5]
-    assert [r.offset for r in found.newest(unsigned=True)] == [1, 3, 5]
-    assert [r.offset for r in found.foreign()] == [3]
-    assert not found.is_signed()
-    assert state(("promotion", Sign.NONE), ("promotion", Sign.CURRENT)).is_signed()
-    assert not state(("promotion", Sign.CURRENT), ("promotion", Sign.NONE)).is_signed(), "it would be erased"
-
-
-def journal(*records: tuple[bytes, bytes, Sign]) -> TopicRecords:
-    found = [Stored(0, n, key, value, sign) for n, (key, value, sign) in enumerate(records)]
-    return TopicRecords("drkit-failover.a.internal", "b", Kind.JOURNAL, found)
-
-
-def test_entries_without_a_mac_are_adopted_at_first_and_never_again():
-    old = [(b"r", b"1", Sign.NONE), (b"r", b"2", Sign.NONE)]
-    again = [(k, v, Sign.CURRENT) for k, v, _ in old]
-    begun, done = (ADOPTED, BEGUN, Sign.CURRENT), (ADOPTED, DONE, Sign.CURRENT)
-    assert [r.offset for r in journal_entries(journal(*old), unsigned=True)] == [0, 1]
-    assert journal_entries(journal(*old), unsigned=False) == []
-    cut = journal(*old, begun, again[0])
-    assert [r.offset for r in journal_entries(cut, unsigned=True)] == [0, 1, 3]
-    whole = journal(*old, begun, *again, done, (b"r", b"forged", Sign.NONE))
-    assert journal_entries(whole, unsigned=True) == []
-    rotated = journal(*((k, v, Sign.PREVIOUS) for k, v, _ in old), (b"r", b"forged", Sign.NONE))
-    assert [r.offset for r in journal_entries(rotated, unsigned=True)] == [0, 1]
