@@ -108,7 +108,8 @@ class Journal:
         :raises Taken: that process lives, or another one was faster
         """
         self.term = self.run.term
-        lives = lives_here(_process(self.run.holder))
+        # One that goes on after it has left the run, as `drkit watch` does, keeps nobody from it.
+        lives = not self._is_left and lives_here(_process(self.run.holder))
         if lives:
             raise taken(self.run, "the process that works at it lives")
         if lives is None and not at_once:

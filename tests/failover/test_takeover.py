@@ -94,6 +94,20 @@ def test_one_that_is_held_or_known_to_be_dead_is_taken_over_at_once(*, held: boo
     assert log.history.runs["r"].holder["token"] == journal.token
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_process_that_held_its_run_and_goes_on_keeps_nobody_from_it(*, held: bool) -> None:
+    """`drkit watch` in mode auto: a person resumes on the same machine what it has held."""
+    log, journal = begun("here", held=held)
+    log.history.runs["r"].holder = {**this_process().to_json(), "token": "old"}
+    if held:
+        journal.take_over({})
+        assert log.now == 0
+        assert log.history.runs["r"].holder["token"] == journal.token
+        return
+    with pytest.raises(Taken, match="another orchestrator has this failover"):
+        journal.take_over({}, at_once=True)
+
+
 def test_a_step_that_waits_says_that_its_process_lives() -> None:
     log, journal = begun("elsewhere", held=True)
     journal.take_over({})
