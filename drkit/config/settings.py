@@ -183,7 +183,7 @@ class Settings(Strict):
                 "mode auto needs a control key: without one, whoever may write to a drkit- topic decides",
                 where="control.key_file is not set",
                 hint="drkit control create PATH, the same file on every host; set key_file in [control];"
-                " for a pair that ran without one: drkit control adopt",
+                " for a pair that ran without one, stop its fence agents first: drkit control adopt",
             )
 
     def advice(self) -> list[tuple[str, str, str]]:
