@@ -6,16 +6,16 @@ current key, in the order of the offsets. Nothing that has no MAC is believed af
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, signed
+from drkit.control_key import NO_MAC, ControlKeys
 from drkit.errors import ConfigError, Failed
 from drkit.failover.adopt_records import (
     Kind,
@@ -26,9 +26,9 @@ from drkit.failover.adopt_records import (
     only_foreign,
 )
 from drkit.failover.adopt_refusals import refuse_change
+from drkit.failover.adopt_writing import Written, write
 from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE
 from drkit.flow_state.names import (
-    adopting_transactional_id,
     journal_topic,
     offset_map_topic,
     state_topic,
@@ -42,12 +42,10 @@ from drkit.kafka.headers import headers_of
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import adopted_at
 
 _READ_SECONDS: Final = 120.0
-_WRITE_SECONDS: Final = 120.0
 _SHOWN: Final = 20
-Written = tuple[int, bytes | None, bytes | None]
-"""Partition, key and value of a record to be signed."""
 
 
 @dataclass
@@ -141,7 +139,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         _keep_tombstones(topic, cluster)
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
-            _write(topic, cluster, found, records)
+            write(topic, cluster, found.flow, found.keys, records)
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
 
@@ -161,6 +159,10 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
         return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
+    if topic.kind is Kind.MAP:
+        # What stood there before may have a valid MAC, too: it is not to be read twice.
+        marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
+        records = [*marks, *records]
     if discard:
         records += [(r.partition, r.key, None) for r in topic.foreign()]
     if topic.kind is Kind.STATE and (unsigned or not found.adopted):
@@ -236,52 +238,3 @@ def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
     else:
         sign = Sign.NONE if why == NO_MAC else Sign.WRONG
     return Stored(message.partition() or 0, message.offset() or 0, key, value, sign)
-
-
-def _write(topic: TopicRecords, cluster: Cluster, found: FlowRecords, records: Iterable[Written]) -> None:
-    """Write records in their order: all or none, but for the journal, whose reader knows no aborts."""
-    config: dict[str, str | int | bool] = {
-        **confluent_config(cluster.settings),
-        "enable.idempotence": True,
-        "allow.auto.create.topics": False,
-        "log_level": 0,
-    }
-    failed: list[KafkaError] = []
-    if is_whole := topic.kind is not Kind.JOURNAL:
-        config["transactional.id"] = adopting_transactional_id(found.flow.source, found.flow.target)
-        config["transaction.timeout.ms"] = int(_WRITE_SECONDS * 1000)
-    producer = Producer(config, logger=QUIET)
-    try:
-        if is_whole:
-            producer.init_transactions(_READ_SECONDS)
-            producer.begin_transaction()
-        for partition, key, value in records:
-            headers = signed(found.keys, topic.name, key, value)
-            _produce(producer, failed, topic.name, value, key, partition, headers)
-        if producer.flush(_WRITE_SECONDS):
-            failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
-        if is_whole and not failed:
-            producer.commit_transaction(_WRITE_SECONDS)
-    except KafkaException as error:
-        failed.append(error.args[0])
-    if failed:
-        raise Failed(
-            "records of drkit cannot be signed",
-            where=f"{topic.name} on {topic.where}",
-            evidence=failed[0].str(),
-            hint="check its in-sync replicas, and drkit's right to write there; then: drkit control adopt",
-        )
-
-
-def _produce(producer: Producer, failed: list[KafkaError], *record: Any) -> None:
-    name, value, key, partition, headers = record
-    while True:
-        try:
-            producer.produce(
-                name, value, key, partition=partition, headers=headers,
-                on_delivery=lambda error, _: failed.append(error) if error else None,
-            )  # fmt: skip
-        except BufferError:
-            producer.poll(0.1)
-        else:
-            return

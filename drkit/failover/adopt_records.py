@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from drkit.failover.journal_topic import ADOPTED, BEGUN
 from drkit.flow_state.records import kind_of
+from drkit.offset_map import bucket
 
 _NOTES: Final = frozenset({"pause", "automatic"})
 """Notes that stand until a person takes them back; the others are published again and again."""
@@ -62,6 +63,8 @@ class TopicRecords:
         key = (record.key or b"").decode(errors="replace")
         if self.kind is Kind.STATE:
             return kind_of(key) is not None
+        if self.kind is Kind.MAP:
+            return record.key != bucket.ADOPTED
         return self.kind is not Kind.NOTES or key in _NOTES
 
     def newest(self, *, unsigned: bool) -> list[Stored]:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.control_key import NO_KEY, ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
 from drkit.offsets.map_record import Kind, Reign, about
 from drkit.wire import Record, encode
+
+Pair = tuple[bytes, bytes | None]
+"""Key and value of a record of the map topic; without a value it is a tombstone."""
+ADOPTED: Final = b"adopted"
+"""Key of the record behind which all that counts in a bucket is written once more, in its order."""
+
+
+def adopted_at(offset: int) -> Pair:
+    """That record, for one place alone: repeated anywhere else it would make the map look empty."""
+    return ADOPTED, b"%d" % offset
 
 
 class Unreadable(NamedTuple):
@@ -80,6 +90,10 @@ class MapBucket:
 
     def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
         """Take one record of the topic; what is not ours to read is kept as such, never guessed at."""
+        if key == ADOPTED:
+            if (key, value) == adopted_at(offset):
+                self._begin_again()
+            return
         try:
             found = decode_record(key, value)
         except ValueError as error:
@@ -106,6 +120,12 @@ class MapBucket:
             # Well formed, with numbers that no log has: what it was meant to say is unknown.
             self.unreadable.append(Unreadable(offset, f"numbers out of range: {error}"))
             self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
+
+    def _begin_again(self) -> None:
+        """Read twice, a claim would say what another has said since; who reigned, and doubts, stay."""
+        self.keys, self.marked = {}, set()
+        for state in self.partitions.values():
+            state.clear()
 
     def refuse(self, key: bytes | None, offset: int, why: str) -> None:
         """Pass over a record, or a tombstone, without a valid MAC: the record before it counts.
@@ -143,10 +163,6 @@ class MapBucket:
             return  # under a key of its own it hides nothing
         if not self._is_known(key, where, kind):
             self.doubtful.setdefault(where, {})[key] = found
-
-
-Pair = tuple[bytes, bytes | None]
-"""Key and value of a record of the map topic; without a value it is a tombstone."""
 
 
 def pairs(records: Iterable[tuple[MapKey, MapRecord]]) -> list[Pair]:

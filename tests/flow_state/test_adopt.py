@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Final
+from uuid import UUID
 
 import pytest
 
@@ -15,10 +17,15 @@ from drkit.failover.adopt import FlowRecords, _to_write
 from drkit.failover.adopt_records import Kind, Sign, Stored, TopicRecords, journal_entries
 from drkit.failover.adopt_refusals import refuse_change, refuse_loss
 from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE, JournalTopic
+from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
+from drkit.offsets import History, MapKey
+from drkit.offsets.map_record import Intent, Mode
 from drkit.wire import Record, encode
 from tests.flow_state.test_control_key import KEYS, TOPIC
+from tests.model.explorer import Explorer
 
 FLOW: Final = FlowSettings(source="a", target="b")
+INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
 
 
 def state(*records: tuple[str, Sign]) -> TopicRecords:
@@ -105,3 +112,42 @@ def test_what_was_written_since_it_was_read_is_not_replaced():
     refuse_change(read, {0: 1})
     with pytest.raises(Refused, match="others write meanwhile"):
         refuse_change(read, {0: 2})
+
+
+def read_map(*logs: Sequence[Pair]) -> dict[MapKey, object]:
+    bucket = MapBucket(0, "m")
+    for offset, (key, value) in enumerate(pair for log in logs for pair in log):
+        bucket.apply(key, value, offset)
+    return {
+        key: (found.segments.triples(), found.tail, found.claims(), found.broken)
+        for key, found in bucket.partitions.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [7, 17, 28, 31, 43])
+def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
+    """With both keys configured what was signed with the old one is read, too."""
+    explorer = Explorer(seed)
+    explorer.run(150 + seed % 5 * 60)
+    log = [(e.key, e.value) for e in explorer.world.map.records if e.state == "committed"]
+    records = [Stored(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
+    topic = TopicRecords("drkit-offset-map.a.internal", "b", Kind.MAP, records, {0: len(log)})
+    found = FlowRecords(FLOW, KEYS, [topic], {})
+    again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
+    assert read_map(log, again) == read_map(log)
+    assert read_map(log, again[1:]) != read_map(log), "else these schedules show nothing"
+    assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own place alone"
+    topic.records += [Stored(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
+    assert topic.is_signed()
+    assert _to_write(topic, found, unsigned=False, discard=False) == []
+
+
+def test_a_doubt_outlives_the_mark():
+    """What a forged record has erased is not there behind the mark, either."""
+    key, value = pairs([(MapKey(UUID(int=1), UUID(int=2), 0), INTENT)])[0]
+    bucket = MapBucket(0, "m")
+    bucket.refuse(key, 0, "it has no MAC")
+    bucket.apply(*adopted_at(1), 1)
+    assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is not None
+    bucket.apply(key, value, 2)
+    assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is None
