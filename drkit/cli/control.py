@@ -7,6 +7,7 @@ from pathlib import Path
 import secrets
 
 import click
+from pydantic_core import PydanticCustomError
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
@@ -32,7 +33,11 @@ def create(path: Path) -> None:
         ) from error
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(_BYTES) + "\n")
-    emit({"control key": str(path), "fingerprint": read_key(path).fingerprint,
+    try:
+        fingerprint = read_key(path).fingerprint
+    except PydanticCustomError as error:  # such as a file system on which every file is open to others
+        raise ConfigError(error.message(), where=str(path), hint="keep it on another file system") from error
+    emit({"control key": str(path), "fingerprint": fingerprint,
           "next": f'copy it to every host that runs drkit; [control] key_file = "{path}"'})  # fmt: skip
 
 

@@ -11,9 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from drkit.config.fields import TO_DO, Strict
 from drkit.control_key import ControlKey, ControlKeys, WeakKey
+from drkit.next_command import typed
 from drkit.topology import split_list
 
 _MOST_BYTES: Final = 1 << 16
+_FROM_ANOTHER: Final = "copy it from another host that runs drkit; for the first host"
 _OPEN: Final = stat.S_IRWXO | stat.S_IWGRP
 """Who may do what so that a key is none: others anything, its group write."""
 
@@ -66,15 +68,23 @@ def read_key(path: Path) -> ControlKey:
         with path.open("rb") as file:
             mode = path.stat().st_mode
             material = file.read(_MOST_BYTES)
+    except FileNotFoundError as error:
+        hint = f"{_FROM_ANOTHER}: {typed('drkit', 'control', 'create', str(path))}"
+        raise _refused(path, f"cannot be read: {error.strerror}", hint) from error
     except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror}", f"drkit control create {path}") from error
+        hint = "let the user of this process read it, and nobody else"
+        raise _refused(path, f"cannot be read: {error.strerror}", hint) from error
     if mode & _OPEN:
         what = f"is open to other users (mode {stat.S_IMODE(mode):04o})"
-        raise _refused(path, what, f"chmod 600 {path}; make another key if somebody may have read this one")
+        hint = f"{typed('chmod', '600', str(path))}; make another key if somebody may have read this one"
+        raise _refused(path, what, hint)
     try:
         return ControlKey.of(material)
     except WeakKey as error:
-        raise _refused(path, f"is too weak: {error}", f"drkit control create {path}") from error
+        hint = (
+            f"{_FROM_ANOTHER}: {typed('rm', str(path))} && {typed('drkit', 'control', 'create', str(path))}"
+        )
+        raise _refused(path, f"is too weak: {error}", hint) from error
 
 
 def _refused(path: Path, what: str, hint: str) -> PydanticCustomError:

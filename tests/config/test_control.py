@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 import pickle
 
+from pydantic_core import PydanticCustomError
 import pytest
 
 from drkit.cli import main as cli
 from drkit.config import read
 from drkit.config.changes import changes
+from drkit.config.control import read_key
+from drkit.config.fields import TO_DO
 from drkit.errors import ConfigError
 from tests.config.test_auto_proof import CONFIG, SAFE
 from tests.failover.command import drkit
@@ -106,3 +109,18 @@ def test_another_key_waits_for_a_restart(tmp_path: Path):
     assert "control: the control key" not in changes(running, [], read(write(tmp_path), {}).settings).restart
     wanted = read(write(tmp_path, key=KEY[::-1]), {}).settings
     assert "control: the control key" in changes(running, [], wanted).restart
+
+
+@pytest.mark.parametrize(
+    ("content", "command"), [(None, "drkit control create"), ("weak", "rm"), (KEY, "chmod 600")]
+)
+def test_what_to_type_for_a_file_with_a_space_in_its_name(tmp_path: Path, content: str | None, command: str):
+    path = tmp_path / "the key"
+    if content is not None:
+        path.write_text(content)
+        path.chmod(0o644 if content == KEY else 0o600)
+    with pytest.raises(PydanticCustomError) as refused:
+        read_key(path)
+    hint = (refused.value.context or {})[TO_DO]
+    assert f"{command} '{path}'" in hint
+    assert ("another host" in hint) == (content != KEY), "two keys of two hosts would not hear each other"
