@@ -13,6 +13,8 @@ from drkit.detect.verdict import Kind
 from drkit.errors import DrkitError
 from drkit.failover.context import Progress, Request
 from drkit.failover.desk import Desk
+from drkit.failover.unexpected import UNEXPECTED, unexpected
+from drkit.kafka.raw import RawError
 from drkit.watch.claim import claim, tell_outcome
 from drkit.watch.observer import Moment
 
@@ -92,8 +94,14 @@ class Automat:
             tell_outcome(target, self._flow, mine, outcome)
             self._ended("automatic_failover_ended", "warning", outcome)
         except DrkitError as error:
-            observe.error(error, flow=self._flow.name)
-            self._ended("automatic_failover_stopped", "error", error.in_short)
+            self._stopped(error)
+        except (*UNEXPECTED, RawError) as error:
+            # Else the thread would end, and the claim that it made would hold everybody off in silence.
+            self._stopped(unexpected(error, f"the automatic failover of {self._flow.name}"))
+
+    def _stopped(self, error: DrkitError) -> None:
+        observe.error(error, flow=self._flow.name)
+        self._ended("automatic_failover_stopped", "error", error.in_short)
 
     def _ended(self, kind: str, level: observe.Level, how: str) -> None:
         self.outcome = how

@@ -12,6 +12,8 @@ from drkit.detect.votes import MEANS, Says
 from drkit.errors import DrkitError
 from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
+from drkit.failover.unexpected import UNEXPECTED, unexpected
+from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
 
 AGAIN_SECONDS: Final = 5.0
@@ -70,11 +72,16 @@ class Payer:
         try:
             self.paid += self._pay()
         except DrkitError as error:
-            # Somebody has to look: what stands in the log every few seconds is no help to them.
-            self._pause = min(2 * self._pause, PAID_SECONDS)
-            observe.event(
-                "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
-                evidence=error.evidence, hint=error.hint,
-            )  # fmt: skip
+            self._refused(error)
+        except (*UNEXPECTED, RawError) as error:
+            self._refused(unexpected(error, f"the fence of {self._flow.source}"))
         else:
             self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS
+
+    def _refused(self, error: DrkitError) -> None:
+        # Somebody has to look: what stands in the log every few seconds is no help to them.
+        self._pause = min(2 * self._pause, PAID_SECONDS)
+        observe.event(
+            "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
+            evidence=error.evidence, hint=error.hint,
+        )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
+
 from drkit.config import FlowSettings
 from drkit.detect.seen import Sight
 from drkit.errors import Refused
@@ -15,13 +17,15 @@ class Till:
     """Pays, or refuses to, and remembers when it was asked."""
 
     def __init__(self) -> None:
-        self.refuses = True
+        self.refuses, self.breaks = True, False
         self.asked: list[float] = []
         self.now = 0.0
         self.payer = Payer(FlowSettings(source="a", target="b"), self._pay)
 
     def _pay(self) -> bool:
         self.asked.append(self.now)
+        if self.breaks:
+            raise LookupError("no such partition")
         if self.refuses:
             raise Refused("it still takes writes", evidence="partition 0", hint="close it")
         return len(self.asked) == 1
@@ -50,3 +54,12 @@ def test_what_is_refused_is_tried_again_ever_more_rarely_and_at_once_after_a_sil
     assert till.look(200) == [0.0, 5.0, 15.0, 35.0, 75.0, 135.0, 195.0]
     assert till.look(3, GONE) == []
     assert till.look(10) == [0.0, 5.0]
+
+
+def test_what_nobody_foresaw_is_told_and_tried_again():
+    till = Till()
+    till.breaks = True
+    with capture_logs() as told:
+        assert till.look(20) == [0.0, 5.0, 15.0]
+    assert [e["event"] for e in told] == 3 * ["fence_not_paid"]
+    assert "LookupError: no such partition" in told[0]["evidence"]
