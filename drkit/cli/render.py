@@ -35,7 +35,7 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
         _print(_table(rows))
     elif isinstance(rows, list):
-        _print(*map(_cell, rows))
+        _print(*(Text(visible_lines(row)) if isinstance(row, str) else _cell(row) for row in rows))
     elif isinstance(rows, dict):
         _print(_pairs(rows))
     elif isinstance(rows, str):

@@ -8,6 +8,7 @@ from typing import Final
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import Kind, Verdict
 from drkit.next_command import typed
+from drkit.visible import visible
 
 _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
@@ -38,7 +39,7 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
 
     :param command: empty: there is none
     """
-    lines = [f"{flow}: {verdict.name}", *(f"- {line}" for line in verdict.evidence)]
+    lines = [f"{flow}: {verdict.name}", *(f"- {visible(line)}" for line in verdict.evidence)]
     lines.append(f"next: {command or verdict.next}")
     if verdict.kind is Kind.HOLD:
         lines.append(f"see {runbook(verdict.reason)}")

@@ -60,6 +60,11 @@ def test_json(capsys: pytest.CaptureFixture[str], data: Any, plain: Any):
     assert json.loads("\n".join(shown(capsys, data, as_json=True))) == plain
 
 
+def test_texts_keep_their_lines(capsys: pytest.CaptureFixture[str]):
+    emit(["primary->standby: UP\n- it answers", "b->c: HOLD\x1b[2J"])
+    assert capsys.readouterr().out == "primary->standby: UP\n- it answers\nb->c: HOLD\\x1b[2J\n"
+
+
 def test_a_pipe_sees_whole_cells(capsys: pytest.CaptureFixture[str]):
     long = "x" * 500
     assert shown(capsys, [{"a": long}]) == ["a", long]
