@@ -43,6 +43,8 @@ every start. Workers run the one of PYSPARK_PYTHON."""
 _DAEMON: Final = "drkit.replicate.worker_daemon"
 _NO_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
+_NO_CURRENT_FOLDER: Final = {"PYTHONSAFEPATH": "1"}
+"""Python would look for a daemon's modules in the folder where drkit was called, before any other."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -165,7 +167,7 @@ def spark_session(
 
 
 def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
-    for variable, value in _NO_THREADS.items():
+    for variable, value in {**_NO_THREADS, **_NO_CURRENT_FOLDER}.items():
         os.environ.setdefault(variable, value)
     # The wrong interpreter shows only as "Python worker failed to connect back".
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -248,6 +250,8 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": _DAEMON,
+        # Larger code of a task would become a file, with the secrets in it.
+        "spark.broadcast.UDFCompressionThreshold": str(2**31 - 1),
         "spark.locality.wait": "0s",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",
