@@ -114,10 +114,10 @@ class Epochs:
                 self._write()
 
     def hold(self) -> bool:
-        """Let no further epoch begin; True when tasks may be running."""
+        """Let no further epoch begin; True when tasks may run, also ones that Spark lost sight of."""
         with self._changed:
             self._hold()
-            return self._busy
+            return self._epoch > 0
 
     def _hold(self) -> None:
         self._held = True
