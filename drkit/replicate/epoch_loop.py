@@ -51,6 +51,11 @@ class EpochLoop:
         """Whether there is, or will be, another epoch: not when Spark has ended while there was no plan."""
         return self._thread.is_alive() and not self._workshop.has_ended
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether tasks are at work, also when the epochs have ended: cut ones copy on for some seconds."""
+        return self._jobs.at_work > 0
+
     def wait(self, seconds: float) -> None:
         """Wait for the end of the last epoch, once the epochs are held."""
         self._thread.join(seconds)

@@ -72,6 +72,8 @@ class FlowJob:
         """With `once`: what the last checkpoint round did for the groups."""
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionLease]] = list
+        self.cut: EpochLoop | None = None
+        """Epochs of the attempt before, of which tasks may still be at work."""
 
     def run(self, stop: threading.Event) -> None:
         """Copy until `stop` is set, or with `once` until the ends are reached.
@@ -142,6 +144,9 @@ class Attempt:
             self._lease.check()
             return stop.wait(seconds)
 
+        # They copy what only this attempt's tasks leave out.
+        while self._job.cut is not None and self._job.cut.has_tasks and not pause(_WATCH_SECONDS):
+            pass
         self._opposite.wait_until_allowed(self._ids.all, pause)
         if stop.is_set():
             return
@@ -156,7 +161,7 @@ class Attempt:
 
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
-        loop = EpochLoop(job.workshop, self._epochs, job.clusters, job.flow, self._epoch_ended)
+        job.cut = loop = EpochLoop(job.workshop, self._epochs, job.clusters, job.flow, self._epoch_ended)
         loop.start()
         try:
             with self._beside.running(once=job.once):

@@ -14,8 +14,9 @@ from drkit.errors import DrkitError, Failed
 from drkit.replicate.session import BROKEN, Workshop
 from drkit.replicate.supervisor import SparkGone
 
-_PERMANENT: Final = re.compile(r"drkit\.errors\.(ConfigError|NotAuthorized|NotAuthenticated|Refused): (.+)")
-_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
+_PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refused")
+_ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
+"""Of Python; the last one is what the task ended with, those before it were caught."""
 _OF_JAVA: Final = re.compile(r"^.*: (?:[a-z]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
 """What Spark itself says of a task or of a job: of a worker that was killed there is nothing else."""
 _EVIDENCE_LENGTH: Final = 500
@@ -79,6 +80,17 @@ class SparkJobs:
                 break  # Spark is gone, and its jobs with it
             self._idle.wait(_CANCEL_SECONDS)
 
+    @property
+    def at_work(self) -> int:
+        """Tasks of the last job that run, also when it has ended: Spark kills a cut one after two seconds."""
+        try:
+            tracker = self._workshop.context.statusTracker()
+            last = tracker.getJobInfo(max(tracker.getJobIdsForGroup(self._group), default=-1))
+            stages = [tracker.getStageInfo(stage) for stage in (last.stageIds if last is not None else ())]
+            return sum(stage.numActiveTasks for stage in stages if stage is not None)
+        except BROKEN:
+            return 0  # Spark is gone, and its tasks with it
+
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """What tells that Spark has ended."""
         evidence = _evidence(error) if error is not None else "its process is gone, or has stopped it"
@@ -91,14 +103,16 @@ def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
 
     :param what: the sentence where the job does not end with an error of drkit's own that is permanent
     """
-    if found := _PERMANENT.search(str(error)):
-        kind: type[DrkitError] = getattr(errors, found[1])
-        return kind(found[2].strip(), where=where)
+    if raised := _ERROR.findall(str(error)):
+        module, name, said = raised[-1]
+        if module == "drkit.errors." and name in _PERMANENT:
+            kind: type[DrkitError] = getattr(errors, name)
+            return kind(said.strip(), where=where)
     return Failed(what, where=where, evidence=_evidence(error))
 
 
 def _evidence(error: BaseException) -> str:
     text = str(error)
-    if raised := _ERROR.findall(text) or _OF_JAVA.findall(text)[:1]:
+    if raised := [found[1:] for found in _ERROR.findall(text)] or _OF_JAVA.findall(text)[:1]:
         return ": ".join(raised[-1])[:_EVIDENCE_LENGTH]
     return (text.strip() or repr(error)).splitlines()[0][:_EVIDENCE_LENGTH]

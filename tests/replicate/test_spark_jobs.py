@@ -101,6 +101,14 @@ def test_a_permanent_error_of_a_task_stays_one():
     assert (type(died), died.what) == (NotAuthorized, "no READ on t")
 
 
+def test_what_a_task_caught_is_not_what_ended_it():
+    text = KILLED.replace(
+        "Caused by", "drkit.errors.Refused: not now\n\ndrkit.errors.Failed: no answer\nCaused by"
+    )
+    died = cause_of(Py4JError(text), "the copy job died", "a->b")
+    assert (type(died), died.evidence) == (Failed, "Failed: no answer")
+
+
 def test_without_spark_a_flow_is_not_tried_again(workshop: Workshop):
     """The JVM ran out of memory, or was killed: no attempt of this process could ever copy anything."""
     attempts = []

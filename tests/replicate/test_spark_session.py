@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import os
 from pathlib import Path
 import signal
+import threading
 
 import pytest
 
@@ -13,7 +14,7 @@ from drkit.errors import Failed, NotAuthorized
 from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.supervisor import SparkGone
-from tests.replicate.process import tree
+from tests.replicate.process import eventually, tree
 
 SECRET = "known-to-nobody-7f3a"
 LARGE = 1 << 20
@@ -76,6 +77,29 @@ def test_what_a_task_lacks_is_told_as_that(jobs: SparkJobs):
 
     with pytest.raises(NotAuthorized, match="no READ on t"):
         jobs.run(["lease"], task)
+
+
+def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
+    """Spark tells that a job has failed while the others of its tasks go on."""
+    beats = tmp_path / "beats"
+
+    def task(text: str) -> str:
+        pause = threading.Event()
+        if text == "fails":
+            pause.wait(1.0)
+            raise Failed("boom")
+        while True:
+            with beats.open("a") as file:
+                file.write(".")
+            pause.wait(0.02)
+
+    with pytest.raises(Failed):
+        jobs.run(["fails", "goes on"], task)
+    assert jobs.at_work
+    eventually(lambda: not jobs.at_work, what="the end of the other task")
+    then = beats.stat().st_size
+    assert not threading.Event().wait(0.5)
+    assert beats.stat().st_size == then
 
 
 def test_a_job_whose_spark_is_killed_says_so(workshop: Workshop, jobs: SparkJobs):
