@@ -134,7 +134,7 @@ def test_the_end_of_spark_is_seen_where_there_is_nothing_to_copy(workshop: Works
     loop.start()
     assert loop.is_active
     spark.ended = True
-    assert not loop.is_active
+    eventually(lambda: not loop.is_active, 10, "what the flow sees")
     assert not is_transient(loop.failure())
     loop.end()
 
