@@ -11,13 +11,12 @@ from drkit.config import FlowSettings
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.checkpoint_driver import CheckpointDriver, rounds
-from drkit.replicate.checkpoint_jobs import run_round
+from drkit.replicate.checkpoint_jobs import round_jobs, run_round
 from drkit.replicate.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncing
 from drkit.replicate.once import wants_another_round
 from drkit.replicate.progress import Progress
 from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkJobs
 
 _LAST_ROUNDS: Final = 5
 _PAUSE_SECONDS: Final = 0.5
@@ -55,7 +54,7 @@ class Beside:
         """After a copy with an end: the groups find their positions, and readers of offset syncs the end.
 
         :returns: what the last checkpoint round did; empty when the flow wants none, or nobody needs one
-        :raises DrkitError: a cluster does not answer
+        :raises DrkitError: a cluster does not answer, or a round's job has died
         """
         flow = self._now()
         if flow.emit_offset_syncs:
@@ -68,7 +67,7 @@ class Beside:
         """Rounds, one after another, until one leaves nothing to do."""
         both = self._clusters[0].settings, self._clusters[1].settings
         driver = CheckpointDriver(both, flow, self._state, self._totals)
-        jobs = SparkJobs(self._workshop.context, f"drkit checkpoints {flow.name}")
+        jobs = round_jobs(self._workshop, flow)
         told: dict[str, Any] = {}
         for number in range(_LAST_ROUNDS):
             if number and stop.wait(_PAUSE_SECONDS):

@@ -7,9 +7,6 @@ from contextlib import contextmanager
 import threading
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from drkit import observe
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -18,14 +15,14 @@ from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.replicate.allocator import search_seldom
-from drkit.replicate.checkpoint_jobs import run_round
+from drkit.replicate.checkpoint_jobs import round_jobs, run_round
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_task import CheckpointTask
 from drkit.replicate.checkpoint_work import CheckpointWork
 from drkit.replicate.other_groups import SHOWN, OtherGroup
 from drkit.replicate.rounds import RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkJobs, cause_of
+from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.supervisor import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
@@ -53,7 +50,7 @@ def rounds(
         yield
         return
     driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals, now)
-    driver.start(SparkJobs(workshop.context, f"drkit checkpoints {flow.name}"))
+    driver.start(round_jobs(workshop, flow))
     try:
         yield
     finally:
@@ -98,7 +95,8 @@ class CheckpointDriver:
         """End the rounds; one at work is cut, which is safe anywhere."""
         self._stop.set()
         if self._thread is not None and self._jobs is not None:
-            self._jobs.cancel(self._thread, _STOP_SECONDS)
+            self._jobs.cancel(_STOP_SECONDS)
+            self._thread.join(_STOP_SECONDS)
 
     def _run(self, jobs: SparkJobs) -> None:
         search_seldom()
@@ -159,8 +157,8 @@ class CheckpointDriver:
         """Let Spark do a round; one that dies is told, and its groups stay due."""
         try:
             reports = run_round(jobs, shards, self._clusters, self._flow)
-        except (Py4JError, PySparkException, OSError) as error:
-            self._tell_trouble(cause_of(error, "the checkpoint job died", self._flow.name).evidence)
+        except DrkitError as error:
+            self._tell_trouble(error.in_short)
         else:
             self.told(reports)
 

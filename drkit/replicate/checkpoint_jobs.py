@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.replicate.checkpoint_shard import Shard, ShardReport
 from drkit.replicate.checkpoint_task import checkpoint_task
+from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import SparkJobs
+
+
+def round_jobs(workshop: Workshop, flow: FlowSettings) -> SparkJobs:
+    """The jobs of a flow's rounds."""
+    return SparkJobs(workshop, f"drkit checkpoints {flow.name}", "the checkpoint job died", flow.name)
 
 
 def run_round(
@@ -18,7 +24,7 @@ def run_round(
 ) -> list[ShardReport]:
     """One round, its shards side by side; blocking.
 
-    :raises Py4JError: a task has failed as often as Spark tries it, or Spark is gone
+    :raises DrkitError: see :meth:`SparkJobs.run`
     """
     answers = jobs.run([shard.to_json() for shard in shards], _round_function(*clusters, flow))
     return [ShardReport.from_json(answer) for answer in answers]

@@ -23,7 +23,7 @@ from drkit.replicate.spark_jobs import SparkJobs
 
 _EPOCHS: Final = 2
 _KEPT: Final = 3
-"""Archives of other Sparks, as of virtual environments that may be gone by now: 170 MB each."""
+"""Archives of other Sparks, as of virtual environments that may be gone by now: 70 MB each."""
 _SECONDS: Final = 120.0
 
 
@@ -61,7 +61,7 @@ def _train(archive: Path) -> None:
 
 def _use(workshop: Workshop) -> None:
     """Run jobs of the kind that a flow runs, one after another."""
-    jobs = SparkJobs(workshop.context, "class archive")
+    jobs = SparkJobs(workshop, "class archive", "the training job died", "class archive")
     for _ in range(_EPOCHS):
         jobs.run(["lease"], str)
 

@@ -7,17 +7,18 @@ import json
 import threading
 from typing import Any, Final
 
-from pyspark import SparkContext
-
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.copier import copy_task
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.lease import TaskLease
+from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import SparkJobs, cause_of
 
 Report = dict[str, Any]
 _STOP_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 1.0
+_DIED: Final = "the copy job died"
 
 
 class EpochLoop:
@@ -29,43 +30,55 @@ class EpochLoop:
 
     def __init__(
         self,
-        context: SparkContext,
+        workshop: Workshop,
         epochs: Epochs,
         clusters: tuple[ClusterSettings, ClusterSettings],
         flow: FlowSettings,
         on_epoch: Callable[[list[Report]], None],
     ) -> None:
-        self._epochs, self._on_epoch, self._flow = epochs, on_epoch, flow
+        self._workshop, self._epochs, self._on_epoch, self._flow = workshop, epochs, on_epoch, flow
         self._task = _copy_function(*clusters, flow)
-        self._jobs = SparkJobs(context, f"drkit {flow.name}")
+        self._jobs = SparkJobs(workshop, f"drkit {flow.name}", _DIED, flow.name)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin the first epoch as soon as there is a plan."""
+        """Begin the first epoch as soon as there are Spark and a plan."""
         self._thread.start()
 
     @property
     def is_active(self) -> bool:
-        """Whether there is, or will be, another epoch."""
-        return self._thread.is_alive()
+        """Whether there is, or will be, another epoch: not when Spark has ended while there was no plan."""
+        return self._thread.is_alive() and not self._workshop.has_ended
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether tasks are at work, also when the epochs have ended: cut ones copy on for some seconds."""
+        return self._jobs.at_work > 0
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of the last epoch, once the epochs are held."""
+        self._thread.join(seconds)
 
     def end(self) -> None:
         """Begin no further epoch; cut the tasks that run, which is safe anywhere."""
         self._epochs.hold()
-        self._jobs.cancel(self._thread, _STOP_SECONDS)
+        self._jobs.cancel(_STOP_SECONDS)
+        self._thread.join(_LAST_SECONDS)
 
     def failure(self) -> DrkitError:
         """Why the epochs ended by themselves."""
+        if self._error is None and self._workshop.has_ended:
+            return self._jobs.gone()
         if self._error is None:
             return Failed("the epochs ended by themselves", where=self._flow.name)
         if isinstance(self._error, DrkitError):
             return self._error
-        return cause_of(self._error, "the copy job died", self._flow.name)
+        return cause_of(self._error, _DIED, self._flow.name)
 
     def _run(self) -> None:
         try:
-            while leases := self._epochs.begin():
+            while self._jobs.wait() and (leases := self._epochs.begin()):
                 reports = self._jobs.run([lease.to_json() for lease in leases], self._task)
                 self._on_epoch([json.loads(report) for report in reports])
         except Exception as error:  # noqa: BLE001  the thread's last line of defence; `failure` tells it

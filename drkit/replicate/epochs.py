@@ -37,7 +37,7 @@ class Epochs:
         self._held = False
         self._skips = frame.skip_producer_ids
         self._busy = False
-        """Tasks of an older plan may be at work."""
+        """Tasks of this plan or of an older one may be at work."""
         self._changed = threading.Condition()
 
     @property
@@ -66,11 +66,10 @@ class Epochs:
             if (skip, bulk) == (self._frame.skip_producer_ids, self._frame.bulk_producer_ids):
                 return False
             self._frame = replace(self._frame, skip_producer_ids=skip, bulk_producer_ids=bulk)
+            self._write()
             if not self._busy:
                 self._skips = skip
-                return False
-            self._write()
-            return True
+            return self._busy
 
     def update(self, placed: Iterable[Placed]) -> bool:
         """Take what is to be copied from now on; True when running tasks must end for it.
@@ -91,7 +90,7 @@ class Epochs:
             self._changed.wait_for(lambda: self._held or self._plan)
             if self._held:
                 return ()
-            self._epoch += 1
+            self._epoch, self._busy = self._epoch + 1, True
             now = wall_ms()
             return tuple(replace(x, epoch=self._epoch, planned_at_ms=now) for x in self._plan)
 
@@ -108,18 +107,17 @@ class Epochs:
                     )
             self._seconds = self._frame.epoch_seconds
             # The plan that the next tasks get is written together with the frame.
-            self._skips = self._frame.skip_producer_ids
-            self._busy = bool(self._plan)
+            self._skips, self._busy = self._frame.skip_producer_ids, False
             if last:
                 self._hold()
             elif not self._held:
                 self._write()
 
     def hold(self) -> bool:
-        """Let no further epoch begin; True when tasks may be running."""
+        """Let no further epoch begin; True when tasks may run, also ones that Spark lost sight of."""
         with self._changed:
             self._hold()
-            return bool(self._plan)
+            return self._epoch > 0
 
     def _hold(self) -> None:
         self._held = True
@@ -134,7 +132,6 @@ class Epochs:
         )
         if _work(leases) != _work(self._plan):
             self._plan, self._version = leases, self._version + 1
-            self._busy = self._busy or bool(leases)
             self._changed.notify_all()
 
 

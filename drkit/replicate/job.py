@@ -72,6 +72,8 @@ class FlowJob:
         """With `once`: what the last checkpoint round did for the groups."""
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionLease]] = list
+        self.cut: EpochLoop | None = None
+        """Epochs of the attempt before, of which tasks may still be at work."""
 
     def run(self, stop: threading.Event) -> None:
         """Copy until `stop` is set, or with `once` until the ends are reached.
@@ -132,17 +134,19 @@ class Attempt:
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
-        self._between_epochs = threading.Event()
         self._told_nothing = self._untold = False
         """Untold: the plan changed and the running tasks have not been told."""
 
     def run(self, stop: threading.Event) -> None:
-        """Start the epochs and watch them to their end."""
+        """Start the epochs, which wait for Spark, and watch them to their end."""
 
         def pause(seconds: float) -> bool:
             self._lease.check()
             return stop.wait(seconds)
 
+        # They copy what only this attempt's tasks leave out.
+        while self._job.cut is not None and self._job.cut.has_tasks and not pause(_WATCH_SECONDS):
+            pass
         self._opposite.wait_until_allowed(self._ids.all, pause)
         if stop.is_set():
             return
@@ -157,9 +161,7 @@ class Attempt:
 
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
-        if not job.workshop.wait(stop):
-            return
-        loop = EpochLoop(job.workshop.context, self._epochs, job.clusters, job.flow, self._epoch_ended)
+        job.cut = loop = EpochLoop(job.workshop, self._epochs, job.clusters, job.flow, self._epoch_ended)
         loop.start()
         try:
             with self._beside.running(once=job.once):
@@ -219,7 +221,6 @@ class Attempt:
         self._epochs.epoch_ended(reports, last=last)
         if last:
             self._finished.set()
-        self._between_epochs.set()
 
     def _watch(self, loop: EpochLoop, stop: threading.Event) -> None:
         last = opposite = monotonic()
@@ -279,10 +280,9 @@ class Attempt:
 
     def _end(self, loop: EpochLoop) -> None:
         """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""
-        if loop.is_active and not self._finished.is_set():
-            self._between_epochs.clear()
-            if self._epochs.hold() and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
-                self._between_epochs.wait(_DRAIN_SECONDS)
+        may_copy = loop.is_active and not self._finished.is_set() and self._epochs.hold()
+        if may_copy and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
+            loop.wait(_DRAIN_SECONDS)
         loop.end()
         within(_GOODBYE_SECONDS, self._follow_events)
 

@@ -14,11 +14,12 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 import drkit
@@ -28,6 +29,8 @@ from drkit.local.java import find_java
 from drkit.replicate.class_archive import archive_option
 
 TASK_RETRIES: Final = 4
+BROKEN: Final = (Py4JError, PySparkException, OSError, AttributeError, AssertionError)
+"""What a call to Spark raises; the last two where it was stopped meanwhile."""
 _SLOT_WAIT_SECONDS: Final = 30.0
 _SLOT_POLL_SECONDS: Final = 0.2
 _START_POLL_SECONDS: Final = 0.05
@@ -40,6 +43,8 @@ every start. Workers run the one of PYSPARK_PYTHON."""
 _DAEMON: Final = "drkit.replicate.worker_daemon"
 _NO_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
+_NO_CURRENT_FOLDER: Final = {"PYTHONSAFEPATH": "1"}
+"""Python would look for a daemon's modules in the folder where drkit was called, before any other."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -68,7 +73,13 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._context: SparkContext | None = None
+        self._inner: Any = None
         self._is_there = threading.Event()
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there is a :attr:`context`."""
+        return self._is_there.is_set()
 
     @property
     def context(self) -> SparkContext:
@@ -85,8 +96,16 @@ class Workshop:
 
     def started(self, context: SparkContext) -> None:
         """Let those go on who wait for Spark."""
-        self._context = context
+        self._context, self._inner = context, context._jsc.sc()  # noqa: SLF001  no public way
         self._is_there.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether Spark's JVM is gone, or has stopped Spark, as when it has no memory or no master."""
+        try:
+            return self.has_started and bool(self._inner.isStopped())
+        except BROKEN:
+            return True
 
 
 def choose_master(url: str | None, tasks: int) -> Master:
@@ -148,7 +167,7 @@ def spark_session(
 
 
 def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
-    for variable, value in _NO_THREADS.items():
+    for variable, value in {**_NO_THREADS, **_NO_CURRENT_FOLDER}.items():
         os.environ.setdefault(variable, value)
     # The wrong interpreter shows only as "Python worker failed to connect back".
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -231,6 +250,8 @@ def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict
         "spark.speculation": "false",
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": _DAEMON,
+        # Larger code of a task would become a file, with the secrets in it.
+        "spark.broadcast.UDFCompressionThreshold": str(2**31 - 1),
         "spark.locality.wait": "0s",
         "spark.shuffle.service.enabled": "false",
         "spark.eventLog.enabled": "false",

@@ -8,15 +8,17 @@ import threading
 from typing import Final
 import uuid
 
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-
 from drkit import errors
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
+from drkit.replicate.session import BROKEN, Workshop
+from drkit.replicate.supervisor import SparkGone
 
-_PERMANENT: Final = re.compile(r"drkit\.errors\.(ConfigError|NotAuthorized|NotAuthenticated|Refused): (.+)")
-_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
+_PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refused")
+_ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
+"""Of Python; the last one is what the task ended with, those before it were caught."""
+_OF_JAVA: Final = re.compile(r"^.*: (?:[a-z]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
+"""What Spark itself says of a task or of a job: of a worker that was killed there is nothing else."""
 _EVIDENCE_LENGTH: Final = 500
 _CANCEL_SECONDS: Final = 0.2
 
@@ -25,36 +27,75 @@ class SparkJobs:
     """The jobs of one thread, one after another, which another thread can cancel.
 
     :param name: of the jobs, in Spark's own list
+    :param died: the sentence that tells of a job that ends without an error of drkit's own
+    :param where: whose jobs they are
     """
 
-    def __init__(self, context: SparkContext, name: str) -> None:
-        self._context, self._name = context, name
+    def __init__(self, workshop: Workshop, name: str, died: str, where: str) -> None:
+        self._workshop, self._name, self._died, self._where = workshop, name, died, where
         self._group = f"{name} {uuid.uuid4().hex[:8]}"
+        self._cancelled, self._idle = threading.Event(), threading.Event()
+        self._idle.set()
+
+    def wait(self) -> bool:
+        """Whether Spark has started; waits for it until the jobs are cancelled."""
+        return self._workshop.wait(self._cancelled) and not self._cancelled.is_set()
 
     def run(self, texts: Sequence[str], task: Callable[[str], str]) -> list[str]:
         """One Spark task for each text, side by side; what each returned, in the same order. Blocks.
 
         :param task: travels pickled, with all that it refers to; what it refers to may be secret, the texts
             may not: Spark can write these to disk
-        :raises Py4JError: a task has failed as often as Spark tries it, the jobs were cancelled, or Spark is
-            gone; see :func:`cause_of`
+        :raises SparkGone: Spark has ended
+        :raises DrkitError: a task has failed as often as Spark tries it, or the jobs were cancelled
         """
-        self._context.setJobGroup(self._group, self._name, interruptOnCancel=True)
-        answers: list[str] = self._context.parallelize(texts, len(texts)).map(task).collect()
-        return answers
-
-    def cancel(self, thread: threading.Thread, seconds: float) -> None:
-        """End what `thread` runs here, and wait for its end for at most `seconds`.
-
-        Tried until then: a job that the thread was about to begin is not there yet at the first attempt.
-        """
-        deadline = monotonic() + seconds
-        while thread.is_alive() and monotonic() < deadline:
+        self._idle.clear()
+        try:
+            if not self.wait():
+                raise Failed("the jobs were cancelled", where=self._where)
+            context = self._workshop.context
             try:
-                self._context.cancelJobGroup(self._group)
-            except (Py4JError, OSError, AttributeError, AssertionError):
+                context.setJobGroup(self._group, self._name, interruptOnCancel=True)
+                answers: list[str] = context.parallelize(texts, len(texts)).map(task).collect()
+            except BROKEN as error:
+                if self._workshop.has_ended:
+                    raise self.gone(error) from error
+                raise cause_of(error, self._died, self._where) from error
+            return answers
+        finally:
+            self._idle.set()
+
+    def cancel(self, seconds: float) -> None:
+        """End what runs here, begin nothing more, and wait for the end for at most `seconds`.
+
+        Tried until then: a job that is about to begin is not there yet at the first attempt.
+        """
+        self._cancelled.set()
+        deadline = monotonic() + seconds
+        while not self._idle.is_set() and monotonic() < deadline:
+            try:
+                if self._workshop.has_started:
+                    self._workshop.context.cancelJobGroup(self._group)
+            except BROKEN:
                 break  # Spark is gone, and its jobs with it
-            thread.join(_CANCEL_SECONDS)
+            self._idle.wait(_CANCEL_SECONDS)
+
+    @property
+    def at_work(self) -> int:
+        """Tasks of the last job that run, also when it has ended: Spark kills a cut one after two seconds."""
+        try:
+            tracker = self._workshop.context.statusTracker()
+            last = tracker.getJobInfo(max(tracker.getJobIdsForGroup(self._group), default=-1))
+            stages = [tracker.getStageInfo(stage) for stage in (last.stageIds if last is not None else ())]
+            return sum(stage.numActiveTasks for stage in stages if stage is not None)
+        except BROKEN:
+            return 0  # Spark is gone, and its tasks with it
+
+    def gone(self, error: BaseException | None = None) -> SparkGone:
+        """What tells that Spark has ended."""
+        evidence = _evidence(error) if error is not None else "its process is gone, or has stopped it"
+        hint = "start drkit again: it goes on where it ended"
+        return SparkGone("Spark has ended", where=self._where, evidence=evidence, hint=hint)
 
 
 def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
@@ -62,10 +103,16 @@ def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
 
     :param what: the sentence where the job does not end with an error of drkit's own that is permanent
     """
+    if raised := _ERROR.findall(str(error)):
+        module, name, said = raised[-1]
+        if module == "drkit.errors." and name in _PERMANENT:
+            kind: type[DrkitError] = getattr(errors, name)
+            return kind(said.strip(), where=where)
+    return Failed(what, where=where, evidence=_evidence(error))
+
+
+def _evidence(error: BaseException) -> str:
     text = str(error)
-    if found := _PERMANENT.search(text):
-        kind: type[DrkitError] = getattr(errors, found[1])
-        return kind(found[2].strip(), where=where)
-    raised = _ERROR.findall(text)
-    evidence = ": ".join(raised[-1]) if raised else (text.strip() or repr(error)).splitlines()[0]
-    return Failed(what, where=where, evidence=evidence[:_EVIDENCE_LENGTH])
+    if raised := [found[1:] for found in _ERROR.findall(text)] or _OF_JAVA.findall(text)[:1]:
+        return ": ".join(raised[-1])[:_EVIDENCE_LENGTH]
+    return (text.strip() or repr(error)).splitlines()[0][:_EVIDENCE_LENGTH]

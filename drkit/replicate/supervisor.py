@@ -11,7 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 
 from drkit import observe
 from drkit.clock import Seconds, monotonic
-from drkit.errors import ConfigError, DrkitError, NotAuthenticated, NotAuthorized, Refused
+from drkit.errors import ConfigError, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.run_lease import LeaseTaken
 
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -19,7 +19,13 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
 """An attempt that lived so long begins a new series of pauses."""
 _ATTEMPTS_ONCE: Final = 6
-_PERMANENT: Final = (ConfigError, LeaseTaken, NotAuthenticated, NotAuthorized, Refused)
+
+
+class SparkGone(Failed):
+    """Spark has ended: only another process of ours has another one."""
+
+
+_PERMANENT: Final = (ConfigError, LeaseTaken, NotAuthenticated, NotAuthorized, Refused, SparkGone)
 
 
 class Backoff:
@@ -70,8 +76,9 @@ def supervise(
         try:
             attempt()
         except DrkitError as error:
-            # Asked to stop while it failed: there is nobody left to tell it twice.
-            if not stop.is_set() or not is_transient(error):
+            # Asked to stop while it failed: there is nobody left to tell it twice. Who ends all processes
+            # of a service ends Spark's, too.
+            if not stop.is_set() or not (is_transient(error) or isinstance(error, SparkGone)):
                 raise
 
     def tell(state: RetryCallState) -> None:

@@ -10,11 +10,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import ConfigError, Failed
+from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.replicate import verify_snapshot
-from drkit.replicate.session import spark_session
+from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.verify_checked import Checked, remember
 from drkit.replicate.verify_ranges import Range, cut, spread
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 _WATCH_SECONDS = 0.25
 _SAY_SECONDS = 2.0
+_STOP_SECONDS = 10.0
+_BROKE_OFF = "the comparison broke off"
+_AGAIN = "check both clusters, then run drkit verify again"
 _MOST_TASKS = 8
 """Without a master of its own, a verification leaves a large machine to others."""
 
@@ -59,7 +64,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
     tasks = min(_MOST_TASKS, os.cpu_count() or 1)
     with spark_session("drkit verify", max(1, tasks - 1), request.master) as workshop:
         return [
-            _compare(workshop.context, settings, flow, snapshot, progress)
+            _compare(workshop, settings, flow, snapshot, progress)
             for flow, snapshot in zip(flows, snapshots, strict=True)
         ]
 
@@ -81,14 +86,14 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress
 
 
 def _compare(
-    context: SparkContext, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+    workshop: Workshop, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
 ) -> FlowReport:
     started = time.monotonic()
     source, target = settings.task_sides(flow)
-    ranges = cut(snapshot.views, context.defaultParallelism)
+    ranges = cut(snapshot.views, workshop.context.defaultParallelism)
     offsets = sum(v.frontier - v.source_start for v in snapshot.views)
     progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
-    results = _run(context, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
+    results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(
         flow.name,
@@ -104,7 +109,7 @@ def _compare(
 
 
 def _run(
-    context: SparkContext,
+    workshop: Workshop,
     ranges: list[Range],
     source: ClusterSettings,
     target: ClusterSettings,
@@ -118,18 +123,17 @@ def _run(
         found = [compare_range(Range.from_json(r), source, target) for r in json.loads(share)]
         return json.dumps([result.to_json() for result in found])
 
-    jobs = SparkJobs(context, "drkit verify")
+    jobs = SparkJobs(workshop, "drkit verify", _BROKE_OFF, "")
     with ThreadPoolExecutor(1) as pool:
         collected = pool.submit(jobs.run, [json.dumps(share) for share in shares], compare_share)
-        _watch(context, collected.done, len(shares), progress, lambda s: wait([collected], s))
         try:
+            _watch(workshop.context, collected.done, len(shares), progress, lambda s: wait([collected], s))
             answers = collected.result()
-        except Exception as error:
-            raise Failed(
-                "the comparison broke off",
-                evidence=_cause(error),
-                hint="check both clusters, then run drkit verify again",
-            ) from error
+        except (DrkitError, Py4JError, ConnectionError) as error:
+            evidence = (error.evidence or error.what) if isinstance(error, DrkitError) else str(error)
+            raise Failed(_BROKE_OFF, evidence=evidence, hint=_AGAIN) from error
+        finally:
+            jobs.cancel(_STOP_SECONDS)  # what runs when this is interrupted
     return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
 
 
@@ -153,13 +157,6 @@ def _watch(
         if finished > told:
             told = finished
             progress(f"{finished} of {total} ranges compared")
-
-
-def _cause(error: BaseException) -> str:
-    """The line of a Spark error that says what happened, without its Java stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("drkit.", "Exception", "RuntimeError"))]
-    return (told or lines or [repr(error)])[-1 if told else 0][:500]
 
 
 def _remember(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 import threading
 
 from py4j.protocol import Py4JNetworkError
 import pytest
 from structlog.testing import capture_logs
 
-from drkit.config import ClusterSettings, FlowSettings
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import ConfigError
+from drkit.replicate import run as run_module
 from drkit.replicate.job import FlowJob
-from drkit.replicate.run import Options, _FlowRun
+from drkit.replicate.run import Options, _FlowRun, replicate
+from drkit.replicate.session import Workshop
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"
@@ -58,3 +63,25 @@ def test_sparks_process_that_ends_with_ours_is_no_failure():
         run = ended(error, asked_to_stop=True)
         assert (run.exit_code, run.result()["ended"]) == (0, "stopped")
         assert ended(error, asked_to_stop=False).exit_code == 1
+
+
+@pytest.mark.parametrize("error", [ConfigError("no Java"), OSError(28, "No space left on device")])
+def test_flows_give_their_leases_back_where_spark_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
+):
+    ended = []
+
+    def start(*args: Callable[[Workshop], None]) -> None:
+        args[-1](Workshop(tmp_path))
+        raise error
+
+    def runs(_: FlowJob, stop: threading.Event) -> None:
+        ended.append(stop.wait(10))
+
+    monkeypatch.setattr(run_module, "_start", start)
+    monkeypatch.setattr(FlowJob, "run", runs)
+    flow = FlowSettings(source="a", target="b", emit_heartbeats=False)
+    settings = Settings(clusters={c.alias: c for c in CLUSTERS}, flows=(flow,))
+    with pytest.raises(type(error)):
+        replicate(settings, settings.flows, Options(), threading.Event())
+    assert ended == [True]

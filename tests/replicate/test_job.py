@@ -170,7 +170,7 @@ def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
     def ended(_attempt: int) -> DrkitError:
         epochs = Epochs(frame, 1, Rates(), short_first=False)
         epochs.update([Placed(partition, 0)])
-        loop = EpochLoop(world.workshop.context, epochs, world.clusters, job.flow, lambda _: None)
+        loop = EpochLoop(world.workshop, epochs, world.clusters, job.flow, lambda _: None)
         loop.start()
         eventually(lambda: not loop.is_active, 120, "the end of the epochs")
         return loop.failure()

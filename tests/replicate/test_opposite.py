@@ -238,11 +238,14 @@ def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLea
     assert list(epochs.skips) == [1], "nothing runs yet"
 
     epochs.update([placed])
+    assert not epochs.reframe(skip=(1,), bulk=(8,))
+    assert [lease.bulk_producer_ids for lease in epochs.begin()] == [(8,)]
     assert epochs.reframe(skip=(1, 2), bulk=(9,))
     assert list(epochs.skips) == [1], "tasks without it run"
     assert not epochs.reframe(skip=(1, 2), bulk=(9,)), "nothing new"
     epochs.epoch_ended([], last=False)
     assert list(epochs.skips) == [1, 2]
+    assert [lease.skip_producer_ids for lease in epochs.begin()] == [(1, 2)]
 
     epochs.update([])
     assert epochs.reframe(skip=(1, 2, 3), bulk=(9,))

@@ -15,7 +15,7 @@ import uuid
 import pytest
 
 from drkit.local.cluster import LocalCluster
-from tests.replicate.process import eventually
+from tests.replicate.process import eventually, tree
 
 FLOW = """
 source = "a"
@@ -60,11 +60,12 @@ def left_behind(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("delay", sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4)))
-@pytest.mark.parametrize("whole_group", [False, True], ids=["process", "group"])
+@pytest.mark.parametrize("whole_service", [False, True], ids=["process", "service"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_stops_it_in_good_order(
-    config: Path, tmp_path: Path, delay: float, number: signal.Signals, *, whole_group: bool
+    config: Path, tmp_path: Path, delay: float, number: signal.Signals, *, whole_service: bool
 ) -> None:
+    """To the process alone, or to all there are at that moment, Spark's too: as systemd stops a service."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(
@@ -79,10 +80,9 @@ def test_a_signal_stops_it_in_good_order(
         eventually(lambda: catches_sigterm(process.pid), what="drkit's first handler")
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(delay)
-        if whole_group:
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
+        for pid in tree(process.pid) if whole_service else [process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
         answer, said = process.communicate(timeout=60)
     finally:
         process.kill()
