@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 import socket
 import struct
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, verify
+from drkit.kafka.admin import Cluster
 from drkit.kafka.headers import headers_of
+from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
+from drkit.local.cluster import LocalCluster
 from drkit.wire import Record, encode
+from tests.replicate.process import eventually
 
-TOPIC = "drkit-watch.a.b.internal"
+TOPIC = "drkit-watch.headers-a.headers-b.internal"
 PRODUCE, VERSION = 0, 7
 
 
 @pytest.fixture
-def broker() -> Iterator[tuple[str, int]]:
-    """A broker within the client library."""
-    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0})
-    (found,) = producer.list_topics(TOPIC, 10).brokers.values()
-    yield found.host, found.port
-    assert producer.flush(5) == 0
+def broker(target: LocalCluster) -> tuple[str, int]:
+    """The leader of the topic, which is new."""
+    cluster = Cluster.connect(ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()))
+    if TOPIC in topic_names(cluster):
+        delete_topics(cluster, [TOPIC])
+        eventually(lambda: TOPIC not in topic_names(cluster), what="the end of an earlier topic")
+    assert not create_topics(cluster, [TopicPlan(TOPIC, 1, 1)])
+    eventually(lambda: TOPIC in topic_names(cluster), what=TOPIC)
+    host, _, port = target.bootstrap().split(",")[0].rpartition(":")
+    return host, int(port)
 
 
 def text(value: bytes) -> bytes:
