@@ -37,8 +37,8 @@ def create(path: Path) -> None:
         fingerprint = read_key(path).fingerprint
     except PydanticCustomError as error:  # such as a file system on which every file is open to others
         raise ConfigError(error.message(), where=str(path), hint="keep it on another file system") from error
-    emit({"control key": str(path), "fingerprint": fingerprint,
-          "next": f'copy it to every host that runs drkit; [control] key_file = "{path}"'})  # fmt: skip
+    told = f'copy it to every host that runs drkit; [control] key_file = "{path.resolve()}"'
+    emit({"control key": str(path), "fingerprint": fingerprint, "next": told})
 
 
 def check(names: tuple[str, ...]) -> int:

@@ -6,8 +6,8 @@ from typing import Final
 
 from drkit import observe
 
-_MOST_NAMED: Final = 100
-"""Whoever writes more of them has been named often enough."""
+_MOST_NAMED: Final = 5
+"""Each of the first ones is an event; after them the tenth, the hundredth, …, with the count."""
 _WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 HOW_TO_ADOPT: Final = (
     "if it was written before this pair had a control key: drkit control adopt; if another process of drkit"
@@ -33,8 +33,8 @@ class Dropped:
         self.count += 1
         self.first = self.first or f"offset {offset}: {why}"
         reason = f"offset {offset}: {why}"
-        if self.count <= _MOST_NAMED:
+        if self.count <= _MOST_NAMED or str(self.count).strip("0") == "1":
             observe.event(
                 "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
-                key=(key or b"")[:80].decode(errors="backslashreplace"),
+                key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,
             )  # fmt: skip

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit import observe
 from drkit.config import FlowSettings
 from drkit.control_key import (
     HEADER,
@@ -28,6 +29,7 @@ from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
 from drkit.failover.entries import Entry, read_history
 from drkit.failover.entries import Kind as EntryKind
+from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.offset_map.bucket import MapBucket, pairs
@@ -242,3 +244,14 @@ def test_an_entry_of_the_journal_that_is_written_again_says_nothing_new():
     assert found.runs["r"].entries == [run, held, hold]
     assert found.open is not None
     assert found.open.state == "running", "the older reason to hold was over"
+
+
+def test_only_the_first_ones_are_events_and_then_ever_fewer(monkeypatch: pytest.MonkeyPatch):
+    """A pair that gets its first key has hundreds of records without a MAC: some are shown, with the count."""
+    counts: list[object] = []
+    monkeypatch.setattr(observe, "event", lambda *_, count, **__: counts.append(count))
+    dropped = Dropped("a topic")
+    for offset in range(2000):
+        dropped.add(b"key", offset, "it has no MAC")
+    assert counts == [1, 2, 3, 4, 5, 10, 100, 1000]
+    assert dropped.count == 2000
