@@ -247,7 +247,7 @@ def test_an_entry_of_the_journal_that_is_written_again_says_nothing_new():
 
 
 def test_only_the_first_ones_are_events_and_then_ever_fewer(monkeypatch: pytest.MonkeyPatch):
-    """A pair that gets its first key has hundreds of records without a MAC: some are shown, with the count."""
+    """A pair with its first key has hundreds of records without a MAC: some are shown, and the count."""
     counts: list[object] = []
     monkeypatch.setattr(observe, "event", lambda *_, count, **__: counts.append(count))
     dropped = Dropped("a topic")
