@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 import uuid
 
-from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.errors import ConfigError, Refused
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.journal_topic import Fenced, JournalTopic
 from drkit.failover.machine import StepName
+from drkit.failover.stall import LONGEST_SECONDS
 from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Process
 from drkit.flow_state.run_lease import lives_here, this_process
@@ -139,8 +140,6 @@ class Journal:
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}
 
-    # -- writing ------------------------------------------------------------------------------------
-
     def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         """Write an entry: on the local disk, then on the target, then read back.
 
@@ -154,9 +153,12 @@ class Journal:
         entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
         if not effect and kind in {Kind.INTENT, Kind.RESULT, Kind.HELD, Kind.UNDO}:
             self._step = step if kind is Kind.INTENT else None
+        began = boottime()
         with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
             self._to_file(entry)
             self._to_topic(entry)
+            if kind is Kind.INTENT and boottime() - began > LONGEST_SECONDS:
+                self.confirm()  # what follows an intent is not to follow one of long ago
         self._written = self._clock()
 
     def renew(self) -> None:
@@ -202,8 +204,6 @@ class Journal:
         allowed = {self.token, self._held_before} if entry.kind is Kind.HOLD else {self.token}
         if str(self.run.holder.get("token")) not in allowed:
             raise taken(self.run, "it took over")
-
-    # -- what steps see -----------------------------------------------------------------------------
 
     def result(self, step: StepName) -> dict[str, Any] | None:
         """See :class:`drkit.failover.context.JournalView`."""

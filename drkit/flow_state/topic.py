@@ -26,6 +26,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.permit import may_send
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import Topic, describe_topics
 
@@ -237,6 +238,7 @@ class StateTopic:
         """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""
         reported: list[KafkaError | None] = []
         name = key.encode()
+        may_send()
         self._producer.produce(
             self.name, value, name, partition=0, on_delivery=lambda error, _: reported.append(error),
             headers=signed(self._target.control, self.name, name, value),
