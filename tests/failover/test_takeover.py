@@ -133,3 +133,28 @@ def test_one_that_was_overtaken_says_nothing_more() -> None:
     assert len(journal.run.entries) == known, "its entry does not count"
     with pytest.raises(Taken):
         journal.confirm()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 15.0])
+def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Its process worked on, its log did not: meanwhile another one took over, and finished the run."""
+    log, journal = begun("elsewhere", held=True)
+    journal.take_over({})
+    monkeypatch.setattr("drkit.failover.journal.boottime", lambda: log.now)
+    append = log.append
+
+    def late(entry: Entry) -> bool:
+        alone = append(entry)
+        log.now += seconds
+        holder = {"holder": {"token": "new"}}
+        log.later = [(1.0, Entry("r", entry.number + 1, "new", 1, Kind.HOLD, None, "", 0, holder))]
+        return alone
+
+    monkeypatch.setattr(log, "append", late)
+    if seconds < 1:
+        journal.write(Kind.INTENT, StepName.FREEZE, "stop", {})
+        return
+    with pytest.raises(Taken, match="another orchestrator has this failover"):
+        journal.write(Kind.INTENT, StepName.FREEZE, "stop", {})
