@@ -28,10 +28,10 @@ def test_every_partition_proves_it_and_without_a_marker_none_does(world: World):
     ours: ProducerIdentity = loop.run(new_producer_id, target)
     writers = {TopicPartition(topic, p): (Writer(ours.id, ours.epoch + 1),) for p in range(3)}
 
-    async def go(*, effects: bool):
-        return await fence(target, writers, 0.0, effects=effects)
+    async def go(*, effects: bool, seconds: float = 30.0):
+        return await fence(target, writers, monotonic() + seconds, effects=effects)
 
-    before = loop.run(lambda: go(effects=False))
+    before = loop.run(lambda: go(effects=False, seconds=0.0))
     assert before.waiting.keys() == writers.keys()
     assert not before.proven
     for _ in range(2):
