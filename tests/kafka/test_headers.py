@@ -45,9 +45,14 @@ def produce(at: tuple[str, int], record: Record) -> None:
     body = struct.pack(">hhii", -1, 1, 5000, 1) + text(TOPIC.encode()) + struct.pack(">ii", 1, 0)
     request = struct.pack(">hhi", PRODUCE, VERSION, 1) + text(b"x") + body
     request += struct.pack(">i", len(batch)) + batch
-    with closing(socket.create_connection(at)) as link:
-        link.sendall(struct.pack(">i", len(request)) + request)
-        assert link.recv(1000)
+
+    def error() -> int:
+        with closing(socket.create_connection(at)) as link:
+            link.sendall(struct.pack(">i", len(request)) + request)
+            answer = link.recv(1000)
+        return int(struct.unpack_from(">h", answer, 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4)[0])
+
+    eventually(lambda: error() == 0, what="the leader of a new topic")
 
 
 def read(at: tuple[str, int]) -> Message:
@@ -55,10 +60,12 @@ def read(at: tuple[str, int]) -> Message:
         Consumer({"bootstrap.servers": f"{at[0]}:{at[1]}", "group.id": "drkit-reader", "log_level": 0})
     ) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
-        found = consumer.poll(10)
-    assert found is not None
-    assert found.error() is None
-    return found
+
+        def record() -> Message | None:
+            found = consumer.poll(1)
+            return found if found is not None and found.error() is None else None
+
+        return eventually(record, what="the record")
 
 
 def test_a_name_that_is_no_text_ends_nobody_and_proves_nothing(broker: tuple[str, int]):
