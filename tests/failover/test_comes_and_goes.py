@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover import fence_dues, journal
@@ -20,6 +21,7 @@ from drkit.failover.machine import State, StepName
 from drkit.failover.step import StepResult
 from drkit.failover.steps import all_steps
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
+from drkit.flow_state.run_records import LeaseRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
@@ -84,10 +86,18 @@ class HeldDrain(Drain):
         raise Refused("held for the test")
 
 
+def _runs_since(world: World, at_ms: int) -> bool:
+    lease = flow_state(world.state()).get(LeaseRecord)
+    return lease is not None and lease.renewed_ms > at_ms
+
+
 def held_behind_the_fence(stage: Stage) -> None:
-    stage.world.stop_replicating()
-    stage.world.replicate()
-    stage.world.copied(stage.topics[:1])
+    world = stage.world
+    world.stop_replicating()
+    since = wall_ms()
+    world.replicate()
+    world.copied(stage.topics[:1])
+    eventually(lambda: _runs_since(world, since), what="the new replicator's lease")
     steps = {**all_steps(), StepName.DRAIN: HeldDrain()}
     with stage.world.desk(steps=steps) as desk, pytest.raises(Refused, match="held for the test"):
         desk.begin([stage.groups[0]], Request(planned=True))
