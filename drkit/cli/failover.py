@@ -20,7 +20,6 @@ from drkit.failover.journal_file import folder_of
 from drkit.failover.journal_lost import explained
 
 _PLACE = "drkit failover"
-_BY_HAND = "asked for by --abort"
 
 
 def failover(

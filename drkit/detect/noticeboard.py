@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 import json
-import logging
 import threading
 from typing import Any, Final
 
@@ -34,14 +33,12 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.compacted import Newest, newest_values
 from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import create_own_topic
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 
 _RETRY_SECONDS: Final = 2.0
 _PUT_SECONDS: Final = 20.0
-_QUIET: Final = logging.getLogger("drkit.detect.clients")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 
 
 def topic_name(flow: FlowSettings) -> str:
@@ -116,7 +113,7 @@ def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
             "message.timeout.ms": max(1000, int(ttl_seconds * 1000)),
             "log_level": 0,
         },
-        logger=_QUIET,
+        logger=QUIET,
     )
 
 
@@ -248,7 +245,7 @@ class Noticeboard:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             },
-            logger=_QUIET,
+            logger=QUIET,
         )
         consumer.assign([ConfluentPartition(self.topic, 0, OFFSET_BEGINNING)])
         return consumer

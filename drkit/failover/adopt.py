@@ -6,17 +6,15 @@ current key, in the order of the offsets. Nothing that has no MAC is believed af
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka import OFFSET_BEGINNING, Message
 
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys
-from drkit.errors import ConfigError, Failed
+from drkit.errors import ConfigError
 from drkit.failover.adopt_records import (
     Kind,
     Sign,
@@ -37,14 +35,12 @@ from drkit.flow_state.names import (
 from drkit.flow_state.records import ControlKeyRecord
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
 from drkit.kafka.headers import headers_of
-from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
+from drkit.replicate.log_reader import read_partitions
 
-_READ_SECONDS: Final = 120.0
 _SHOWN: Final = 20
 
 
@@ -172,29 +168,12 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
-    ends = topic.ends = _ends(topic, cluster)
-    if not ends:
-        return
-    consumer = Consumer(
-        {
-            **confluent_config(cluster.settings),
-            "log_level": 0,
-            # Never used as a group: partitions are assigned and offsets never committed.
-            "group.id": "drkit-reader",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 50,
-        },
-        logger=QUIET,
+    """Read it from its first record to its end. Raises DrkitError."""
+    topic.ends = _ends(topic, cluster)
+    starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
+    read_partitions(
+        cluster.settings, starts, lambda message: topic.records.append(_stored(topic.name, keys, message))
     )
-    try:
-        consumer.assign([ConfluentPartition(topic.name, p, OFFSET_BEGINNING) for p in ends])
-        _drain(topic, keys, consumer, ends)
-    except KafkaException as error:
-        raise cluster.error(error.args[0], "read a topic", topic.name) from error
-    finally:
-        consumer.close()
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
@@ -204,29 +183,6 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
         return {}
     at = [TopicPartition(topic.name, p) for p in described.partitions]
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
-
-
-def _drain(topic: TopicRecords, keys: ControlKeys, consumer: Consumer, ends: Mapping[int, int]) -> None:
-    unread, deadline = {p for p, end in ends.items() if end}, monotonic() + _READ_SECONDS
-    while unread:
-        messages = consumer.consume(1000, 0.2)
-        if not messages and monotonic() > deadline:
-            raise Failed(
-                "a topic cannot be read to its end",
-                where=f"{topic.name} on {topic.where}",
-                evidence=f"partitions {sorted(unread)}, after {_READ_SECONDS:.0f} s",
-                hint="check its leaders and in-sync replicas",
-            )
-        for message in messages:
-            error, at = message.error(), message.partition() or 0
-            if error is None:
-                topic.records.append(_stored(topic.name, keys, message))
-                if (message.offset() or 0) + 1 >= ends[at]:
-                    unread.discard(at)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                unread.discard(at)
-            else:
-                raise KafkaException(error)
 
 
 def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-import logging
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
@@ -16,13 +15,11 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
 from drkit.kafka.headers import headers_of
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 
 _SECONDS: Final = 20.0
-_QUIET: Final = logging.getLogger("drkit.kafka.compacted")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 
 
 class Newest(dict[bytes, bytes]):
@@ -60,7 +57,7 @@ def newest_values(
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 50,
         },
-        logger=_QUIET,
+        logger=QUIET,
     )
     try:
         consumer.assign([ConfluentPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])

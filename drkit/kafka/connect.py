@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-import logging
 import re
 import threading
 from typing import Any, Final, NamedTuple
@@ -18,7 +17,9 @@ from drkit.config.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.client_config import confluent_config, refuse_unusable
 from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.security import read_security
+from drkit.time_limit import begun
 
 CONNECT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.5
@@ -32,11 +33,6 @@ _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
     {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}
 )
-
-# librdkafka writes its own lines to stderr unless a logger takes them; what matters comes as events.
-_QUIET: Final = logging.getLogger("drkit.librdkafka")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 
 
 class Broker(NamedTuple):
@@ -110,9 +106,7 @@ class _Attempt:
 
     def _ask(self) -> None:
         admin = self._client()
-        self.asked[admin] = _in_background(
-            lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic()))
-        )
+        self.asked[admin] = begun(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
 
     def _heard_of_brokers(self) -> tuple[AdminClient, Identity] | None:
         """The first client that hears of brokers; None when another one is to ask, or when it is over."""
@@ -150,7 +144,7 @@ class _Attempt:
         # Makes itself heard after one failure instead of after a silent minute of retries.
         conf = {**confluent_config(self.settings), "error_cb": self._heard, "log_level": 0}
         try:
-            return AdminClient(conf, logger=_QUIET)
+            return AdminClient(conf, logger=QUIET)
         except KafkaException as error:
             refuse_unusable(self.settings)
             raise _unusable(self.settings.alias, error.args[0]) from error
@@ -171,20 +165,6 @@ class _Attempt:
         if said is None or all(f.kind in SETTLED for f in findings):
             return _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
         return refused_credentials(self.settings, said)
-
-
-def _in_background(work: Callable[[], Identity]) -> Future[Identity]:
-    """Begin something whose end nobody need wait for."""
-    done: Future[Identity] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except KafkaException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="connect", daemon=True).start()
-    return done
 
 
 def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:

@@ -7,7 +7,6 @@ own claim commits: so two observers that decide at the same moment cannot both a
 from __future__ import annotations
 
 from dataclasses import replace
-import logging
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -20,6 +19,7 @@ from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_n
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
 
 _SECONDS: Final = 10.0
 _FENCED: Final = frozenset({
@@ -27,9 +27,6 @@ _FENCED: Final = frozenset({
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 })  # fmt: skip
-_QUIET: Final = logging.getLogger("drkit.watch.claim")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
 
 
 def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_seconds: float) -> str:
@@ -48,7 +45,7 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
             "linger.ms": 0,
             "log_level": 0,
         },
-        logger=_QUIET,
+        logger=QUIET,
     )
     try:
         producer.init_transactions(_SECONDS)
