@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 import shutil
 import tempfile
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -23,9 +24,11 @@ from drkit.local.runtime import find_runtime
 from drkit.local.security import Certificate, make_certificate, make_client_certificate
 from drkit.local.spec import ADMIN, ClusterSpec, NodeAddresses, reserve_addresses
 from drkit.local.storage import format_storage, random_kafka_uuid
+from drkit.time_limit import begun
 
 _START_SECONDS = 120.0
 _ATTEMPTS = 3
+_GIVE_UP_SECONDS = 20.0
 
 
 class LocalCluster:
@@ -56,6 +59,7 @@ class LocalCluster:
         self._nodes: list[NodeAddresses] = []
         self._certificate: Certificate | None = None
         self._java = Path("java")
+        self._given_up = threading.Event()
 
     def start(self) -> Self:
         """Start all brokers at once; returns when every one of them answers and sees all others.
@@ -74,7 +78,17 @@ class LocalCluster:
             raise
         return self
 
+    def give_up(self) -> None:
+        """End a start that goes on in another thread; it fails within seconds, and starts no broker then."""
+        self._given_up.set()
+        self.kill()
+
+    def _go_on(self) -> None:
+        if self._given_up.is_set():
+            raise Failed("the start was given up", where=f"cluster {self.spec.name}")
+
     def _start_once(self, runtime: Runtime) -> None:
+        self._go_on()
         self.kill()
         for old in self.folder.glob("broker-*"):
             shutil.rmtree(old)
@@ -96,8 +110,10 @@ class LocalCluster:
             self.spec.mechanisms,
         )
         for broker, node in zip(self.brokers, self._nodes, strict=True):
+            self._go_on()
             self._ports.before_listen(node.listen.values())
             broker.start()
+        self._go_on()
         self.wait_ready(_START_SECONDS)
 
     def _reserve_addresses(self) -> None:
@@ -235,13 +251,19 @@ class LocalCluster:
 
 
 def start_together(*clusters: LocalCluster) -> None:
-    """Start clusters in parallel; when one fails, all are stopped and its error is raised."""
+    """Start clusters in parallel.
+
+    When one fails, or this thread is interrupted, none of them runs afterwards and none starts any more.
+    """
+    started: list[Future[LocalCluster]] = []
     try:
-        with ThreadPoolExecutor(len(clusters)) as pool:
-            started = [pool.submit(cluster.start) for cluster in clusters]
+        started.extend(begun(cluster.start) for cluster in clusters)
         for each in started:
             each.result()
     except BaseException:
+        for cluster in clusters:
+            cluster.give_up()
+        wait(started, _GIVE_UP_SECONDS)  # what still starts would write into folders that are removed next
         for cluster in clusters:
             cluster.stop(keep_logs=True)
         raise

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -16,7 +17,9 @@ import pytest
 
 from drkit.errors import ConfigError, Failed
 from drkit.local.broker import PortTaken
+from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.process import ProcessIdentity
+from drkit.local.spec import ClusterSpec
 from tests.local.waiting import wait_until
 
 
@@ -159,3 +162,28 @@ def test_no_broker_survives_its_launcher(cluster_factory):
     jvm = ProcessIdentity.of(broker.pid)
     broker._process.kill()
     wait_until(lambda: not jvm.alive, 10)
+
+
+class _Interrupted(BaseException):
+    pass
+
+
+def _interrupt(*_signal):
+    raise _Interrupted
+
+
+@pytest.mark.parametrize("after", [0.01, 0.3, 1.0, 1.6])
+def test_an_interrupted_start_leaves_no_broker_and_writes_nothing_more(tmp_path, after):
+    clusters = [LocalCluster(ClusterSpec(name), folder=tmp_path / name) for name in ("left", "right")]
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, after)
+        with pytest.raises(_Interrupted):
+            start_together(*clusters)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not any(broker.running for cluster in clusters for broker in cluster.brokers)
+    shutil.rmtree(tmp_path)
+    threading.Event().wait(1.0)
+    assert not tmp_path.exists()
