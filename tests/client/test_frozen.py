@@ -68,8 +68,7 @@ def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
     left = member(world)
     world.primary.freeze()
     calls = InThreads()
-    left.commit(offsets=at, asynchronous=True)
-    calls.start("leave with a commit under way", partial(left.leave, list))
+    calls.start("leave in a commit", lambda: (left.commit(offsets=at), left.leave(list))[1])
     calls.start("commit", partial(reader.commit, offsets=at, asynchronous=False))
     calls.start("commit of a static member", partial(static.commit, offsets=at, asynchronous=False))
     calls.start("committed", partial(reader.committed, at))
@@ -92,7 +91,7 @@ def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
         "abort": None,
         "init": None,
         "close": None,
-        "leave with a commit under way": None,
+        "leave in a commit": None,
     }
     assert [thread.name for thread in where] == ["close"], "on_revoke runs in the thread that closes"
     goes_on(world, {"v4": reader, "v0": static}, out)
