@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 import pytest
 
 from drkit.client.shared import Shared
+from drkit.client.waiting import Calls
 from tests.client.calls import InThreads
 from tests.client.world import World
 from tests.local.waiting import wait_until
@@ -79,12 +80,12 @@ def test_close_waits_for_calls_inside_and_lets_none_in():
 def test_a_callback_of_close_may_call_the_consumer_and_not_close_it():
     client = Client()
     shared = Shared(client)
-    client.on_close = lambda: shared.serve(shared.position)
+    client.on_close = lambda: shared.serve(lambda: (shared.position(), Calls().wait(shared.position, never)))
     with pytest.raises(RuntimeError, match="own callback"):
         shared.serve(shared.refuse_own_callback)
     shared.refuse_own_callback()
     shared.close(nothing, never)
-    assert client.calls == ["position", "close"]
+    assert client.calls == ["position", "position", "close"]
 
 
 def test_a_call_that_does_not_end_keeps_the_client_that_is_left_and_is_not_disturbed():
