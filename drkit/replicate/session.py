@@ -36,6 +36,7 @@ from drkit.replicate.spark_conf import (
     spark_settings,
     workers_python,
 )
+from drkit.replicate.spark_jobs import evidence_of
 from drkit.replicate.spark_master import Master, Route, choose_master, find_route
 from drkit.replicate.workshop import BROKEN as BROKEN
 from drkit.replicate.workshop import Workshop as Workshop
@@ -176,7 +177,7 @@ def _start(
         raise ConfigError(
             "Spark does not start",
             where=plan.master.url,
-            evidence=str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error),
+            evidence=evidence_of(error),
             hint="check --master and --conf; Spark needs Java 17 or 21",
         ) from error
     finally:

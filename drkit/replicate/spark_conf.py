@@ -55,7 +55,7 @@ _ON_A_CLUSTER: Final = {
     # A machine that is gone says nothing: its executors are lost when their heartbeats are.
     "spark.executor.heartbeatInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
-    "spark.storage.blockManagerTimeoutIntervalMs": "2s",
+    "spark.network.timeoutInterval": "2s",
     # The master says within a moment why a connection ended; it need not be waited for when it is gone, too.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
 }

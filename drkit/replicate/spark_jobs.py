@@ -95,7 +95,7 @@ class SparkJobs:
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """What tells that Spark has ended."""
-        evidence = _evidence(error) if error is not None else "its process is gone, or has stopped it"
+        evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
         hint = "start drkit again: it goes on where it ended"
         return SparkGone("Spark has ended", where=self._where, evidence=evidence, hint=hint)
 
@@ -112,10 +112,11 @@ def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
         if module == "drkit.errors." and name in _PERMANENT:
             kind: type[DrkitError] = getattr(errors, name)
             return kind(said.strip(), where=where)
-    return Failed(what, where=where, evidence=_evidence(error))
+    return Failed(what, where=where, evidence=evidence_of(error))
 
 
-def _evidence(error: BaseException) -> str:
+def evidence_of(error: BaseException) -> str:
+    """What an error of Spark's says at its end, without the stack traces of Python and Java."""
     text = str(error)
     if raised := [found[1:] for found in _ERROR.findall(text)] or _OF_JAVA.findall(text)[:1]:
         return ": ".join(raised[-1])[:_EVIDENCE_LENGTH]

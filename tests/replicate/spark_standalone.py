@@ -17,6 +17,8 @@ PYTHON = "drkit-python"
 """The command that starts a Python on each worker."""
 CORES = 2
 _URL = re.compile(r"Starting Spark master at (spark://\S+)")
+_SCALA = next((SPARK_HOME / "jars").glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
+"""Which a worker must know to start executors; Spark's own scripts find it out."""
 _REGISTERED = "Successfully registered with master"
 _QUICK = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -92,9 +94,9 @@ class SparkCluster:
     def _start(self, name: str, java_class: str, *arguments: str) -> None:
         home = self.folder / name
         home.mkdir(exist_ok=True)
-        environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SPARK", "PYSPARK"))
-        }
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SPARK", "PYSPARK"))}
+        own |= {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": _SCALA}
+        own |= {"PATH": f"{self._bin}:{os.environ['PATH']}"}
         with (home / "log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 [find_java(), *_QUICK, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{java_class}",
@@ -102,6 +104,6 @@ class SparkCluster:
                 stdout=log,
                 stderr=log,
                 cwd=home,
-                env={**environment, "SPARK_HOME": str(SPARK_HOME), "PATH": f"{self._bin}:{os.environ['PATH']}"},
+                env=own,
                 start_new_session=True,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A Python as Spark's workers have it: what drkit depends on, without drkit, and without what a test takes."""
+"""A Python as Spark's workers have it: with what drkit depends on, without drkit."""
 
 from __future__ import annotations
 
