@@ -14,6 +14,7 @@ from drkit.clock import monotonic
 from drkit.errors import Failed, Refused
 from drkit.replicate.checkpoint_task import checkpoint_task
 from drkit.replicate.copier import copy_task
+from drkit.replicate.shipping import SOME_WORKER
 from drkit.replicate.slots import Slots, SteadySlots
 from drkit.replicate.spark_jobs import cause_of
 from drkit.replicate.workshop import BROKEN, Task, Workshop
@@ -24,6 +25,7 @@ _MORE_SLOTS_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
+_MOST_TASKS: Final = 1000
 
 
 @contextmanager
@@ -133,7 +135,18 @@ def _check_workers(context: SparkContext, carry: Callable[[Task], Task], slots: 
     try:
         context.parallelize([str(n) for n in range(slots)], slots).map(carry(check)).collect()
     except BROKEN as error:
-        raise cause_of(error, "Spark's workers cannot run a task", url) from error
+        cause = cause_of(error, "Spark's workers cannot run a task", url)
+        if cause.where == SOME_WORKER:
+            cause.where = _failed_on(context) or SOME_WORKER
+        raise cause from error
+
+
+def _failed_on(context: SparkContext) -> str:
+    """Host and executor of a failed task of the first job; empty where Spark does not say it."""
+    tasks = context._jsc.sc().statusStore().taskList(0, 0, _MOST_TASKS)  # noqa: SLF001  no public way
+    found = [tasks.apply(number) for number in range(tasks.size())]
+    failed = [task for task in found if task.status() == "FAILED"]
+    return f"{failed[0].host()} executor {failed[0].executorId()}" if failed else ""
 
 
 def _no_slots(context: SparkContext, url: str) -> Failed | Refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import json
 import os
 import time
@@ -17,7 +17,7 @@ from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.replicate import verify_snapshot
 from drkit.replicate.session import Workshop, plan_spark, spark_session
-from drkit.replicate.spark_conf import NO_CONF, secrets_of
+from drkit.replicate.spark_conf import secrets_of
 from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.verify_checked import Checked, remember
 from drkit.replicate.verify_ranges import Range, cut, spread
@@ -48,7 +48,8 @@ class Request:
     only_new: bool = False
     """Begin where the last verification that found a partition equal has ended."""
     master: str | None = None
-    conf: Mapping[str, str] = NO_CONF
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark."""
 
 
 def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 import os
 from pathlib import Path
 import re
@@ -10,12 +11,15 @@ import secrets
 import subprocess
 
 from drkit.local.java import find_java
+from drkit.replicate.spark_conf import given_conf
 from tests.replicate.process import eventually, kill_all, tree
 from tests.replicate.worker_python import SPARK_HOME, worker_python
 
 PYTHON = "drkit-python"
 """The command that starts a Python on each worker."""
+WORKERS = 2
 CORES = 2
+_NONE: Mapping[str, Iterable[str]] = {}
 _URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _SCALA = next((SPARK_HOME / "jars").glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
 """Which a worker must know to start executors; Spark's own scripts find it out."""
@@ -29,7 +33,7 @@ class SparkCluster:
     :param pythons: name of a command → modules that this Python does not have
     """
 
-    def __init__(self, folder: Path, workers: int, pythons: dict[str, Iterable[str]]) -> None:
+    def __init__(self, folder: Path, pythons: Mapping[str, Iterable[str]] = _NONE) -> None:
         self.folder = folder
         self._bin = folder / "bin"
         self._bin.mkdir(parents=True)
@@ -37,17 +41,18 @@ class SparkCluster:
             made = worker_python(folder / "pythons" / name, without=without)
             (self._bin / name).symlink_to(made)
         (self._bin / "other-python").symlink_to(worker_python(folder / "pythons/other-python", minor=10))
+        self.secret = secrets.token_hex(16)
         self.properties = folder / "spark.properties"
         self.properties.write_text(
             f"spark.authenticate true\nspark.network.crypto.enabled true\n"
-            f"spark.authenticate.secret {secrets.token_hex(16)}\n"
+            f"spark.authenticate.secret {self.secret}\n"
         )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.url = ""
         try:
             self._start("master", "master.Master", "--host", "127.0.0.1", "--port", "0")
             self.url = eventually(lambda: self._said("master", _URL), what="Spark's master")
-            for number in range(workers):
+            for number in range(WORKERS):
                 self.start_worker(number)
         except BaseException:
             self.stop()
@@ -62,13 +67,13 @@ class SparkCluster:
         )  # fmt: skip
         eventually(lambda: self._said(name, re.compile(f"({_REGISTERED})")), what=name)
 
-    def executor_pids(self, number: int) -> list[int]:
-        """Processes of a worker's executors: Java, and Python below it."""
-        return self.pids(number)[1:]
+    def conf(self, python: str = PYTHON) -> dict[str, str]:
+        """Settings of Spark with which drkit runs here."""
+        return given_conf([f"spark.pyspark.python={python}"], self.properties)
 
-    def pids(self, number: int) -> list[int]:
-        """Processes of a worker, itself first."""
-        return tree(self._processes[f"worker-{number}"].pid)
+    def pythons(self, number: int) -> list[int]:
+        """Python processes of a worker."""
+        return [p for p in tree(self._processes[f"worker-{number}"].pid) if _is_python(p)]
 
     def kill_worker(self, number: int) -> None:
         """SIGKILL it with all of its executors, as a machine that loses its power."""
@@ -107,3 +112,9 @@ class SparkCluster:
                 env=own,
                 start_new_session=True,
             )  # fmt: skip
+
+
+def _is_python(pid: int) -> bool:
+    with suppress(OSError):
+        return b"worker_daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

@@ -18,8 +18,9 @@ export PYTHONPATH="$PYTHONPATH:{path}"
 exec {base} -S "$@"
 """
 _OTHER_VERSION = """#!{base} -S
-import runpy, sys
-sys.executable, sys.version_info = __file__, (3, {minor}, 0, "final", 0)
+import collections, runpy, sys
+Version = collections.namedtuple("Version", "major minor micro releaselevel serial")
+sys.executable, sys.version_info = __file__, Version(3, {minor}, 0, "final", 0)
 sys.path += ["{path}"]
 _, module, *arguments = sys.argv[1:]
 sys.argv = [module, *arguments]
