@@ -55,8 +55,7 @@ class World:
             target=self.target.alias,
             topics=(f"{self.tag}-.*",),
             buckets=4,
-            tasks=TASKS,
-            **{"refresh_topics_interval_seconds": 0.5, **more},
+            **{"refresh_topics_interval_seconds": 0.5, "tasks": TASKS, **more},
         )
         return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once)
 

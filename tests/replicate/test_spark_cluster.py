@@ -22,7 +22,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import Options, replicate
-from drkit.replicate.session import Workshop, plan_spark, spark_session
+from drkit.replicate.session import plan_spark, spark_session
 from drkit.replicate.verify import Request, verify
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import eventually, tree
@@ -90,23 +90,6 @@ def arguments(pid: int) -> str:
     return ""
 
 
-def test_drkit_ships_itself_to_workers_that_have_none_and_verifies_there(
-    settings: Settings, cluster: SparkCluster
-):
-    """Encrypted; no process shows the secret in its arguments."""
-    options = Options(once=True, master=cluster.url, conf=cluster.conf())
-    answer = replicate(settings, settings.flows, options, threading.Event())
-    (flow,) = answer.flows
-    assert (flow["ended"], flow["records"], flow["left_out"]) == ("complete", 2000, {})
-    seen = [arguments(pid) for pid in tree(os.getpid())]
-    assert any("spark.network.crypto.enabled=true" in line for line in seen), "Spark's JVM was seen"
-    assert not [line for line in seen if cluster.secret in line]
-
-    request = Request(master=cluster.url, conf=cluster.conf())
-    (report,) = verify(settings, request)
-    assert (report.verdict.value, report.counts.source_records) == ("equal", 2000)
-
-
 def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
     settings: Settings, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ):
@@ -119,20 +102,11 @@ def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
     assert "restarts_in_seconds" not in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize(
-    ("python", "what", "evidence"),
-    [
-        ("other-python", "another Python than drkit", "Python 3.10 there, 3."),
-        ("no-such-python", "no Python of this name", "no-such-python"),
-    ],
-)
-def test_another_python_is_named_with_the_worker(
-    cluster: SparkCluster, python: str, what: str, evidence: str
-):
-    plan = plan_spark(cluster.url, 1, cluster.conf(python))
-    with pytest.raises(ConfigError, match=what) as refused, spark_session("drkit tests", plan):
+def test_another_python_is_named_with_its_worker(cluster: SparkCluster):
+    plan = plan_spark(cluster.url, 1, cluster.conf("other-python"))
+    with pytest.raises(ConfigError, match="another Python") as refused, spark_session("drkit tests", plan):
         pass
-    assert refused.value.evidence.startswith(evidence)
+    assert refused.value.evidence.startswith("Python 3.10 there, 3.")
     assert refused.value.where.startswith("127.0.0.1 executor ")
 
 
@@ -151,44 +125,40 @@ def test_sigterm_while_a_master_says_nothing_ends_the_start(config: Path, cluste
     assert "Traceback" not in said
 
 
-@pytest.fixture(scope="module")
-def workshop(cluster: SparkCluster) -> Iterator[Workshop]:
-    """Of the last tests: a process has one Spark at a time."""
-    with spark_session(
-        "drkit tests", plan_spark(cluster.url, NEEDED, cluster.conf(), ["a password"])
-    ) as made:
-        yield made
+def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
+    source: LocalCluster, target: LocalCluster, cluster: SparkCluster
+):
+    """Encrypted. A lost task goes on in a free slot; then fewer are planned, and all with the worker back."""
+    plan = plan_spark(cluster.url, NEEDED, cluster.conf(), ["a password"])
+    with spark_session("drkit tests", plan) as workshop:
+        shown = [arguments(pid) for pid in tree(os.getpid())]
+        assert any("SparkSubmit" in line for line in shown)
+        assert not [line for line in shown if cluster.secret in line]
+        world = World(source, target, workshop)
+        orders = world.topic("orders", 6)
+        job = world.job(epoch_seconds=LONG_SECONDS)
+        with Load(world.clusters[0], [orders], per_second=400) as load:
+            world.start(job)
+            eventually(lambda: world.failure or world.count(orders), what="the first records")
+            busy = next(n for n in range(WORKERS) if cluster.pythons(n))
 
+            cluster.kill_worker(busy)
+            eventually(lambda: world.failure or workshop.faults(), what="the fault that slots are missing")
+            assert workshop.faults()[0].text == "Spark has 2 of 3 slots: fewer tasks copy at once"
+            records_arrive(world, orders, load)
 
-@pytest.fixture
-def world(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Iterator[World]:
-    made = World(source, target, workshop)
-    yield made
-    if made.thread is not None and made.thread.is_alive():
-        made.end()
-
-
-def test_a_killed_workers_partitions_are_copied_by_the_others(world: World, cluster: SparkCluster):
-    """Its task goes on in the free slot; then the flow plans fewer tasks, and all when the worker is back."""
-    orders = world.topic("orders", 6)
-    job = world.job(epoch_seconds=LONG_SECONDS)
-    with Load(world.clusters[0], [orders], per_second=400) as load:
-        world.start(job)
-        eventually(lambda: world.failure or world.count(orders), what="the first records")
-        busy = next(n for n in range(WORKERS) if cluster.pythons(n))
-
-        cluster.kill_worker(busy)
-        eventually(lambda: world.failure or world.workshop.faults(), what="the event that slots are missing")
-        (fault,) = world.workshop.faults()
-        assert fault.text == "Spark has 2 of 3 slots: fewer tasks copy at once"
-        records_arrive(world, orders, load)
-
-        cluster.start_worker(busy)
-        eventually(lambda: world.failure or not world.workshop.faults(), what="the end of the fault")
-        records_arrive(world, orders, load)
-    eventually(lambda: world.failure or world.same_length(orders), what="the end of the copy")
+            cluster.start_worker(busy)
+            eventually(lambda: world.failure or not workshop.faults(), what="the end of the fault")
+            records_arrive(world, orders, load)
+        eventually(lambda: world.failure or world.same_length(orders), what="the end of the copy")
+        world.end()
     assert not world.failure
     world.equal(orders)
+
+    settings = Settings(clusters={c.alias: c for c in world.clusters}, flows=(job.flow,))
+    (report,) = verify(settings, Request(master=cluster.url, conf=cluster.conf(), topics=(orders,)))
+    assert report.verdict.value == "equal"
+    assert report.counts.source_records > 1000
 
 
 def records_arrive(world: World, topic: str, load: Load) -> None:
