@@ -29,6 +29,7 @@ from drkit.replicate.spark_conf import (
     IMPORTS_WITHOUT_THREADS,
     NO_CONF,
     NO_CURRENT_FOLDER,
+    QUICK_JVM,
     is_encrypted,
     may_be_seen,
     refuse_clear_text,
@@ -42,8 +43,6 @@ from drkit.replicate.workshop import BROKEN as BROKEN
 from drkit.replicate.workshop import Workshop as Workshop
 
 _STOP_POLL_SECONDS: Final = 0.1
-# Records never pass through the JVM: a quick start is worth more than optimised code.
-_QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _NO_LOOK_AROUND: Final = "none"
 """The JVM would start the Python of this name to search all installed packages for data sources: a second of
 every start. Workers run the one of PYSPARK_PYTHON."""
@@ -154,7 +153,7 @@ def _start(
         "spark.driver.memory": memory,
         "spark.local.dir": str(folder / "local"),
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM} {java_options}".strip()
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} {QUICK_JVM} {java_options}".strip()
         ),
     }
     settings = ours | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)

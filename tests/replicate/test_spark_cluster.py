@@ -24,12 +24,14 @@ from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import Options, replicate
 from drkit.replicate.session import plan_spark, spark_session
 from drkit.replicate.verify import Request, verify
-from tests.replicate.job_world import TASKS, World
+from tests.replicate.job_world import World
 from tests.replicate.process import eventually, tree
 from tests.replicate.produce import Load, fill
 from tests.replicate.spark_standalone import PYTHON, WORKERS, SparkCluster
 
+TASKS = 3
 NEEDED = TASKS + 1
+"""All slots of the cluster; with one worker less there are fewer than tasks."""
 LONG_SECONDS = 600.0
 """Of an epoch: no test waits for its end."""
 POOR = "poor-python"
@@ -128,7 +130,7 @@ def test_sigterm_while_a_master_says_nothing_ends_the_start(config: Path, cluste
 def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
     source: LocalCluster, target: LocalCluster, cluster: SparkCluster
 ):
-    """Encrypted. A lost task goes on in a free slot; then fewer are planned, and all with the worker back."""
+    """Encrypted. Without the worker there are fewer slots than tasks: fewer are planned, until it is back."""
     plan = plan_spark(cluster.url, NEEDED, cluster.conf(), ["a password"])
     with spark_session("drkit tests", plan) as workshop:
         shown = [arguments(pid) for pid in tree(os.getpid())]
@@ -136,7 +138,7 @@ def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
         assert not [line for line in shown if cluster.secret in line]
         world = World(source, target, workshop)
         orders = world.topic("orders", 6)
-        job = world.job(epoch_seconds=LONG_SECONDS)
+        job = world.job(epoch_seconds=LONG_SECONDS, tasks=TASKS)
         with Load(world.clusters[0], [orders], per_second=400) as load:
             world.start(job)
             eventually(lambda: world.failure or world.count(orders), what="the first records")
@@ -144,7 +146,7 @@ def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
 
             cluster.kill_worker(busy)
             eventually(lambda: world.failure or workshop.faults(), what="the fault that slots are missing")
-            assert workshop.faults()[0].text == "Spark has 2 of 3 slots: fewer tasks copy at once"
+            assert workshop.faults()[0].text == "Spark has 2 of 4 slots: fewer tasks copy at once"
             records_arrive(world, orders, load)
 
             cluster.start_worker(busy)

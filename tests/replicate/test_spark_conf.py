@@ -150,6 +150,7 @@ def test_a_cluster_is_asked_for_one_slot_more_and_reaches_the_driver(monkeypatch
     assert (settings["spark.cores.max"], settings["spark.driver.host"]) == ("4", "10.0.0.9")
     assert settings["spark.executorEnv.PYTHONPATH"] == "drkit-1.zip"
     assert settings["spark.executorEnv.PYTHONSAFEPATH"] == "1"
+    assert "TieredStopAtLevel" in settings["spark.executor.extraJavaOptions"]
     assert "spark.authenticate" not in settings
     encrypted = spark_settings(STANDALONE, ROUTE, 3, SECRET)
     assert (encrypted["spark.authenticate"], encrypted["spark.network.crypto.enabled"]) == ("true", "true")
