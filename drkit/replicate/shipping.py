@@ -54,7 +54,7 @@ _NO_PYTHON: Final = re.compile(r"Cannot run program \"([^\"]+)\"")
 _NO_PYSPARK: Final = re.compile(r"No module named '?(pyspark|py4j)\b")
 
 # Where it runs, there may be no drkit to import it from.
-cloudpickle.register_pickle_by_value(executor_check)
+cloudpickle.register_pickle_by_value(executor_check)  # type: ignore[no-untyped-call]
 
 
 def make_archive(folder: Path) -> Path:
@@ -77,7 +77,7 @@ def carrier(archive: Path) -> Callable[[Callable[[str], str]], Callable[[str], s
     """What makes of a task one that checks its worker first, and runs the code of that archive."""
     packages = {module: (name, _version(name)) for module, name in _PACKAGES.items()}
     needs = Needs(archive.name, packages)
-    return lambda task: CheckedTask(needs, cloudpickle.dumps(task))
+    return lambda task: CheckedTask(needs, cloudpickle.dumps(task))  # type: ignore[no-untyped-call]
 
 
 def unfit_worker(text: str) -> ConfigError | None:

@@ -149,7 +149,7 @@ def spark_settings(
     if master.is_local:
         found["spark.driver.host"] = os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
         found[_AUTHENTICATE] = "true"
-        return found | given
+        return {**found, **given}
     found |= _ON_A_CLUSTER
     if master.is_standalone:
         # One more than needed: a task whose worker is lost goes on at once.

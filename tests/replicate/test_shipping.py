@@ -45,7 +45,7 @@ def run(python: Path, archive: Path, *paths: Path) -> str | DrkitError:
         env=environment(*paths),
     )
     if done.returncode == 0:
-        return done.stdout.decode().strip()
+        return str(done.stdout.decode()).strip()
     return cause_of(Py4JError(done.stderr.decode()), "the copy job died", "a->b")
 
 

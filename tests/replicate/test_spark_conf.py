@@ -115,7 +115,7 @@ def test_the_secrets_of_tasks_are_known_by_name():
         "ssl.key.password of b"
     ]
     settings, flows = settings_with({})
-    keys = ControlKeys((ControlKey.of(bytes(range(32))),))
+    keys = ControlKeys(ControlKey.of(bytes(range(32))))
     signed = {alias: cluster.with_control(keys) for alias, cluster in settings.clusters.items()}
     assert secrets_of(settings.model_copy(update={"clusters": signed}), flows) == ["the control key"]
 
