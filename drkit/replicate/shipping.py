@@ -41,7 +41,7 @@ SOME_WORKER: Final = "a Spark worker"
 """Where an error of Spark's does not say on which."""
 _DOCS: Final = "docs/spark-cluster.md"
 _INSTALL: Final = (
-    "install it on every worker for the Python that Spark runs there, or ship an archive:"
+    "install it on every worker for the Python that Spark runs there, or ship an archive with"
     " --conf spark.archives=drkit-python.tar.gz#python --conf spark.pyspark.python=python/bin/python,"
     f" see {_DOCS}"
 )
