@@ -148,7 +148,7 @@ def spark_settings(
     found = dict(_EVERYWHERE)
     if master.is_local:
         found["spark.driver.host"] = os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
-        found[_AUTHENTICATE] = "true"
+        found |= _ENCRYPTED
         return {**found, **given}
     found |= _ON_A_CLUSTER
     if master.is_standalone:

@@ -139,7 +139,7 @@ def test_no_secret_travels_in_clear_text():
 def test_local_mode_takes_no_other_user_of_the_machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SPARK_LOCAL_HOSTNAME", raising=False)
     settings = spark_settings(choose_master(None, 2), None, 2, {"spark.ui.enabled": "true"})
-    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
     assert (settings["spark.driver.host"], settings["spark.ui.enabled"]) == ("localhost", "true")
     assert "spark.cores.max" not in settings
 
