@@ -156,7 +156,7 @@ def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
         return Failed(
             "Spark's master has ended this application: its executors end as soon as they start",
             where=url,
-            evidence=f"they were told to connect to {driver}",
+            evidence=f"the driver's address is {driver}",
             hint="the log of an executor on the master's web page says why; can workers reach that address?"
             " --conf spark.driver.host=… names another",
         )
