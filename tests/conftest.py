@@ -39,6 +39,7 @@ _LONGEST_FIRST = (
     "replicate/test_topologies.py",
     "replicate/test_loops.py",
     "replicate/test_permissions.py",
+    "replicate/test_spark_cluster.py",
     "replicate/test_acl_sync.py",
     "replicate/test_job.py",
     "replicate/test_stop_while_starting.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Glance, Options
 from drkit.replicate.run import replicate as run_flows
+from drkit.replicate.spark_conf import given_conf
 from drkit.replicate.topic_preview import dry_run
 
 _HARD = 130
@@ -29,6 +31,8 @@ _SHOWN = 20
 def replicate(
     names: tuple[str, ...],
     master: str | None,
+    conf: tuple[str, ...],
+    spark_properties: Path | None,
     metrics_port: int | None,
     metrics_address: str | None,
     *,
@@ -48,7 +52,9 @@ def replicate(
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
     stop = _stop_on_signals(config, terminal=terminal)
-    options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0, config=config)
+    spark = given_conf(conf, spark_properties)
+    seconds = 1.0 if terminal else 10.0
+    options = Options(once=once, master=master, conf=spark, progress_seconds=seconds, config=config)
     # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.replicate.spark_conf import given_conf
 from drkit.replicate.verify import Request
 from drkit.replicate.verify import verify as compare
 from drkit.replicate.verify_report import answer, exit_code
@@ -14,10 +17,18 @@ from drkit.visible import visible
 
 
 def verify(
-    flow: str | None, topics: tuple[str, ...], max_differences: int, master: str | None, *, only_new: bool
+    flow: str | None,
+    topics: tuple[str, ...],
+    max_differences: int,
+    master: str | None,
+    conf: tuple[str, ...],
+    spark_properties: Path | None,
+    *,
+    only_new: bool,
 ) -> int:
     """Run ``drkit verify``."""
-    request = Request(flow, topics, only_new=only_new, master=master)
+    spark = given_conf(conf, spark_properties)
+    request = Request(flow, topics, only_new=only_new, master=master, conf=spark)
     reports = compare(configuration().settings, request, lambda line: click.echo(visible(line), err=True))
     emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

@@ -51,6 +51,7 @@ class FlowWatch:
 
     :param share: the time between two looks is at least so many times that of a look
     :param groups: look at the groups, too, which is most of the work where there are many
+    :param faults: what is wrong in this process, besides what the clusters show
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class FlowWatch:
         share: float = _SHARE,
         *,
         groups: bool = True,
+        faults: Callable[[], tuple[Fault, ...]] = tuple,
     ) -> None:
+        self._own_faults = faults
         self._share, self._groups = share, groups
         self._settings = settings
         self._job = job
@@ -101,6 +104,9 @@ class FlowWatch:
         """What is wrong now, old figures included; a flow that begins has time until its first look."""
         if (error := self._failure()) is not None:
             return (Fault("failed", f"the flow ended: {error.what}"),)
+        return self._own_faults() + self._seen_faults(now)
+
+    def _seen_faults(self, now: float) -> tuple[Fault, ...]:
         figures, young = self.figures, now - self._began < _START_SECONDS
         if figures is None:
             return () if young else (Fault("status_stale", "nobody could look at the clusters yet"),)

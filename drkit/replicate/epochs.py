@@ -11,6 +11,7 @@ from drkit.clock import wall_ms
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates, assign
+from drkit.replicate.slots import Slots
 
 FIRST_EPOCH_SECONDS: Final = 0.0
 """The first epoch copies nothing: it connects, and takes the one slow change of epochs (Spark still loads
@@ -26,7 +27,7 @@ class Epochs:
 
     def __init__(self, frame: TaskLease, tasks: int, rates: Rates, *, short_first: bool) -> None:
         self._frame = frame
-        self._tasks = tasks
+        self._tasks = self._most = tasks
         self._rates = rates
         self._seconds = frame.epoch_seconds
         if short_first:
@@ -83,6 +84,18 @@ class Epochs:
             self._rates.forget_all_but(TopicPartition(p.source_topic, p.partition) for p in self._placed)
             self._write()
             return bool(before)
+
+    def fit(self, slots: Slots) -> bool:
+        """Plan no more tasks than those slots take; True when running ones must end for it.
+
+        A task that waits for a slot copies nothing, for as long as the others run.
+        """
+        with self._changed:
+            before, tasks = self._version, slots.share(self._most)
+            if tasks != self._tasks and not self._held:
+                self._tasks = tasks
+                self._write()
+            return self._busy and self._version > before
 
     def begin(self) -> tuple[TaskLease, ...]:
         """Wait until there is something to copy; the leases of the next epoch, none once it is held."""

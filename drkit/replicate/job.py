@@ -199,9 +199,13 @@ class Attempt:
                           topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
         if self._epochs.update(placed):
             self._untold = True
+        self._tell_plan()
+
+    def _tell_plan(self) -> None:
         if self._untold:
-            observe.event("plan_changed", flow=job.flow.name, plan=self._epochs.version,
-                          partitions=len(placed), left_out=len(job.found.left_out))  # fmt: skip
+            partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
+                          partitions=partitions, left_out=left_out)  # fmt: skip
             self._control("run")
             self._untold = False
 
@@ -230,6 +234,9 @@ class Attempt:
             self._lease.check()
             if not (loop.is_active or self._finished.is_set()):
                 raise loop.failure()
+            if self._epochs.fit(self._job.workshop.slots):
+                self._untold = True
+                self._survive(self._tell_plan)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
             due |= self._frozen.changed(self._state.records)
             if due or flow is not self._job.flow:

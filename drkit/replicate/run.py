@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 import threading
 import traceback
@@ -15,9 +15,6 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import broker_config
 from drkit.masking import scrubbed
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
@@ -25,13 +22,13 @@ from drkit.replicate.held_report import HeldPartition, held_of
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.page.server import Listen, answering
-from drkit.replicate.preflight import refuse_missing, tell_missing
+from drkit.replicate.preflight import refuse_missing, refuse_unready, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.rounds import wants_checkpoints
-from drkit.replicate.session import Workshop, choose_master, spark_session
+from drkit.replicate.session import Workshop, plan_spark, spark_session
+from drkit.replicate.spark_conf import NO_CONF, secrets_of
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
-from drkit.replicate.topic_rules import refuse_promoted
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -58,6 +55,7 @@ class Options(NamedTuple):
 
     once: bool = False
     master: str | None = None
+    conf: Mapping[str, str] = NO_CONF
     progress_seconds: float = 10.0
     config: ConfigFile | None = None
     """The file to follow for changes; None follows none."""
@@ -123,7 +121,8 @@ def _watches(settings: Settings, runs: Sequence[_FlowRun], options: Options) -> 
     # Where nobody can ask for them, only what the source has is noted on the target.
     seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
     for run in runs:
-        run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen)
+        spark = run.job.workshop.faults
+        run.watch = FlowWatch(settings, run.job, run.failure, seconds, groups=seen, faults=spark)
     return [run.watch for run in runs if run.watch is not None]
 
 
@@ -145,17 +144,17 @@ def _start(
     """
     # Copy tasks hold their slots; checkpoints of a flow need one more.
     tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
-    choose_master(options.master, tasks)
+    spark = plan_spark(options.master, tasks, options.conf, secrets_of(settings, flows))
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
     for flow in flows:
-        _may_work(clusters_now[flow.target], flow)
+        refuse_unready(clusters_now[flow.target], flow)
     if stop.is_set():
         return
     observe.identify(run=run_id)
     enter(answering(options.listen, board))
-    enter(spark_session("drkit replicate", tasks, options.master, meanwhile=begin))
+    enter(spark_session("drkit replicate", spark, stop=stop, meanwhile=begin))
 
 
 def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
@@ -190,19 +189,6 @@ def _join(runs: Sequence[_FlowRun]) -> None:
         if run.thread.is_alive():
             # Copying is safe to cut anywhere; the lease of a process that is gone is free at once.
             observe.event("stopped_hard", level="warning", flow=run.name, reason="a cluster does not answer")
-
-
-def _may_work(target: Cluster, flow: FlowSettings) -> None:
-    """What every run needs from its target, asked before Spark takes its seconds to start.
-
-    :raises NotAuthorized: drkit's principal lacks a right; the error names where
-    :raises Refused: the target was promoted
-    """
-    ensure_state_topic(target, flow)
-    broker_config(target)
-    with StateTopic(target.settings, flow.source) as state:
-        state.load()
-        refuse_promoted(flow, state.records)
 
 
 class _FlowRun:

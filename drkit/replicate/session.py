@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 import logging
 import os
 from pathlib import Path
-import re
 import shutil
 import signal
-import sys
 import tempfile
 import threading
-import time
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 import drkit
-from drkit.clock import monotonic
-from drkit.errors import ConfigError, Failed, Refused
+from drkit import observe
+from drkit.errors import ConfigError, Failed
 from drkit.local.java import find_java
 from drkit.replicate.class_archive import archive_option
+from drkit.replicate.shipping import carrier, make_archive
+from drkit.replicate.spark_cluster import ready_cluster
+from drkit.replicate.spark_conf import (
+    IMPORTS_WITHOUT_THREADS,
+    NO_CONF,
+    NO_CURRENT_FOLDER,
+    QUICK_JVM,
+    is_encrypted,
+    may_be_seen,
+    refuse_clear_text,
+    refuse_unfit,
+    spark_settings,
+    workers_python,
+)
+from drkit.replicate.spark_jobs import evidence_of
+from drkit.replicate.spark_master import Master, Route, choose_master, find_route
+from drkit.replicate.workshop import BROKEN as BROKEN
+from drkit.replicate.workshop import Workshop as Workshop
 
-TASK_RETRIES: Final = 4
-BROKEN: Final = (Py4JError, PySparkException, OSError, AttributeError, AssertionError)
-"""What a call to Spark raises; the last two where it was stopped meanwhile."""
-_SLOT_WAIT_SECONDS: Final = 30.0
-_SLOT_POLL_SECONDS: Final = 0.2
-_START_POLL_SECONDS: Final = 0.05
-_LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
-# Records never pass through the JVM: a quick start is worth more than optimised code.
-_QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+_STOP_POLL_SECONDS: Final = 0.1
 _NO_LOOK_AROUND: Final = "none"
 """The JVM would start the Python of this name to search all installed packages for data sources: a second of
 every start. Workers run the one of PYSPARK_PYTHON."""
-_DAEMON: Final = "drkit.replicate.worker_daemon"
-_NO_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
-_NO_CURRENT_FOLDER: Final = {"PYTHONSAFEPATH": "1"}
-"""Python would look for a daemon's modules in the folder where drkit was called, before any other."""
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -59,150 +60,168 @@ logger.noise.level = off
 """
 
 
-class Master(NamedTuple):
-    """Where tasks run."""
+class SparkPlan(NamedTuple):
+    """Where Spark is to run, and how; nothing is started yet."""
 
-    url: str
-    slots: int | None
-    """Tasks that can run at once; None when only the cluster itself knows."""
-
-
-class Workshop:
-    """Spark at work, or on its way, and a folder that lives as long as it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._context: SparkContext | None = None
-        self._inner: Any = None
-        self._is_there = threading.Event()
-
-    @property
-    def has_started(self) -> bool:
-        """Whether there is a :attr:`context`."""
-        return self._is_there.is_set()
-
-    @property
-    def context(self) -> SparkContext:
-        """Spark, which has started."""
-        assert self._context is not None, "Spark has not started"  # noqa: S101  a programming error
-        return self._context
-
-    def wait(self, stop: threading.Event) -> bool:
-        """Whether Spark has started; waits for it until `stop` is set."""
-        while not self._is_there.wait(_START_POLL_SECONDS):
-            if stop.is_set():
-                return False
-        return True
-
-    def started(self, context: SparkContext) -> None:
-        """Let those go on who wait for Spark."""
-        self._context, self._inner = context, context._jsc.sc()  # noqa: SLF001  no public way
-        self._is_there.set()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether Spark's JVM is gone, or has stopped Spark, as when it has no memory or no master."""
-        try:
-            return self.has_started and bool(self._inner.isStopped())
-        except BROKEN:
-            return True
+    master: Master
+    route: Route | None
+    tasks: int
+    """At once."""
+    conf: Mapping[str, str]
+    """The user's settings of Spark."""
+    python: str
+    """Of the workers."""
 
 
-def choose_master(url: str | None, tasks: int) -> Master:
-    """The master URL to use, with retries switched on where Spark has them off.
+def plan_spark(
+    url: str | None, tasks: int, conf: Mapping[str, str] = NO_CONF, secrets: Iterable[str] = ()
+) -> SparkPlan:
+    """Check what can be checked before Spark starts, the master among it.
 
-    Local mode retries a failed task only when told so: ``local[N]`` becomes ``local[N,4]``.
-
-    :param url: the user's choice; None runs in this process, one slot more than there are tasks
-    :raises Refused: fewer slots than tasks: those without a slot would wait for ever
+    :param secrets: names of those that the tasks carry
+    :raises ConfigError: a master or a setting that cannot be
+    :raises Refused: fewer slots than tasks, or secrets that would travel in clear text
+    :raises Failed: the master does not answer
     """
-    if url is None:
-        return Master(f"local[{tasks + 1},{TASK_RETRIES}]", tasks + 1)
-    match = _LOCAL.fullmatch(url)
-    if match is None:
-        return Master(url, None)
-    asked = match["slots"] or "1"
-    slots = (os.cpu_count() or 1) if asked == "*" else int(asked)
-    _refuse_few_slots(url, slots, tasks)
-    return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)
+    master = choose_master(url, tasks)
+    refuse_unfit(master, conf)
+    refuse_clear_text(master, conf, secrets)
+    route = find_route(master)
+    return SparkPlan(master, route, tasks, conf, workers_python(master, route, conf))
 
 
 @contextmanager
 def spark_session(
     name: str,
-    tasks: int,
-    master: str | None = None,
+    plan: SparkPlan | int,
     memory: str = "512m",
     *,
+    stop: threading.Event | None = None,
     java_options: str | None = None,
     meanwhile: Callable[[Workshop], None] = lambda _workshop: None,
 ) -> Iterator[Workshop]:
-    """A Spark session for so many tasks at once; stopped and cleaned up at the end.
+    """A Spark session; stopped and cleaned up at the end.
 
+    :param plan: where and how; a number: for so many tasks at once on this machine
     :param memory: heap of the driver, in Java's notation; copied data never passes through it
+    :param stop: while a cluster's master and workers are waited for, ends that
     :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
     :param meanwhile: begins what can be done while Spark starts, and returns at once
-    :raises ConfigError: no usable Java, or a master that Spark does not understand
-    :raises Refused: fewer slots than tasks
+    :raises ConfigError: no usable Java, or Spark does not start, or a worker cannot run drkit
+    :raises Refused: no slot
+    :raises Failed: the cluster has ended the application
     """
-    chosen = choose_master(master, tasks)
+    if isinstance(plan, int):
+        plan = plan_spark(None, plan)
     java = _require_java()
+    stop = stop or threading.Event()
     folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
-    workshop = Workshop(folder)
     try:
+        archive = None if plan.master.is_local else make_archive(folder)
+        workshop = Workshop(folder, carrier(archive)) if archive is not None else Workshop(folder)
         meanwhile(workshop)
         options = archive_option(java) if java_options is None else java_options
-        context = _start(name, chosen.url, folder, memory, options)
-        try:
-            if chosen.slots is None:
-                _refuse_few_slots(chosen.url, _cluster_slots(context, tasks), tasks)
+        with ExitStack() as stack:
+            if archive is None:
+                context = _start(name, plan, folder, memory, options)
+                stack.callback(_stop, context)
+            else:
+                with _ended_by(stop, plan.master.url):
+                    context = _start(name, plan, folder, memory, options, archive.name)
+                    stack.callback(_stop, context)
+                    context.addPyFile(str(archive))
+                    stack.enter_context(ready_cluster(workshop, context, plan.master.url, plan.tasks, stop))
             workshop.started(context)
             yield workshop
-        finally:
-            # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
-            with suppress(Py4JError, ConnectionError):
-                context.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(name: str, master: str, folder: Path, memory: str, java_options: str) -> SparkContext:
-    for variable, value in {**_NO_THREADS, **_NO_CURRENT_FOLDER}.items():
-        os.environ.setdefault(variable, value)
-    # The wrong interpreter shows only as "Python worker failed to connect back".
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
-    # Workers import drkit even where it is not installed, as from a checkout.
-    root = str(Path(drkit.__file__).resolve().parent.parent)
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
+def _stop(context: SparkContext) -> None:
+    # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
+    with suppress(Py4JError, ConnectionError):
+        context.stop()
+
+
+def _start(
+    name: str, plan: SparkPlan, folder: Path, memory: str, java_options: str, shipped: str = ""
+) -> SparkContext:
+    _prepare_environment(plan.python)
     log4j = folder / "log4j2.properties"
     log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
-    conf = SparkConf().setMaster(master).setAppName(name)
-    conf.setAll(list(_settings(folder, log4j, memory, java_options).items()))
+    ours = {
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(folder / "local"),
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log4j.as_uri()} {QUICK_JVM} {java_options}".strip()
+        ),
+    }
+    settings = ours | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
+    settings |= {"spark.master": plan.master.url, "spark.app.name": name}
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        context = SparkContext(conf=conf, gateway=_gateway(conf, folder / "spark.log"))
+        gateway = _gateway(_conf(may_be_seen(settings)), folder / "spark.log")
+        context = SparkContext(conf=_conf(settings), gateway=gateway)
+        if not is_encrypted(plan.master, plan.conf):
+            observe.event("spark_in_clear_text", level="warning", master=plan.master.url)
         _say_nothing_of_broken_connections(context)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
             interrupt(signal.SIGINT, None)
-        raise Failed("Spark's start was interrupted", where=master) from None
+        raise Failed("Spark's start was interrupted", where=plan.master.url) from None
     # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
     except Exception as error:
         raise ConfigError(
             "Spark does not start",
-            where=master,
-            evidence=str(error).strip().splitlines()[0][:300] if str(error).strip() else repr(error),
-            hint="check --master; Spark needs Java 17 or 21",
+            where=plan.master.url,
+            evidence=evidence_of(error),
+            hint="check --master and --conf; Spark needs Java 17 or 21",
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
     return context
+
+
+def _prepare_environment(python: str) -> None:
+    for variable, value in {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}.items():
+        os.environ.setdefault(variable, value)
+    # The wrong interpreter shows only as "Python worker failed to connect back".
+    os.environ["PYSPARK_PYTHON"] = python
+    os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
+    # Workers on this machine import drkit even where it is not installed, as from a checkout.
+    root = str(Path(drkit.__file__).resolve().parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
+
+
+def _conf(settings: Mapping[str, str]) -> SparkConf:
+    return SparkConf().setAll(list(settings.items()))
+
+
+@contextmanager
+def _ended_by(stop: threading.Event, url: str) -> Iterator[None]:
+    """End Spark's JVM when `stop` is set meanwhile: it waits a minute for a master that does not answer."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_STOP_POLL_SECONDS):
+            process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to its process
+            if stop.is_set() and process is not None:
+                observe.event("stopped_while_spark_starts", master=url)
+                process.kill()
+                return
+
+    thread = threading.Thread(target=watch, name="stop of the start", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def silence_py4j() -> None:
@@ -229,33 +248,13 @@ def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
     """Start a JVM whose standard error is a file: ours is for drkit. None where there is one already.
 
     It has a session of its own: a signal to all processes of our group is for us, and we end Spark.
+
+    :param conf: what may stand in a list of processes; the rest reaches it by its gateway
     """
     if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
         return None
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
         return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
-
-
-def _settings(folder: Path, log4j: Path, memory: str, java_options: str) -> dict[str, str]:
-    return {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": memory,
-        "spark.driver.host": os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost"),
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log4j.as_uri()} {_QUICK_JVM} {java_options}".strip()
-        ),
-        "spark.local.dir": str(folder / "local"),
-        # A second copy of a task is harmless, and useless: it would wait for the same source.
-        "spark.speculation": "false",
-        "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": _DAEMON,
-        # Larger code of a task would become a file, with the secrets in it.
-        "spark.broadcast.UDFCompressionThreshold": str(2**31 - 1),
-        "spark.locality.wait": "0s",
-        "spark.shuffle.service.enabled": "false",
-        "spark.eventLog.enabled": "false",
-    }
 
 
 def _require_java() -> Path:
@@ -268,29 +267,3 @@ def _require_java() -> Path:
             evidence=error.evidence or error.what,
             hint=error.hint,
         ) from error
-
-
-def _cluster_slots(context: SparkContext, tasks: int) -> int:
-    """Cores that executors have registered; they may need seconds to come."""
-    deadline = monotonic() + _SLOT_WAIT_SECONDS
-    tracker = context.statusTracker()
-    slots = 0
-    while monotonic() < deadline:
-        # Coarse-grained schedulers report the sum of all executors' cores, but never less than two.
-        executors = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  no public way
-        slots = int(context.defaultParallelism) if executors > 0 else 0
-        if slots >= tasks:
-            break
-        tracker.getActiveStageIds()  # a cheap call that fails when the master is gone
-        time.sleep(_SLOT_POLL_SECONDS)  # Spark tells about new executors only when asked
-    return slots
-
-
-def _refuse_few_slots(master: str, slots: int, tasks: int) -> None:
-    if slots < tasks:
-        raise Refused(
-            "not enough Spark slots: every copy task holds one for as long as it runs",
-            where=master,
-            evidence=f"{slots} slots, {tasks} tasks",
-            hint=f"give Spark {tasks} cores, or lower `tasks` of the flows",
-        )

@@ -11,8 +11,9 @@ import uuid
 from drkit import errors
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
-from drkit.replicate.session import BROKEN, Workshop
+from drkit.replicate.shipping import unfit_worker
 from drkit.replicate.supervisor import SparkGone
+from drkit.replicate.workshop import BROKEN, Workshop
 
 _PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refused")
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
@@ -56,7 +57,8 @@ class SparkJobs:
             context = self._workshop.context
             try:
                 context.setJobGroup(self._group, self._name, interruptOnCancel=True)
-                answers: list[str] = context.parallelize(texts, len(texts)).map(task).collect()
+                carried = self._workshop.carry(task)
+                answers: list[str] = context.parallelize(texts, len(texts)).map(carried).collect()
             except BROKEN as error:
                 if self._workshop.has_ended:
                     raise self.gone(error) from error
@@ -93,7 +95,7 @@ class SparkJobs:
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """What tells that Spark has ended."""
-        evidence = _evidence(error) if error is not None else "its process is gone, or has stopped it"
+        evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
         hint = "start drkit again: it goes on where it ended"
         return SparkGone("Spark has ended", where=self._where, evidence=evidence, hint=hint)
 
@@ -103,15 +105,18 @@ def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
 
     :param what: the sentence where the job does not end with an error of drkit's own that is permanent
     """
+    if (unfit := unfit_worker(str(error))) is not None:
+        return unfit
     if raised := _ERROR.findall(str(error)):
         module, name, said = raised[-1]
         if module == "drkit.errors." and name in _PERMANENT:
             kind: type[DrkitError] = getattr(errors, name)
             return kind(said.strip(), where=where)
-    return Failed(what, where=where, evidence=_evidence(error))
+    return Failed(what, where=where, evidence=evidence_of(error))
 
 
-def _evidence(error: BaseException) -> str:
+def evidence_of(error: BaseException) -> str:
+    """What an error of Spark's says at its end, without the stack traces of Python and Java."""
     text = str(error)
     if raised := [found[1:] for found in _ERROR.findall(text)] or _OF_JAVA.findall(text)[:1]:
         return ": ".join(raised[-1])[:_EVIDENCE_LENGTH]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import json
 import os
 import time
@@ -16,7 +16,8 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.replicate import verify_snapshot
-from drkit.replicate.session import Workshop, spark_session
+from drkit.replicate.session import Workshop, plan_spark, spark_session
+from drkit.replicate.spark_conf import secrets_of
 from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.verify_checked import Checked, remember
 from drkit.replicate.verify_ranges import Range, cut, spread
@@ -47,6 +48,8 @@ class Request:
     only_new: bool = False
     """Begin where the last verification that found a partition equal has ended."""
     master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark."""
 
 
 def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:
@@ -60,9 +63,10 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
     :raises Failed: a cluster stopped answering on the way
     """
     flows = settings.chosen_flows([request.flow] if request.flow else [])
+    tasks = max(1, min(_MOST_TASKS, os.cpu_count() or 1) - 1)
+    spark = plan_spark(request.master, tasks, request.conf, secrets_of(settings, flows))
     snapshots = [_snapshot(settings, flow, request, progress) for flow in flows]
-    tasks = min(_MOST_TASKS, os.cpu_count() or 1)
-    with spark_session("drkit verify", max(1, tasks - 1), request.master) as workshop:
+    with spark_session("drkit verify", spark) as workshop:
         return [
             _compare(workshop, settings, flow, snapshot, progress)
             for flow, snapshot in zip(flows, snapshots, strict=True)

@@ -2,7 +2,8 @@
 
 Spark starts it by ``spark.python.daemon.module``. A process that has threads must not fork: a lock that
 one of them holds is held for ever in the child. Where an import has begun a thread, or that cannot be seen,
-this process becomes Spark's own daemon instead, whose workers import for themselves.
+this process becomes Spark's own daemon instead, whose workers import for themselves. So it does where
+something is missing: a task says what, see :mod:`drkit.replicate.executor_check`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from typing import Final
 
 from pyspark.daemon import manager
 
-from drkit.replicate.checkpoint_task import checkpoint_task
-from drkit.replicate.copier import copy_task
+LOADED: tuple[Callable[..., object], ...] = ()
+"""What the workers find imported; empty where it cannot be."""
+try:
+    from drkit.replicate.checkpoint_task import checkpoint_task
+    from drkit.replicate.copier import copy_task
 
-LOADED: Final[tuple[Callable[..., object], ...]] = (copy_task, checkpoint_task)
-"""What the workers find imported."""
+    LOADED = (copy_task, checkpoint_task)
+except (ImportError, AttributeError, SyntaxError, TypeError) as error:
+    sys.stderr.write(f"drkit's code is not loaded before it is needed: {error!r}\n")
+
 _PLAIN: Final = "pyspark.daemon"
 _THREADS: Final = Path("/proc/self/task")
 
@@ -32,7 +38,7 @@ def threads() -> int | None:
 
 def main() -> None:
     """Fork workers until Spark ends."""
-    if threads() != 1:
+    if not LOADED or threads() != 1:
         os.execv(sys.executable, [sys.executable, "-m", _PLAIN, *sys.argv[1:]])  # noqa: S606  no shell is wanted
     # What is loaded stays for good: a collector that never looks at it leaves its pages shared.
     gc.collect()

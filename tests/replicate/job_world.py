@@ -16,8 +16,9 @@ from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.topics import TopicPlan, create_topics, topic_names
+from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop
 from tests.replicate.compare import read
@@ -54,8 +55,7 @@ class World:
             target=self.target.alias,
             topics=(f"{self.tag}-.*",),
             buckets=4,
-            tasks=TASKS,
-            **{"refresh_topics_interval_seconds": 0.5, **more},
+            **{"refresh_topics_interval_seconds": 0.5, "tasks": TASKS, **more},
         )
         return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once)
 
@@ -81,6 +81,18 @@ class World:
         if topic not in topic_names(self.target):
             return 0
         return sum(len(p) for p in read(self.clusters[1], topic).values())
+
+    def lengths(self, side: int, topic: str) -> list[int]:
+        """End offsets of a topic's partitions: 0 of the source, 1 of the target."""
+        cluster = (self.source, self.target)[side]
+        partitions = describe_topics(cluster, [topic])[topic].partitions
+        ends = list_offsets(cluster, [TopicPartition(topic, p) for p in sorted(partitions)], "latest")
+        return [end for _, end in sorted(ends.items())]
+
+    def same_length(self, topic: str) -> bool:
+        """Whether all committed records of the source are on the target, and no others."""
+        theirs, ours = read(self.clusters[0], topic), read(self.clusters[1], topic)
+        return {p: len(seen) for p, seen in theirs.items()} == {p: len(seen) for p, seen in ours.items()}
 
     def remove(self, topic: str, before: int) -> None:
         """Delete the first records of a topic's first partition on the source, as retention would."""

@@ -20,7 +20,8 @@ from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.session import Workshop, choose_master, spark_session
+from drkit.replicate.session import Workshop, spark_session
+from drkit.replicate.spark_master import choose_master
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,9 @@ from drkit.cli.loading import work
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
 @click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
 @click.option("--master", help="Spark master URL.  [default: in this process]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+@click.option("--spark-properties", type=click.Path(path_type=Path, dir_okay=False),
+              help="File with settings of Spark, such as its secret.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
 @click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,9 @@ from drkit.cli.loading import work
     help="How many differences to show; all are counted.",
 )
 @click.option("--master", help="Spark master URL.  [default: this machine]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+@click.option("--spark-properties", type=click.Path(path_type=Path, dir_okay=False),
+              help="File with settings of Spark, such as its secret.")  # fmt: skip
 def verify(**given: Any) -> Any:
     """Compare source and target, record by record.
 

@@ -1,0 +1,64 @@
+"""How many tasks a flow may run with the slots that Spark has (pure), and when that has changed."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_FEWER_AFTER_SECONDS: Final = 1.0
+_MORE_AFTER_SECONDS: Final = 5.0
+"""A worker that comes and goes changes the plan no more often."""
+
+
+class Slots(NamedTuple):
+    """Slots of Spark."""
+
+    now: int
+    needed: int
+
+    @property
+    def missing(self) -> int:
+        """How many more slots are needed; 0 when there are enough."""
+        return max(0, self.needed - self.now)
+
+    def share(self, tasks: int) -> int:
+        """Copy tasks that a flow of so many may run at once: its part of the slots, one at least."""
+        if not self.missing:
+            return tasks
+        return min(tasks, max(1, tasks * self.now // self.needed))
+
+    def text(self) -> str:
+        """What is missing, in words."""
+        return f"Spark has {self.now} of {self.needed} slots: fewer tasks copy at once"
+
+
+UNLIMITED: Final = Slots(0, 0)
+"""Where Spark runs in this process: its slots are never lost."""
+
+
+class SteadySlots:
+    """Takes a new number of slots once it has stayed for a moment.
+
+    :param first: the slots at the start
+    """
+
+    def __init__(self, first: Slots) -> None:
+        self.slots = first
+        self._seen = first.now
+        self._since = 0.0
+
+    def look(self, now: int, seconds: float) -> bool:
+        """Whether :attr:`slots` has changed.
+
+        :param now: the slots that Spark has
+        :param seconds: the time, by a steady clock
+        """
+        if now == self.slots.now:
+            self._seen = now
+            return False
+        if now != self._seen:
+            self._seen, self._since = now, seconds
+        wait = _FEWER_AFTER_SECONDS if now < self.slots.now else _MORE_AFTER_SECONDS
+        if seconds - self._since < wait:
+            return False
+        self.slots = self.slots._replace(now=now)
+        return True

@@ -1,0 +1,89 @@
+"""Slots that come and go, without a Spark: what is planned, when, and what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drkit import observe
+from drkit.replicate.epochs import Epochs
+from drkit.replicate.lease import PartitionLease, TaskLease
+from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.slots import UNLIMITED, Slots, SteadySlots
+from drkit.replicate.spark_cluster import SlotWatch
+from drkit.replicate.workshop import Workshop
+
+FRAME = TaskLease("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
+PLACED = [Placed(PartitionLease("t", "id", "t", "id", number, number), 0) for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("now", "tasks", "planned"), [(5, 4, 4), (9, 4, 4), (4, 4, 3), (2, 4, 1), (1, 4, 1), (0, 4, 1), (4, 1, 1)]
+)
+def test_a_flow_plans_its_part_of_the_slots(now: int, tasks: int, planned: int):
+    """Of five that are needed the fifth is for checkpoints."""
+    assert Slots(now, 5).share(tasks) == planned
+    assert UNLIMITED.share(tasks) == tasks
+
+
+def test_all_flows_together_fit_where_each_has_a_slot():
+    for now in range(2, 12):
+        assert sum(Slots(now, 12).share(tasks) for tasks in (8, 2)) <= max(now, 2)
+
+
+def test_a_worker_that_comes_and_goes_changes_nothing():
+    steady = SteadySlots(Slots(4, 4))
+    looks = [(2, 0.0), (4, 0.5), (2, 1.0), (2, 1.9), (4, 2.1)]
+    assert not any(steady.look(now, at) for now, at in looks)
+    assert not steady.look(2, 3.0)
+    assert steady.look(2, 4.0)
+    assert steady.slots == Slots(2, 4)
+    assert [steady.look(4, at) for at in (5.0, 9.9, 10.0)] == [False, False, True]
+    assert not steady.slots.missing
+
+
+def test_running_tasks_end_when_slots_are_lost_and_when_they_are_back():
+    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs.update(PLACED)
+    assert len(epochs.begin()) == 3
+    version = epochs.version
+    assert not epochs.fit(Slots(4, 4)), "nothing has changed"
+    assert epochs.fit(Slots(1, 4))
+    assert epochs.version > version
+    epochs.epoch_ended([], last=False)
+    (lease,) = epochs.begin()
+    assert len(lease.partitions) == len(PLACED)
+    assert epochs.fit(Slots(4, 4))
+    epochs.epoch_ended([], last=False)
+    assert not epochs.fit(Slots(2, 4)), "no task runs that would have to end"
+    assert len(epochs.begin()) == 1
+
+
+def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    observe.setup("json", "info")
+    workshop, now = Workshop(tmp_path), 3
+    watch = SlotWatch(workshop, Slots(3, 3), lambda: now)
+    assert not workshop.faults()
+    now = 1
+    for seconds in (1.0, 2.0, 3.0):
+        watch.look(seconds)
+    assert workshop.slots == Slots(1, 3)
+    (fault,) = workshop.faults()
+    assert fault == ("spark_slots_missing", "Spark has 1 of 3 slots: fewer tasks copy at once")
+    now = 3
+    for seconds in (4.0, 9.0):
+        watch.look(seconds)
+    assert not workshop.faults()
+    said = capsys.readouterr().err
+    assert said.count("spark_slots_missing") == said.count("spark_slots_back") == 1
+
+
+def test_slots_that_are_missing_from_the_start_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    workshop = Workshop(tmp_path)
+    SlotWatch(workshop, Slots(1, 3), lambda: 1)
+    assert workshop.faults()
+    assert "spark_slots_missing" in capsys.readouterr().err
