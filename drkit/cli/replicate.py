@@ -15,6 +15,7 @@ from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.errors import ConfigError
 from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Glance, Options
@@ -33,10 +34,17 @@ def replicate(
     metrics_address: str | None,
     *,
     once: bool,
+    standby: bool,
     dry_run: bool,
     takeover: bool,
 ) -> None:
     """Run ``drkit replicate``."""
+    if once and standby:
+        raise ConfigError(
+            "--once and --standby exclude each other",
+            where="drkit replicate",
+            hint="a copy with an end waits for nobody: leave one of them out",
+        )
     loaded = configuration()
     settings = loaded.settings
     flows = settings.chosen_flows(names)
@@ -48,7 +56,9 @@ def replicate(
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
     stop = _stop_on_signals(config, terminal=terminal)
-    options = Options(once=once, master=master, progress_seconds=1.0 if terminal else 10.0, config=config)
+    options = Options(
+        once=once, standby=standby, master=master, progress_seconds=1.0 if terminal else 10.0, config=config
+    )
     # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:

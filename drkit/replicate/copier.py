@@ -35,13 +35,13 @@ from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
 from drkit.replicate.source_leaders import LeaderWatch
+from drkit.replicate.worker_links import keep_links, take_links
 
 _MARK_SECONDS = 15.0
 _OPEN_MS = 30_000
 """How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
-_links: dict[str, Links] = {}
 
 
 def copy_task(
@@ -56,15 +56,13 @@ def copy_task(
     :raises Failed: the offset map cannot be read or written
     """
     keep_memory()
-    links = _links.pop(lease.flow, None) or Links.open(
-        source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
-    )
+    links = take_links(flow, source, target)
     try:
         report: TaskReport = links.loop.run(_copy, lease, flow, links)
     except BaseException:
         links.close()
         raise
-    _links[lease.flow] = links
+    keep_links(flow, links)
     return report
 
 
@@ -133,6 +131,8 @@ class CopyTask:
 
     async def _start(self) -> None:
         task = self.task
+        # Renewals of the lease are seen from the begin on: to read a large map takes longer than a lease.
+        self._parts.append(task.loop.spawn(follow_control, task))
         starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
         starts += [task.loop.spawn(w.take) for w in task.maps.values()]
         starts.append(task.loop.spawn(self._source.ask))
@@ -145,7 +145,6 @@ class CopyTask:
         await resolver.begin()
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
-        self._parts.append(task.loop.spawn(follow_control, task))
 
     async def _take_map(self, bucket: int) -> None:
         """From here on no earlier task writes to this part of the map."""

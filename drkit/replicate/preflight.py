@@ -9,16 +9,18 @@ from typing import Final, NamedTuple
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.acls import own_principal
 from drkit.kafka.admin import Cluster
 from drkit.kafka.group_members import listed_groups
 from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
 from drkit.kafka.security import read_security
-from drkit.kafka.topics import topic_names
+from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
 from drkit.replicate import rights
 from drkit.replicate.other_groups import is_consumer
 from drkit.replicate.rights import Seen, Sides
+from drkit.replicate.topic_rules import refuse_promoted
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
@@ -69,6 +71,19 @@ def refuse_missing(
                 without.append(setting)
     if lacking:
         raise _refusal(list(dict.fromkeys(lacking)), list(dict.fromkeys(without)))
+
+
+def refuse_unable(target: Cluster, flow: FlowSettings) -> None:
+    """What every run needs from its target, asked before Spark takes its seconds to start.
+
+    :raises NotAuthorized: drkit's principal lacks a right; the error names where
+    :raises Refused: the target was promoted
+    """
+    ensure_state_topic(target, flow)
+    broker_config(target)
+    with StateTopic(target.settings, flow.source) as state:
+        state.load()
+        refuse_promoted(flow, state.records)
 
 
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:

@@ -15,9 +15,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import broker_config
+from drkit.flow_state.run_lease import LeaseTaken
 from drkit.masking import scrubbed
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
@@ -25,13 +23,12 @@ from drkit.replicate.held_report import HeldPartition, held_of
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.page.server import Listen, answering
-from drkit.replicate.preflight import refuse_missing, tell_missing
+from drkit.replicate.preflight import refuse_missing, refuse_unable, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.rounds import wants_checkpoints
 from drkit.replicate.session import Workshop, choose_master, spark_session
 from drkit.replicate.supervisor import supervise
 from drkit.replicate.topic_preview import check
-from drkit.replicate.topic_rules import refuse_promoted
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -57,6 +54,8 @@ class Options(NamedTuple):
     """What the user asked for."""
 
     once: bool = False
+    standby: bool = False
+    """Wait for the lease of each flow that another run holds."""
     master: str | None = None
     progress_seconds: float = 10.0
     config: ConfigFile | None = None
@@ -90,7 +89,7 @@ def replicate(
     def begin(workshop: Workshop) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            job = FlowJob(clusters, flow, workshop, run_id, once=options.once)
+            job = FlowJob(clusters, flow, workshop, run_id, once=options.once, standby=options.standby)
             runs.append(_FlowRun(job, stop, options))
         for run in runs:
             run.thread.start()
@@ -150,7 +149,7 @@ def _start(
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
     for flow in flows:
-        _may_work(clusters_now[flow.target], flow)
+        refuse_unable(clusters_now[flow.target], flow)
     if stop.is_set():
         return
     observe.identify(run=run_id)
@@ -192,19 +191,6 @@ def _join(runs: Sequence[_FlowRun]) -> None:
             observe.event("stopped_hard", level="warning", flow=run.name, reason="a cluster does not answer")
 
 
-def _may_work(target: Cluster, flow: FlowSettings) -> None:
-    """What every run needs from its target, asked before Spark takes its seconds to start.
-
-    :raises NotAuthorized: drkit's principal lacks a right; the error names where
-    :raises Refused: the target was promoted
-    """
-    ensure_state_topic(target, flow)
-    broker_config(target)
-    with StateTopic(target.settings, flow.source) as state:
-        state.load()
-        refuse_promoted(flow, state.records)
-
-
 class _FlowRun:
     """A flow, its thread, and how it ended."""
 
@@ -230,10 +216,11 @@ class _FlowRun:
         job = self.job
         beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)
         if flow.emit_heartbeats and not self._once:
-            prepare_heartbeats(source, flow)
+            if not job.standby:  # one that waits writes nothing
+                prepare_heartbeats(source, flow)
             beats.start()
         try:
-            supervise(self.name, lambda: self.job.run(self._stop), self._stop, once=self._once)
+            supervise(self.name, self._attempt, self._stop, once=self._once)
         except DrkitError as error:
             self._error = error
             observe.error(error, flow=self.name, gives_up=True)
@@ -241,6 +228,16 @@ class _FlowRun:
             self._ended_by(error)
         finally:
             beats.stop()
+
+    def _attempt(self) -> None:
+        """One attempt; a standby whose lease another run took waits again."""
+        while True:
+            try:
+                return self.job.run(self._stop)
+            except LeaseTaken as error:
+                if not self.job.standby or self._stop.is_set():
+                    raise
+                observe.error(error, flow=self.name)
 
     def _ended_by(self, error: Exception) -> None:
         """A fault that nobody foresaw: nothing may look as if this flow still ran, or were complete."""

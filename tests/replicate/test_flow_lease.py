@@ -13,7 +13,8 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
-from drkit.flow_state import run_lease
+from drkit.flow_state import processes, run_lease
+from drkit.flow_state.lease_turn import Turn
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
@@ -92,7 +93,7 @@ def test_a_holder_on_another_host_that_still_renews_is_left_alone(settings, flow
     lease = FlowLease(settings, flow, state, "first", TTL)
     lease.acquire()
     # What this machine cannot look at, it must watch.
-    monkeypatch.setattr(run_lease, "_pid_space", lambda: "another machine")
+    monkeypatch.setattr(processes, "_pid_space", lambda: "another machine")
     with StateTopic(settings, flow.source) as other, pytest.raises(Refused, match="another run"):
         FlowLease(settings, flow, other, "second", TTL).acquire()
     lease.release()
@@ -144,7 +145,8 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
     with StateTopic(settings, flow.source) as other:
         new = FlowLease(settings, flow, other, "new", TTL)
         # As after a pause so long that the new run could not see the old one renew.
-        new._transact(new._record())
+        eventually(lambda: new.look() is Turn.HELD and new.holder is not None, what="the old one's record")
+        new.take(Turn.OVER)
 
         eventually(lambda: old.lost is not None, what="the old holder's notice")
         with pytest.raises(LeaseTaken) as lost:
@@ -163,3 +165,21 @@ def test_the_same_run_takes_its_lease_back(settings, flow, state):
     lease.acquire()
     assert time.monotonic() - began < 10
     lease.release()
+
+
+def test_of_two_that_want_a_lease_at_once_one_has_it_and_the_other_takes_nothing(settings, flow, state):
+    """The second judged before the first wrote: it has fenced the first, and leaves it the lease."""
+    first = FlowLease(settings, flow, state, "first", TTL)
+    with StateTopic(settings, flow.source) as other:
+        second = FlowLease(settings, flow, other, "second", TTL)
+        assert (first.look(), second.look()) == (Turn.FREE, Turn.FREE)
+        first.take(Turn.FREE)
+        with pytest.raises(LeaseTaken, match="held by run first"):
+            second.take(Turn.FREE)
+        before = read_on(other)[LeaseRecord.KEY]["renewed_ms"]
+        eventually(
+            lambda: read_on(other)[LeaseRecord.KEY]["renewed_ms"] > before, what="a renewal by the first"
+        )
+        assert stored(other)[LeaseRecord.KEY]["run_id"] == "first"
+        first.check()
+        first.release()

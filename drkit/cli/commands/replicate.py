@@ -12,6 +12,9 @@ from drkit.cli.loading import work
 @click.command()
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
 @click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
+@click.option(
+    "--standby", is_flag=True, help="Wait, ready to copy, and take over when the running replicator ends."
+)
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
 @click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
