@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from drkit.kafka.admin import Cluster
+from drkit.kafka.headers import all_headers
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets.alignment import Aligned, Fingerprints, Headers, NotAligned, align, fingerprint
+from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align, fingerprint
 from drkit.replicate.log_reader import read_partitions
 
 CONTEXT: Final = 10_000
@@ -123,5 +124,5 @@ def _read_source(
 
 def content(message: Message, *, times: bool) -> int:
     """A hash of what a consumer sees of a record."""
-    headers = cast("Headers | None", message.headers())
-    return fingerprint(message.key(), message.value(), headers, message.timestamp()[1] if times else None)
+    time = message.timestamp()[1] if times else None
+    return fingerprint(message.key(), message.value(), all_headers(message), time)

@@ -13,6 +13,7 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groupless import is_passed_over
+from drkit.kafka.headers import all_headers
 from drkit.model import TopicPartition
 from drkit.replicate.verify_compare import Seen
 
@@ -69,7 +70,7 @@ class Reader:
                 offset,
                 message.key(),
                 message.value(),
-                message.headers(),  # type: ignore[arg-type]
+                all_headers(message),
                 message.timestamp()[1],
             )
 
