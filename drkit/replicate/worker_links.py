@@ -12,8 +12,11 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.context import Links, reason_of
+from drkit.wire import Record, encode, transform
+from drkit.wire.merge import WHOLE_FROM
 
 _TOGETHER_SECONDS: Final = 0.2
+_REHEARSED: Final = 4
 _links: dict[str, Links] = {}
 
 
@@ -43,9 +46,24 @@ def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettin
         links.close()
         return str(error) if isinstance(error, DrkitError) else reason_of(error)
     keep_links(flow, links)
+    rehearse(flow)
     # Tasks that run side by side each get a worker; one that had ended would lend its own to the next.
     time.sleep(_TOGETHER_SECONDS)
     return ""
+
+
+def rehearse(flow: FlowSettings) -> int:
+    """Join some made-up batches as a copy task does, which loads what only that needs; how many come out."""
+    batches = []
+    for number in range(_REHEARSED):
+        batch = encode([Record(offset, 0, None, b"rehearsal") for offset in range(WHOLE_FROM)], 0)
+        batch[:8] = (number * WHOLE_FROM).to_bytes(8, "big")  # the checksum begins after it
+        batches.append(bytes(batch))
+    done = transform(
+        b"".join(batches), position=0, end=None, aborted=(), skip_producer_ids=frozenset(),
+        merge_below=flow.merge_below_bytes, merge_up_to=flow.merge_up_to_bytes, max_batch_bytes=1 << 20,
+    )  # fmt: skip
+    return len(done.chunks)
 
 
 async def _ask(links: Links, topic: str) -> None:
