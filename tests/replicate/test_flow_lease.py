@@ -144,6 +144,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
     old.acquire()
     with StateTopic(settings, flow.source) as other:
         new = FlowLease(settings, flow, other, "new", TTL)
+
         # As after a pause so long that the new run could not see the old one renew.
         def took() -> bool:
             new.look()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.standby import Standby
+from drkit.replicate.standby import LOOK_SECONDS, Standby
 from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
+from tests.replicate.compare import read
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import Replicator, eventually
 from tests.replicate.produce import Load
@@ -41,6 +43,13 @@ def workshop() -> Iterator[Workshop]:
 @pytest.fixture
 def world(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> World:
     return World(source, target, workshop)
+
+
+@pytest.fixture
+def flow(world: World) -> FlowSettings:
+    found = world.job(lease_seconds=3.0).flow
+    ensure_state_topic(world.target, found)
+    return found
 
 
 class Running:
@@ -130,7 +139,29 @@ def test_of_two_standbys_one_takes_over_from_a_killed_holder_and_the_other_from_
         assert not [key for key in read_on(state) if key.startswith((StandbyRecord.KEY, LeaseRecord.KEY))]
 
 
-def _ends(world: World, topic: str) -> list[int]:
-    from tests.replicate.compare import read  # noqa: PLC0415
+def test_one_whose_spark_has_not_started_says_so_and_leaves_a_free_lease_alone(
+    world: World, flow: FlowSettings, tmp_path: Path
+):
+    stop = threading.Event()
+    with (
+        StateTopic(world.clusters[1], flow.source) as state,
+        StateTopic(world.clusters[1], flow.source) as mine,
+    ):
+        lease = FlowLease(world.clusters[1], flow, mine, "waits")
+        standby = Standby(flow, world.clusters, Workshop(tmp_path), mine, lease)
+        took: list[bool] = []
+        thread = threading.Thread(target=lambda: took.append(standby.wait(stop)))
+        thread.start()
+        eventually(lambda: look(world, flow).standbys, what="its record")
+        time.sleep(4 * LOOK_SECONDS)
+        (seen,) = look(world, flow).standbys
+        assert (seen.run_id, seen.ready, seen.reason) == ("waits", False, "Spark is starting")
+        assert set(read_on(state)) == {f"{StandbyRecord.KEY}waits"}, "it writes nothing else"
+        stop.set()
+        thread.join(30)
+        assert took == [False]
+        assert not read_on(state)
 
+
+def _ends(world: World, topic: str) -> list[int]:
     return [len(p) for p in read(world.clusters[0], topic).values()]
