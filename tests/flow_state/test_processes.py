@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from drkit.flow_state import processes
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import Process
 
@@ -34,7 +33,7 @@ def test_a_process_that_is_hidden_from_us_is_not_taken_for_gone(monkeypatch: pyt
         raise PermissionError
 
     assert lives_here(hidden) is False
-    monkeypatch.setattr(processes.os, "kill", refused)
+    monkeypatch.setattr(os, "kill", refused)
     assert lives_here(hidden) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 import threading
 import time
@@ -83,6 +84,11 @@ def look(world: World, flow: FlowSettings) -> FlowStatus:
         collector.close()
 
 
+def both_ready(world: World, flow: FlowSettings) -> FlowStatus | None:
+    status = look(world, flow)
+    return status if sum(standby.ready for standby in status.standbys) == 2 else None
+
+
 def holder(state: StateTopic) -> Any:
     return read_on(state).get(LeaseRecord.KEY, {}).get("run_id")
 
@@ -109,10 +115,7 @@ def test_of_two_standbys_one_takes_over_from_a_killed_holder_and_the_other_from_
         eventually(lambda: first.alive() and holder(state), what="the first one's lease")
         put_record(state, f"{StandbyRecord.KEY}dead", GONE)
         both = [Running(world.job(standby=True)) for _ in range(2)]
-        seen = eventually(
-            lambda: (s := look(world, flow)) and len([b for b in s.standbys if b.ready]) == 2 and s,
-            what="two standbys that are ready",
-        )
+        seen = eventually(partial(both_ready, world, flow), 120, "two standbys that are ready")
         assert seen.runner is not None
         assert seen.runner.process == first.pids()[0]
         assert {s.run_id for s in seen.standbys} == {b.job.run_id for b in both}, (
