@@ -22,7 +22,7 @@ class Epochs:
 
     :param frame: everything about a task but its number and its partitions
     :param short_first: the first epoch is only there to warm up
-    :param held_until: until when the flow's lease lets tasks write, by the clock of this machine's boot
+    :param until: until when the flow's lease lets tasks write, by the clock of this machine's boot
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Epochs:
         rates: Rates,
         *,
         short_first: bool,
-        held_until: Callable[[], float] = lambda: 0.0,
+        until: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._frame = frame
         self._tasks = tasks
         self._rates = rates
-        self._held_until = held_until
+        self._until = until
         self._seconds = frame.epoch_seconds
         if short_first:
             self._seconds = min(FIRST_EPOCH_SECONDS, frame.epoch_seconds)
@@ -101,7 +101,7 @@ class Epochs:
             if self._held:
                 return ()
             self._epoch, self._busy = self._epoch + 1, True
-            until = self._held_until()
+            until = self._until()
             now: dict[str, Any] = {
                 "planned_at_ms": wall_ms(),
                 "held_until": until,

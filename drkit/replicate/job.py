@@ -145,13 +145,8 @@ class Attempt:
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
-        self._epochs = Epochs(
-            frame,
-            job.flow.tasks,
-            job.rates,
-            short_first=not (job.once or job.is_warm),
-            held_until=lambda: lease.until,
-        )
+        cold = not (job.once or job.is_warm)
+        self._epochs = Epochs(frame, job.flow.tasks, job.rates, short_first=cold, until=lambda: lease.until)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)

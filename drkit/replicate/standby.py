@@ -23,7 +23,7 @@ from drkit.replicate.warmth import Warmth
 
 _TICK_SECONDS: Final = 0.05
 """Between two looks at the holder's process, which are a look into /proc."""
-LOOK_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.5
 """Between two looks at the lease."""
 _RETRY_SECONDS: Final = 1.0
 _GOODBYE_SECONDS: Final = 1.0
@@ -81,7 +81,7 @@ class Standby:
         except DrkitError as error:
             if not is_transient(error):
                 raise
-            self._trouble, self._looked_at = str(error), boottime() + _RETRY_SECONDS - LOOK_SECONDS
+            self._trouble, self._looked_at = str(error), boottime() + _RETRY_SECONDS - _LOOK_SECONDS
             self._tell(ready=False, reason=self._trouble)
             return False
         return taken
@@ -108,7 +108,7 @@ class Standby:
 
     def _is_time_to_look(self) -> bool:
         """Often, and at once when the holder's process has ended."""
-        if boottime() - self._looked_at >= LOOK_SECONDS:
+        if boottime() - self._looked_at >= _LOOK_SECONDS:
             return True
         holder = self._lease.holder
         gone = holder is not None and self._turn is Turn.HELD and lives_here(holder.holder) is False

@@ -12,7 +12,8 @@ from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import SparkJobs
 from drkit.replicate.worker_links import warm_task
 
-STARTING: Final = "Spark is starting"
+_STARTING: Final = "Spark is starting"
+_WARMING: Final = "Spark's workers start and connect"
 _AGAIN_SECONDS: Final = 30.0
 """Spark ends a worker that was idle for a minute."""
 _RETRY_SECONDS: Final = 5.0
@@ -31,7 +32,7 @@ class Warmth:
         self._task = _task(*clusters, flow)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"warm {flow.name}", daemon=True)
-        self.reason: str = STARTING
+        self.reason: str = _WARMING if workshop.has_started else _STARTING
         """Why copying could not begin now; empty when it could."""
         self.was_ready = False
         """A round has ended well once: Spark works."""
@@ -50,6 +51,7 @@ class Warmth:
     def _run(self) -> None:
         if not self._wait_for_spark():
             return
+        self.reason = _WARMING
         while not self._ended.is_set():
             try:
                 found = [reason for reason in self._jobs.run(self._tasks, self._task) if reason]

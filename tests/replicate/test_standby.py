@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.job import FlowJob
 from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.standby import LOOK_SECONDS, Standby
+from drkit.replicate.standby import Standby
 from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
 from tests.replicate.compare import read
@@ -155,8 +154,12 @@ def test_one_whose_spark_has_not_started_says_so_and_leaves_a_free_lease_alone(
         took: list[bool] = []
         thread = threading.Thread(target=lambda: took.append(standby.wait(stop)))
         thread.start()
-        eventually(lambda: look(world, flow).standbys, what="its record")
-        time.sleep(4 * LOOK_SECONDS)
+        first = eventually(lambda: read_on(state).get(f"{StandbyRecord.KEY}waits"), what="its record")
+        # It is written again after some looks at the free lease.
+        eventually(
+            lambda: read_on(state)[f"{StandbyRecord.KEY}waits"]["renewed_ms"] > first["renewed_ms"],
+            what="a renewal of its record",
+        )
         (seen,) = look(world, flow).standbys
         assert (seen.run_id, seen.ready, seen.reason) == ("waits", False, "Spark is starting")
         assert set(read_on(state)) == {f"{StandbyRecord.KEY}waits"}, "it writes nothing else"
