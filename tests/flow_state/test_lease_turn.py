@@ -15,14 +15,14 @@ HELD = LeaseRecord("theirs", Process("h", 1, "", None), 1_000, 15_000)
     [(None, True, Turn.HELD), (True, True, Turn.HELD), (False, True, Turn.GONE), (False, False, Turn.HELD)],
 )
 def test_the_first_look_knows_only_whether_the_process_is_gone(
-    alive: bool | None, turn: Turn, *, whole: bool
+    *, alive: bool | None, whole: bool, turn: Turn
 ):
     seen = LeaseTurn("ours").look(HELD, asked=0.0, answered=0.1, alive=alive, whole=whole)
     assert seen is turn
 
 
 @pytest.mark.parametrize("alive", [None, True])
-def test_a_lease_is_over_when_one_record_was_there_for_its_time_between_two_looks(alive: bool | None):
+def test_a_lease_is_over_when_one_record_was_there_for_its_time_between_two_looks(*, alive: bool | None):
     judge = LeaseTurn("ours")
     judge.look(HELD, asked=0.0, answered=10.0, alive=alive)
     assert judge.look(HELD, asked=24.9, answered=99.0, alive=alive) is Turn.HELD, "the look took long"
