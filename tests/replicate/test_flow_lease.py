@@ -24,7 +24,7 @@ from tests.replicate.process import eventually
 from tests.stored import put as put_record
 from tests.stored import read_on, stored
 
-TTL = 3.0
+TTL = 5.0
 
 
 @pytest.fixture
