@@ -16,6 +16,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.crashes import pytest_runtest_protocol as pytest_runtest_protocol
+from tests.crashes import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.replicate.process import eventually
 
 # Brokers and Spark work beside the pure tests: how long an example takes says nothing about it.

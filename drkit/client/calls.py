@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from threading import get_ident
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition, cimpl
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
 from drkit.client.switch import CHECK_SECONDS
 from drkit.clock import monotonic
 
 T = TypeVar("T")
-_CALLER: Final[ContextVar[int] | None] = getattr(cimpl, "_reentry_identity_var", None)
-"""Who calls a consumer; versions before 2.16 do not ask."""
 
 
 def deadline_of(timeout: float | None) -> float:
@@ -78,37 +75,3 @@ def _waiting() -> BaseException | None:
     except SystemError as error:  # "returned a result with an exception set"
         return error.__cause__ or error
     return None
-
-
-class Shared:
-    """A consumer whose calls do not wait for each other's end.
-
-    Since its version 2.16 confluent-kafka lets one thread at a time into a consumer: while one waits for a
-    commit, no other could leave the cluster, not even close the consumer. librdkafka itself takes calls of
-    any thread. Calls under one identity are let in, as confluent-kafka's own asynchronous consumer does it.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._client, name)
-        if _CALLER is None:
-            return call
-
-        def called(*args: Any, **named: Any) -> Any:
-            before = _CALLER.set(id(self))
-            try:
-                return call(*args, **named)
-            finally:
-                _CALLER.reset(before)
-
-        setattr(self, name, called)  # the next call finds it at once
-        return called
-
-
-class Closed:
-    """In place of a consumer that is closed, or is closing in the background."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("Consumer closed")

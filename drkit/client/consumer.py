@@ -11,12 +11,13 @@ from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from drkit.client.calls import Closed, Shared, deadline_of, positions, turn, unhindered
+from drkit.client.calls import deadline_of, positions, turn, unhindered
 from drkit.client.errors import EndpointMoved, WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, Identity
 from drkit.client.questions import ConsumerQuestions
 from drkit.client.read import ReadSince
 from drkit.client.selection import ConsumerSelection, Rebalance, Selection
+from drkit.client.shared import Closed, Shared
 from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, OnSwitch, Switch, configuration, in_background
 from drkit.client.waiting import LEAVE_SECONDS, Calls, Opened, Unanswered, in_caller
 from drkit.clock import monotonic
@@ -138,13 +139,9 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         given: dict[str, Any] = {"asynchronous": asynchronous}
         if wanted is not None:
             given["offsets"] = wanted
-
-        def commit() -> list[TopicPartition] | None:
-            found: list[TopicPartition] | None = client.commit(**given)
-            return found
-
+        commit: Callable[[], list[TopicPartition] | None] = partial(client.commit, **given)
         if asynchronous:
-            return commit()
+            return self._or_moved(client, lambda _moved: commit())
         return self._or_moved(client, lambda moved: calls.wait(commit, moved, LEAVE_SECONDS))
 
     def store_offsets(
@@ -202,7 +199,10 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         """A callback that is silent once its client is closing in the background."""
 
         def called(*args: Any) -> Any:
-            return in_caller(lambda: call(*args)) if number == self._switches else None
+            if number != self._switches:
+                return None
+            client = self._client
+            return in_caller(lambda: client.serve(lambda: call(*args)))
 
         return unhindered(called)
 
@@ -227,7 +227,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             self._read.clear()
             self._watch.followed(new)
             self._client, self._identity, self._calls = opened
-        in_background(f"close-{old.cluster}", partial(_end, left, calls.retire))
+        in_background(f"close-{old.cluster}", partial(left.leave, calls.retire))
         try:
             if self._on_switch is not None:
                 self._on_switch(Switch(old, new))
@@ -255,15 +255,19 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     def close(self) -> None:
         """As `Consumer.close`; when clients go to another cluster meanwhile it ends in the background.
 
-        It may take a minute while the cluster does not answer and no other is named.
+        While the cluster does not answer and no other is named it may take a minute, and with a commit under
+        way it takes until the coordinator answers.
+
+        :raises RuntimeError: this is a callback of the consumer
         """
         if self._closed:
             return
+        self._client.refuse_own_callback()
         self._closed = True
         client, calls = self._client, self._calls
         try:
-            end = partial(_end, client, calls.idle)
-            calls.wait(end, partial(self._moved, client), LEAVE_SECONDS)
+            moved = partial(self._moved, client)
+            calls.wait(partial(client.close, calls.idle, moved), moved, LEAVE_SECONDS)
         except Unanswered:
             LOG.info("close-%s goes on in the background", self.endpoint.cluster)
         finally:
@@ -280,9 +284,14 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     def __getattr__(self, name: str) -> Any:
         if name not in AT_ONCE:
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        return getattr(self._client, name)
 
+        def called(*args: Any, **named: Any) -> Any:
+            while True:
+                client = self._client
+                try:
+                    return getattr(client, name)(*args, **named)
+                except RuntimeError:
+                    if client is self._client:  # else it was left by another thread just now
+                        raise
 
-def _end(client: Any, idle: Callable[[], None]) -> None:
-    idle()
-    client.close()
+        return called

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 import threading
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -162,7 +164,8 @@ class Calls:
 
     @staticmethod
     def _wait(call: _Call[T], moved: Callable[[], bool], seconds: float) -> T:
-        threading.Thread(target=call.run, name="waiting-call", daemon=True).start()
+        run = partial(copy_context().run, call.run)  # in a callback: what that may call
+        threading.Thread(target=run, name="waiting-call", daemon=True).start()
         until: float | None = None
         try:
             while not call.ended(CHECK_SECONDS if until is None else _rest(until)):

@@ -6,12 +6,13 @@ from functools import partial
 import threading
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, TransactionCut
 from drkit.client.consumer import AT_ONCE
+from drkit.client.shared import Shared
 from tests.client.calls import InThreads
-from tests.client.world import World
+from tests.client.world import World, quiet
 from tests.conftest import ClusterFactory
 from tests.local.waiting import wait_until
 
@@ -35,6 +36,15 @@ def consumer(world: World, group: str, **more: str) -> FailoverConsumer:
     return FailoverConsumer({**config, **given}, endpoint=world.path)
 
 
+def member(world: World) -> Shared:
+    """A consumer that has joined its group; requests of a terminating one wait for its session's timeout."""
+    config = quiet(world.primary, group_id=f"{world.group}-3", auto_offset_reset="earliest")
+    found = Shared(Consumer({**config, "session.timeout.ms": 6000}))
+    found.subscribe([world.topic])
+    wait_until(lambda: found.poll(1) is not None)
+    return found
+
+
 def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
     cluster_factory: ClusterFactory, world: World
 ):
@@ -43,7 +53,7 @@ def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
     world.fill(12)
     world.place_group(4)
     reader = consumer(world, world.group, group_protocol="consumer", group_instance_id="a")
-    static = consumer(world, f"{world.group}-1", group_instance_id="a")
+    static, left = consumer(world, f"{world.group}-1", group_instance_id="a"), member(world)
     closing = consumer(world, f"{world.group}-2")
     where: list[threading.Thread] = []
     reader.subscribe([world.topic])
@@ -57,6 +67,8 @@ def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
     metadata = reader.consumer_group_metadata()
     world.primary.freeze()
     calls = InThreads()
+    left.commit(offsets=at)
+    calls.start("leave", partial(left.leave, list))
     calls.start("commit", partial(reader.commit, offsets=at, asynchronous=False))
     calls.start("commit of a static member", partial(static.commit, offsets=at, asynchronous=False))
     calls.start("committed", partial(reader.committed, at))
@@ -79,6 +91,7 @@ def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
         "abort": None,
         "init": None,
         "close": None,
+        "leave": None,
     }
     assert [thread.name for thread in where] == ["close"], "on_revoke runs in the thread that closes"
     goes_on(world, {"v4": reader, "v0": static}, out)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
+import re
 import subprocess
 import tempfile
 import threading
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 _SOURCE = Path(__file__).with_name("java") / "Streams.java"
 MODULES = (*BROKER, Module("org.apache.kafka", "kafka-streams", KAFKA_VERSION))
 PARTITIONS = 2
+_LINE = re.compile(r"(\d+) ([GSEM]) (\S+)(?: (.*))?")
 
 
 class Event(NamedTuple):
@@ -58,9 +60,9 @@ def streams(*arguments: str) -> Iterator[list[Event]]:
 
         def listen() -> None:
             for line in process.stdout or ():
-                at, kind, servers, *rest = line.rstrip("\n").split(" ", 3)
-                if at.isdecimal():
-                    events.append(Event(int(at), kind, servers, rest[0] if rest else ""))
+                found = _LINE.fullmatch(line.rstrip("\n"))  # an error's text may go on in lines of its own
+                if found is not None:
+                    events.append(Event(int(found[1]), found[2], found[3], found[4] or ""))
 
         threading.Thread(target=listen, daemon=True).start()
         try:

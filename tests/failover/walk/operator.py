@@ -15,10 +15,11 @@ from tests.failover.walk.stage import Scene, shown
 _MOST_COMMANDS: Final = 9
 _PATIENCE: Final = 2
 """After so many refusals of the same kind the operator repairs what is broken."""
-_WORD = r"--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume|[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
+_WORD = r"--config \S+|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume|[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
 _COMMAND: Final = re.compile(
     rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
 )
+_CONFIG: Final = re.compile(r"--config \S+ ?")
 _OVER: Final = frozenset({State.DONE, State.ABORTED, State.REFUSED})
 
 
@@ -56,7 +57,7 @@ class Operator:
                 self._clear(said.error)
             words = self._next(said, begins, open_=open_)
             if words[0] == "replicate":
-                self._scene.replicate()
+                self._scene.replicate_anew()
                 words = ("failover", "--resume") if open_ else begins
             said = self._scene.types(*words).ended()
         raise Locked("no command ended it:\n" + "\n".join(map(shown, self.typed)))
@@ -71,7 +72,7 @@ class Operator:
         self._refused[what] = self._refused.get(what, 0) + 1
         if self._refused[what] >= _PATIENCE:
             self._scene.heal(primary=False)
-            self._scene.replicate()
+            self._scene.replicate_anew()
 
     def _next(self, said: Said, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
         offered = list(dict.fromkeys(self._offered(said, begins, open_=open_)))
@@ -102,5 +103,6 @@ class Operator:
 
     @staticmethod
     def _filled(command: str) -> Iterator[str]:
-        for word in shlex.split(command.removeprefix("drkit ")):
+        # The scene adds the file itself: on another machine it has another name.
+        for word in shlex.split(_CONFIG.sub("", command.removeprefix("drkit "))):
             yield "the walk" if word == "REASON" else word

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import json
 import os
 from pathlib import Path
 import signal
 from typing import Any, Self
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.failover.entries import RunLog
 from drkit.failover.journal_topic import JournalTopic
 from drkit.flow_state.records import SourceSeenRecord
+from drkit.flow_state.run_lease import replicator_of
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.topics import delete_topics, topic_names
@@ -172,10 +175,23 @@ class Scene(World):
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
             self.copier = self.stage.warm.replicate(plain, self.folder / "replicator.log")
 
+    def replicate_anew(self) -> None:
+        """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
+        self.stop_replicating()
+        self.replicate()
+        eventually(self._has_lease, 60, f"its lease: {self.said()}")
+
+    def _has_lease(self) -> bool:
+        with StateTopic(self.target, self.source.alias) as state:
+            state.load()
+            holder = replicator_of(state.records, wall_ms())
+        return self.copier is not None and holder is not None and holder.process == self.copier.pid
+
     def stop_replicating(self) -> None:
         """SIGKILL the replicator."""
         if self.copier is not None:
-            os.kill(self.copier.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(self.copier.pid, signal.SIGKILL)
             self.copier.ended()
             self.copier = None
 
