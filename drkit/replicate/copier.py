@@ -42,6 +42,7 @@ _OPEN_MS = 30_000
 """How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
+_START_SECONDS = 0.02
 
 
 def copy_task(
@@ -62,7 +63,7 @@ def copy_task(
     except BaseException:
         links.close()
         raise
-    keep_links(flow, links)
+    keep_links(flow, links, idle=report.ended != "expired")
     return report
 
 
@@ -109,12 +110,18 @@ class CopyTask:
     async def run(self) -> TaskReport:
         """One epoch."""
         task = self.task
+        starting = task.loop.spawn(self._start)
+        while not starting.is_done:
+            if task.expired:  # the gates are closed: what waits for an answer would get none
+                task.finish("expired")
+                return self._report(boottime() - task.started)
+            await task.changed.wait(_START_SECONDS)
         try:
-            await self._start()
+            await starting
         except RawError:
             if not task.expired:
                 raise
-            task.finish("expired")  # the gates are closed: what waited for an answer got none in time
+            task.finish("expired")
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:

@@ -27,9 +27,15 @@ def take_links(flow: FlowSettings, source: ClusterSettings, target: ClusterSetti
     )
 
 
-def keep_links(flow: FlowSettings, links: Links) -> None:
-    """Keep connections for the next task of the flow in this worker."""
-    _links[flow.name] = links
+def keep_links(flow: FlowSettings, links: Links, *, idle: bool = True) -> None:
+    """Keep connections for the next task of the flow in this worker.
+
+    :param idle: nothing waits on them any more; else they are closed
+    """
+    if idle:
+        _links[flow.name] = links
+    else:
+        links.close()
 
 
 def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> str:

@@ -92,6 +92,22 @@ def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_w
     check_copy(flow, topic)
 
 
+@pytest.mark.parametrize("seconds", [-1.0, 0.02])
+def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copies(
+    flow: Flow, topic: str, seconds: float
+):
+    """As where Spark takes long to start a worker; what it waits for would be answered in minutes."""
+    late = replace(
+        flow.lease(topic, once=False),
+        lease_seconds=LEASE_SECONDS,
+        held_until=boottime() + seconds,
+        boot_id=boot_id(),
+    )
+    assert flow.copy(lease=late).ended == "expired"
+    flow.copy(topic)
+    check_copy(flow, topic)
+
+
 def test_a_task_writes_on_while_it_sees_renewals_and_ends_when_another_run_has_the_lease(
     flow: Flow, state: StateTopic, topic: str
 ):
