@@ -16,6 +16,7 @@ from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.errors import ConfigError
 from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Glance, Options
@@ -37,10 +38,17 @@ def replicate(
     metrics_address: str | None,
     *,
     once: bool,
+    standby: bool,
     dry_run: bool,
     takeover: bool,
 ) -> None:
     """Run ``drkit replicate``."""
+    if once and standby:
+        raise ConfigError(
+            "--once and --standby exclude each other",
+            where="drkit replicate",
+            hint="a copy with an end waits for nobody: leave one of them out",
+        )
     loaded = configuration()
     settings = loaded.settings
     flows = settings.chosen_flows(names)
@@ -54,7 +62,9 @@ def replicate(
     stop = _stop_on_signals(config, terminal=terminal)
     spark = given_conf(conf, spark_properties)
     seconds = 1.0 if terminal else 10.0
-    options = Options(once=once, master=master, conf=spark, progress_seconds=seconds, config=config)
+    options = Options(
+        once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config
+    )
     # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from drkit.cli.status_groups import group_lines
 from drkit.failover.words import first_of
 from drkit.replicate.hanging import OpenTransaction, held_by
+from drkit.replicate.runners import StandbyStatus
 from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -41,6 +42,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "health": status.health,
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
         "run_by": _runner(status.runner),
+        "standbys": [_standby(s, status.at_ms) for s in status.standbys],
         "fence owed": _owed(status),
         "left out": _left_out(status),
         "loss if the primary died now": loss_text(status.loss, status.open_transactions),
@@ -138,6 +140,12 @@ def _runner(runner: Runner | None) -> str:
         return "nobody"
     state = "" if runner.alive else "no longer: "
     return f"{state}{runner.host}, process {runner.process}, sign of life {runner.renewed_seconds:.0f} s ago"
+
+
+def _standby(s: StandbyStatus, now_ms: int) -> dict[str, Any]:
+    since = max(0, now_ms - s.since_ms) / 1000
+    state = "yes" if s.ready else f"no: {s.reason}"
+    return {"host": s.host, "process": s.process, "waits": f"{since:,.0f} s", "ready": state}
 
 
 def _beat(beat: Beat | None) -> str:

@@ -8,7 +8,7 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.failover.adopt_records import Kind, TopicRecords, is_valid
-from drkit.flow_state.run_lease import replicator_of
+from drkit.flow_state.lease_watch import replicator_of
 from drkit.flow_state.state import FlowState
 
 

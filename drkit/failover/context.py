@@ -14,7 +14,7 @@ from drkit.errors import DrkitError, NotAuthenticated
 from drkit.failover.kept import Kept
 from drkit.failover.machine import StepName
 from drkit.flow_state.copied_topics import Known, known_of
-from drkit.flow_state.run_lease import Replicator, replicator_of
+from drkit.flow_state.lease_watch import Replicator, replicator_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError

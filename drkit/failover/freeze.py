@@ -12,6 +12,7 @@ from drkit.failover.machine import StepName
 from drkit.failover.silent import STOP, copied_until, newest_beat
 from drkit.failover.standing import pairs_of
 from drkit.failover.step import Effect, StepResult
+from drkit.flow_state.lease_watch import replicator_of
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.flow_state.records import (
     BulkProducerRecord,
@@ -20,7 +21,6 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.flow_state.run_lease import replicator_of
 from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of

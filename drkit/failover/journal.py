@@ -15,8 +15,8 @@ from drkit.failover.journal_topic import Fenced, JournalTopic
 from drkit.failover.machine import StepName
 from drkit.failover.stall import LONGEST_SECONDS
 from drkit.flow_state.fields import Fields, Malformed
+from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import Process
-from drkit.flow_state.run_lease import lives_here, this_process
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
 

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from drkit.clock import Millis
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.failover.checkpoint_log import CheckpointLog
+from drkit.flow_state.lease_watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
-from drkit.flow_state.run_lease import LeaseWatch
 from drkit.kafka.raw import RawCluster
 from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.lag_target import TargetSide

@@ -31,12 +31,12 @@ from drkit.failover.risk import held_total
 from drkit.failover.signs import facts_of
 from drkit.failover.silent import silent_risk
 from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.lease_watch import Replicator, replicator_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
     SourceSeenRecord,
 )
-from drkit.flow_state.run_lease import Replicator, replicator_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition

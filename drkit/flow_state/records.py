@@ -26,6 +26,7 @@ from drkit.flow_state.run_records import (
     Process,
     ProducerIdsRecord,
     SkipsRecord,
+    StandbyRecord,
 )
 from drkit.flow_state.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
 from drkit.flow_state.topic_records import (
@@ -67,6 +68,7 @@ __all__ = [
     "RoleRecord",
     "SkipsRecord",
     "SourceSeenRecord",
+    "StandbyRecord",
     "TakenOverPartition",
     "TakeoverRecord",
     "VerifiedRecord",
@@ -77,7 +79,7 @@ KINDS: Final[tuple[type[Record], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
     TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
-    FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord,
+    FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -24,9 +24,9 @@ from drkit.clock import boottime, monotonic
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import source_of_state_topic, state_topic
+from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, Record, SkipsRecord
-from drkit.flow_state.run_lease import lives_here
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows

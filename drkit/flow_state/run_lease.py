@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-import os
-from pathlib import Path
-import socket
 import threading
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -21,23 +18,22 @@ from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
 from drkit.errors import Failed, Refused
+from drkit.flow_state.lease_turn import LeaseRight, LeaseTurn, Turn
 from drkit.flow_state.names import lease_transactional_id
-from drkit.flow_state.records import LeaseRecord, Process
-from drkit.flow_state.state import FlowState
+from drkit.flow_state.processes import in_session, lives_here, this_process
+from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.quiet import QUIET
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
 
-TTL_SECONDS: Final = 15.0
 _WATCH_SECONDS: Final = 0.25
-_LATE_SECONDS: Final = 1.0
-"""A renewal may come so late."""
 _CALL_SECONDS: Final = 10.0
-_FENCED: Final = frozenset({
-    KafkaError._FENCED,  # noqa: SLF001  the constant's only name
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-})  # fmt: skip
+_AGAIN_SECONDS: Final = 0.1
+_ORPHANS_SECONDS: Final = 5.0
+_ORPHANS_LOOK_SECONDS: Final = 0.05
 
 
 class LeaseLost(Failed):
@@ -53,8 +49,12 @@ class LeaseTaken(LeaseLost):
 class FlowLease:
     """The right to run a flow, kept alive by a thread until :meth:`release`.
 
+    The record is changed as by a compare-and-set: the transactional id fences every other run, then the
+    record is read once more, and ours is committed only where it is still the one that was judged.
+
     :param run_id: this run; a lease of the same run is taken back at once
-    :param ttl_seconds: without a renewal for so long the lease is free
+    :param ttl_seconds: without a renewal for so long the lease is free; None: as the flow says
+    :param workers: the session of Spark's processes on this machine, once there is one
     """
 
     def __init__(
@@ -63,18 +63,41 @@ class FlowLease:
         flow: FlowSettings,
         state: StateTopic,
         run_id: str,
-        ttl_seconds: float = TTL_SECONDS,
+        ttl_seconds: float | None = None,
+        workers: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._target = target
         self._flow = flow
         self._state = state
-        self._run_id = run_id
-        self._ttl = ttl_seconds
+        self.run_id: Final = run_id
+        self.seconds: Final = ttl_seconds or flow.lease_seconds
+        """The lease time."""
+        self._workers = workers
+        self._turn = LeaseTurn(run_id)
+        self._right = LeaseRight(self.seconds)
+        self._strict = True
         self._producer: Producer | None = None
         self._ended = threading.Event()
         self._renewer: threading.Thread | None = None
-        self._renewed = 0.0
+        self._cluster: Cluster | None = None
         self.lost: LeaseLost | None = None
+        self._orphans: int | None = None
+        """The session in which workers of a dead holder may live for another moment."""
+
+    @property
+    def holder(self) -> LeaseRecord | None:
+        """Who held the lease at the last look."""
+        return self._turn.known
+
+    @property
+    def until(self) -> float:
+        """Until when tasks may write if no renewal follows, as of :func:`drkit.clock.boottime`."""
+        return self._right.until
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease is ours, and was renewed in its time."""
+        return self.lost is None and self._right.holds(boottime())
 
     def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the lease: at once when it is free, after its time when its holder went silent.
@@ -83,18 +106,58 @@ class FlowLease:
         :raises Refused: another run holds it and lives
         :raises LeaseLost: somebody else took it at the same moment
         """
-        self._state.load()
-        holder = self._state.get(LeaseRecord)
-        if holder is not None and holder.run_id != self._run_id:
-            self._outlive(holder, cancelled)
-        self._transact(self._record())
+        while (turn := self.look(strict=False)) is Turn.HELD:
+            holder = self._turn.known
+            if holder is not None and (self._turn.changed or lives_here(holder.holder)):
+                raise self._refusal(holder)
+            if cancelled() or self._ended.wait(_WATCH_SECONDS):
+                raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
+        self.take(turn)
+
+    def look(self, *, strict: bool = True) -> Turn:
+        """Read the lease and judge whether it may be taken.
+
+        :param strict: where an open transaction hides records, even a lease that is not there is held
+        :raises DrkitError: the flow's state cannot be read
+        """
+        asked = boottime()
+        whole = self._load()
+        lease = self._state.get(LeaseRecord)
+        alive = None if lease is None else lives_here(lease.holder)
+        self._strict = strict or lease is not None
+        whole = whole or not self._strict
+        return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
+
+    def take(self, turn: Turn) -> None:
+        """Write our record where the one of the last look still is; from then on it is renewed.
+
+        :param turn: what that look has judged
+        :raises LeaseLost: another run was faster, or the target does not take it
+        """
+        before = self._turn.known
+        self._transact(self._record(), strict=self._strict)
+        self._orphans = before.spark_session if before is not None and turn is Turn.GONE else None
         self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise :class:`LeaseLost` when the lease is no longer ours."""
+        """Raise :class:`LeaseLost` when the lease is no longer ours, or was not renewed in its time."""
         if self.lost is not None:
             raise self.lost
+        if not self._right.holds(boottime()):
+            raise LeaseLost(
+                f"the lease of {self._flow.name} was not renewed in its time",
+                where=f"{self._state.name} on {self._target.alias}",
+                evidence=f"lease_seconds = {self.seconds:g}; this process stood still, or the target did",
+                hint="check the target cluster, and whether this machine was suspended",
+            )
+
+    def outlive_orphans(self, stop: threading.Event) -> None:
+        """Wait until the workers of a holder that is gone have ended, too; at most some seconds."""
+        deadline = boottime() + _ORPHANS_SECONDS
+        while self._orphans is not None and in_session(self._orphans) and boottime() < deadline:
+            if stop.wait(_ORPHANS_LOOK_SECONDS):
+                return
 
     def release(self) -> None:
         """Give the lease back, so that the next run need not wait; a lost one is left alone."""
@@ -107,24 +170,13 @@ class FlowLease:
                 self._transact(None)
         self._producer = None
 
-    def _outlive(self, holder: LeaseRecord, cancelled: Callable[[], bool]) -> None:
-        """Return when the holder is gone; refuse when it lives."""
-        alive = lives_here(holder.holder)
-        if alive is False:
-            return
-        if alive:
-            raise self._refusal(holder)
-        # Clocks of two machines differ: what counts is whether the record changes while we look.
-        deadline = boottime() + holder.ttl_ms / 1000
-        while boottime() < deadline:
-            if cancelled() or self._ended.wait(_WATCH_SECONDS):
-                raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
-            self._state.load()
-            now = self._state.get(LeaseRecord)
-            if now is None:
-                return
-            if now != holder:
-                raise self._refusal(now)
+    def _load(self) -> bool:
+        """Read the state; False when an open transaction hides what was written before this call."""
+        at = TopicPartition(self._state.name, 0)
+        self._cluster = self._cluster or Cluster.connect(self._target)
+        end = list_offsets(self._cluster, [at], "latest", committed=False)[at]
+        self._state.load()
+        return self._state.position >= end
 
     def _refusal(self, holder: LeaseRecord) -> Refused:
         age = (wall_ms() - holder.renewed_ms) / 1000
@@ -132,40 +184,53 @@ class FlowLease:
             f"another run replicates {self._flow.name}",
             where=f"host {holder.holder.host}, process {holder.holder.pid}",
             evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
-            hint=f"stop that process (SIGTERM); its lease ends {self._ttl:.0f} s after its last sign of life",
+            hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
+            " sign of life; drkit replicate --standby waits for that and takes over",
         )
 
     def _record(self) -> LeaseRecord:
-        return LeaseRecord(self._run_id, this_process(), wall_ms(), int(self._ttl * 1000))
+        return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
 
     def _renew(self) -> None:
-        while not self._ended.wait(self._ttl / 3):
+        pause = self.seconds / 3
+        while not self._ended.wait(pause):
             try:
                 if self._producer is None:
                     self._still_ours()
-                self._transact(self._record())
+                self._transact(self._record(), strict=True)
+                pause = self.seconds / 3
             except (LeaseLost, Failed) as error:
                 # Begin anew: what a broken transaction left behind is aborted by its successor.
                 self._producer = None
-                taken = isinstance(error, LeaseTaken)
-                if taken or boottime() - self._renewed > self._ttl:
+                # Who fenced us may have found our record and left it: that is to be seen at once.
+                pause = min(_AGAIN_SECONDS, self.seconds / 3)
+                if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
                     self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
                     return
 
     def _still_ours(self) -> None:
-        """A new producer would fence a newer run: look before taking the lease back."""
-        self._state.load()
-        holder = self._state.get(LeaseRecord)
-        if holder is not None and holder.run_id != self._run_id:
-            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}")
+        """A new producer would fence a newer run: look before taking the lease back.
 
-    def _transact(self, record: LeaseRecord | None) -> None:
+        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        """
+        if not self._load():
+            raise self._hidden()
+        holder = self._state.get(LeaseRecord)
+        if not self._turn.is_as_judged(holder):
+            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
+
+    def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
+        """Write the record; a new producer fences all others first, and then looks once more.
+
+        :param strict: the look must see the whole state
+        """
         began = boottime()
         producer = self._producer
         try:
             if producer is None:
                 producer = self._producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
+                self._confirm(strict=strict)
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
@@ -173,8 +238,19 @@ class FlowLease:
             producer.produce(name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
+            self._producer = None
             raise self._trouble(error.args[0]) from error
-        self._renewed = began
+        self._right.extend(began)
+
+    def _confirm(self, *, strict: bool) -> None:
+        """Every other run is fenced: what is read now stays until we write."""
+        if not self._load() and strict:
+            self._producer = None
+            raise self._hidden()
+        holder = self._state.get(LeaseRecord)
+        if not self._turn.is_as_judged(holder):
+            self._producer = None
+            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
 
     def _new_producer(self) -> Producer:
         return Producer(
@@ -192,13 +268,19 @@ class FlowLease:
         )
 
     def _trouble(self, cause: KafkaError) -> LeaseLost:
-        if cause.code() in _FENCED:
-            return self._taken(cause.str())
         return LeaseLost(
             f"the lease of {self._flow.name} could not be renewed",
             where=f"{self._state.name} on {self._target.alias}",
             evidence=f"{cause.name()}: {cause.str()}",
             hint="check the target cluster, and drkit's permission on its transactional ids",
+        )
+
+    def _hidden(self) -> LeaseLost:
+        return LeaseLost(
+            f"whether another run has the lease of {self._flow.name} cannot be seen",
+            where=f"{self._state.name} on {self._target.alias}",
+            evidence="an open transaction hides the end of the topic",
+            hint="list and abort hanging transactions on the target",
         )
 
     def _taken(self, evidence: str) -> LeaseTaken:
@@ -208,91 +290,3 @@ class FlowLease:
             evidence=evidence,
             hint="see who: drkit status",
         )
-
-
-class Replicator(NamedTuple):
-    """Who holds the flow's lease."""
-
-    host: str
-    process: int
-    age_seconds: float
-    alive: bool
-
-
-def replicator_of(state: FlowState, now: int) -> Replicator | None:
-    """Who holds the flow's lease, from its state; None when nobody does."""
-    lease = state.get(LeaseRecord)
-    if lease is None:
-        return None
-    # One of this machine is seen to be dead at once, not only when its lease is over.
-    alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
-    return Replicator(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
-
-
-class LeaseWatch:
-    """Judges a lease by whether it is renewed while this process looks on.
-
-    Clocks of two machines differ: one that is an hour slow makes a living replicator look dead.
-    """
-
-    def __init__(self) -> None:
-        self._known: LeaseRecord | None = None
-        self._since = 0.0
-        self._renewed = False
-
-    def look(self, state: FlowState, now_ms: int, clock: float) -> Replicator | None:
-        """Who holds the lease; alive until it could have been renewed and was not.
-
-        :param clock: of this process, in seconds
-        """
-        lease, found = state.get(LeaseRecord), replicator_of(state, now_ms)
-        if lease is None or found is None:
-            return None
-        if lease != self._known:
-            self._renewed = self._known is not None
-            self._known, self._since = lease, clock
-        if lives_here(lease.holder) is not None:
-            return found
-        ttl = lease.ttl_ms / 1000
-        allowed = ttl if self._renewed or found.alive else ttl / 3 + _LATE_SECONDS
-        return found._replace(alive=clock - self._since < allowed)
-
-    @property
-    def is_renewed(self) -> bool:
-        """It was renewed while this process looked on."""
-        return self._renewed
-
-
-def this_process() -> Process:
-    """Who holds something: this process, so that others on this machine can see whether it lives."""
-    pid = os.getpid()
-    return Process(socket.gethostname(), pid, _pid_space(), _birth(pid))
-
-
-def lives_here(holder: Process) -> bool | None:
-    """Whether the holder is a living process of this machine; None when it is not for us to see."""
-    if holder.host != socket.gethostname() or holder.space != _pid_space():
-        return None
-    born = _birth(holder.pid)
-    if born is None and not Path("/proc/self/stat").exists():
-        return None
-    return born is not None and born == holder.born
-
-
-def _pid_space() -> str:
-    """Process ids mean something only within one boot and one pid namespace (containers have their own)."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  no path of a file
-    except OSError:
-        return ""
-
-
-def _birth(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None when there is no such process, or no /proc."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state in {"Z", "X"} else int(rest[18])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+import re
 from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
@@ -11,7 +12,9 @@ from drkit.flow_state.body import Body, record, stored
 from drkit.flow_state.fields import (
     SHORT,
     Fields,
+    Malformed,
     digits,
+    flag,
     mapping_of,
     name,
     optional,
@@ -28,6 +31,7 @@ from drkit.kafka.transactions import ProducerIdentity
 
 _TTL_MS: Final = 15_000
 _DAY_MS: Final = 86_400_000
+_RUN: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def _identity(value: Any) -> ProducerIdentity:
@@ -70,6 +74,8 @@ class LeaseRecord(Record):
     renewed_ms: int
     ttl_ms: int
     """Without a renewal for so long it is over."""
+    spark_session: int | None = None
+    """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -79,12 +85,14 @@ class LeaseRecord(Record):
             Process.read(fields),
             fields.get("renewed_ms", whole()),
             fields.get("ttl_ms", whole(0, _DAY_MS), _TTL_MS),
+            fields.get("spark_session", optional(whole()), None),
         )
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`."""
         holder = self.holder.to_json()
-        return {"run_id": self.run_id, **holder, "renewed_ms": self.renewed_ms, "ttl_ms": self.ttl_ms}
+        told = {"run_id": self.run_id, **holder, "renewed_ms": self.renewed_ms, "ttl_ms": self.ttl_ms}
+        return told if self.spark_session is None else {**told, "spark_session": self.spark_session}
 
     def age_ms(self, now_ms: int) -> int:
         """Milliseconds since the last renewal, 0 when it is dated in the future."""
@@ -93,6 +101,36 @@ class LeaseRecord(Record):
     def is_fresh(self, now_ms: int) -> bool:
         """Whether it was renewed within its time."""
         return self.age_ms(now_ms) <= self.ttl_ms
+
+
+@record
+class StandbyRecord(Record):
+    """A process that waits for the lease; the name in the key is its run.
+
+    It is the only record that a process without the lease writes, and it is about nothing but itself.
+    """
+
+    KEY: ClassVar[str] = "standby/"
+    REQUIRED: ClassVar[bool] = False
+
+    process: Process = stored(Process.of)
+    since_ms: int = stored(whole())
+    renewed_ms: int = stored(whole())
+    ttl_ms: int = stored(whole(0, _DAY_MS))
+    """Without a renewal for so long it is gone."""
+    ready: bool = stored(flag)
+    reason: str = stored(prose, default="")
+    """Why it is not ready."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`Record`."""
+        if not _RUN.fullmatch(name):
+            raise Malformed("the id of a run was expected")
+
+    def age_ms(self, now_ms: int) -> int:
+        """Milliseconds since the last renewal, 0 when it is dated in the future."""
+        return max(0, now_ms - self.renewed_ms)
 
 
 @record

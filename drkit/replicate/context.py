@@ -14,6 +14,8 @@ from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import raw_headers
 from drkit.errors import Failed
+from drkit.flow_state.lease_turn import LeaseRight
+from drkit.flow_state.processes import boot_id
 from drkit.flow_state.record import Record as StateRecord
 from drkit.flow_state.records import EventRecord
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
@@ -152,6 +154,8 @@ class TaskContext:
     """Fetchers that may ask for nothing until something is acknowledged."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Told whenever a partition may have something to append."""
+    right: LeaseRight | None = field(init=False)
+    """Until when the flow's lease lets this task write, as far as it has seen renewals."""
     throttle: Throttle = field(init=False)
     """This task's share of what the flow may fetch."""
     events: list[Future] = field(default_factory=list)
@@ -162,6 +166,7 @@ class TaskContext:
     def __post_init__(self) -> None:
         self.ends = self.started + self.lease.seconds(wall_ms())
         self.changed = Signal(self.links.loop)
+        self.right = self.lease.right(boot_id(), self.started)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
 
@@ -172,18 +177,32 @@ class TaskContext:
 
     @property
     def expired(self) -> bool:
-        """The time in which this task may write is over (also when the machine slept)."""
+        """The time in which this task may write is over (also when the machine slept, or its lease ended)."""
         return boottime() > self.deadline
 
     @property
     def deadline(self) -> float:
         """Until when this task may write, as of :func:`drkit.clock.boottime`."""
-        return self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+        own = self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+        return own if self.right is None else min(own, self.right.until)
+
+    def renewed(self, since: float) -> None:
+        """A renewal of the flow's lease was seen, which was not there before this time."""
+        if self.right is not None:
+            self.right.extend(since)
+            self.links.close_gates_at(self.deadline)
 
     @property
     def seconds_left(self) -> float:
         """Until the end of the epoch."""
         return self.ends - boottime()
+
+    def superseded(self) -> None:
+        """Send nothing more: another run leads this flow now."""
+        if self.right is not None:
+            self.right.end(boottime())
+            self.links.close_gates_at(self.deadline)
+        self.finish("superseded")
 
     def live_floor_ms(self, state: State) -> int:
         """Records older than this wall-clock time go through bulk mode; it has hysteresis."""

@@ -35,13 +35,14 @@ from drkit.replicate.partition import PartitionCopy, State
 from drkit.replicate.report import PartitionReport, TaskReport
 from drkit.replicate.resolver import Resolver
 from drkit.replicate.source_leaders import LeaderWatch
+from drkit.replicate.worker_links import keep_links, take_links
 
 _MARK_SECONDS = 15.0
 _OPEN_MS = 30_000
 """How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
-_links: dict[str, Links] = {}
+_START_SECONDS = 0.02
 
 
 def copy_task(
@@ -56,15 +57,13 @@ def copy_task(
     :raises Failed: the offset map cannot be read or written
     """
     keep_memory()
-    links = _links.pop(lease.flow, None) or Links.open(
-        source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
-    )
+    links = take_links(flow, source, target)
     try:
         report: TaskReport = links.loop.run(_copy, lease, flow, links)
     except BaseException:
         links.close()
         raise
-    _links[lease.flow] = links
+    keep_links(flow, links, idle=report.ended != "expired")
     return report
 
 
@@ -111,12 +110,18 @@ class CopyTask:
     async def run(self) -> TaskReport:
         """One epoch."""
         task = self.task
+        starting = task.loop.spawn(self._start)
+        while not starting.is_done:
+            if task.expired:  # the gates are closed: what waits for an answer would get none
+                task.finish("expired")
+                return self._report(boottime() - task.started)
+            await task.changed.wait(_START_SECONDS)
         try:
-            await self._start()
+            await starting
         except RawError:
             if not task.expired:
                 raise
-            task.finish("expired")  # the gates are closed: what waited for an answer got none in time
+            task.finish("expired")
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
@@ -133,6 +138,8 @@ class CopyTask:
 
     async def _start(self) -> None:
         task = self.task
+        # Renewals of the lease are seen from the begin on: to read a large map takes longer than a lease.
+        self._parts.append(task.loop.spawn(follow_control, task))
         starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
         starts += [task.loop.spawn(w.take) for w in task.maps.values()]
         starts.append(task.loop.spawn(self._source.ask))
@@ -145,7 +152,6 @@ class CopyTask:
         await resolver.begin()
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
-        self._parts.append(task.loop.spawn(follow_control, task))
 
     async def _take_map(self, bucket: int) -> None:
         """From here on no earlier task writes to this part of the map."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 import json
 import threading
+import time
 from typing import Any, Final
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.copier import copy_task
@@ -18,6 +20,9 @@ from drkit.replicate.spark_jobs import SparkJobs, cause_of
 Report = dict[str, Any]
 _STOP_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 1.0
+_CUT_SECONDS: Final = 2.5
+"""Spark kills a worker two seconds after it has cut its task."""
+_LOOK_SECONDS: Final = 0.05
 _DIED: Final = "the copy job died"
 
 
@@ -65,6 +70,9 @@ class EpochLoop:
         self._epochs.hold()
         self._jobs.cancel(_STOP_SECONDS)
         self._thread.join(_LAST_SECONDS)
+        deadline = monotonic() + _CUT_SECONDS
+        while self.has_tasks and monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)  # Spark tells only when asked
 
     def failure(self) -> DrkitError:
         """Why the epochs ended by themselves."""

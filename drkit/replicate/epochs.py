@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 import threading
 from typing import Any, Final
 
-from drkit.clock import wall_ms
+from drkit.clock import boottime, wall_ms
 from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates, assign
@@ -23,12 +23,22 @@ class Epochs:
 
     :param frame: everything about a task but its number and its partitions
     :param short_first: the first epoch is only there to warm up
+    :param until: until when the flow's lease lets tasks write, by the clock of this machine's boot
     """
 
-    def __init__(self, frame: TaskLease, tasks: int, rates: Rates, *, short_first: bool) -> None:
+    def __init__(
+        self,
+        frame: TaskLease,
+        tasks: int,
+        rates: Rates,
+        *,
+        short_first: bool,
+        until: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._frame = frame
         self._tasks = self._most = tasks
         self._rates = rates
+        self._until = until
         self._seconds = frame.epoch_seconds
         if short_first:
             self._seconds = min(FIRST_EPOCH_SECONDS, frame.epoch_seconds)
@@ -104,8 +114,13 @@ class Epochs:
             if self._held:
                 return ()
             self._epoch, self._busy = self._epoch + 1, True
-            now = wall_ms()
-            return tuple(replace(x, epoch=self._epoch, planned_at_ms=now) for x in self._plan)
+            until = self._until()
+            now: dict[str, Any] = {
+                "planned_at_ms": wall_ms(),
+                "held_until": until,
+                "held_seconds": until - boottime(),
+            }
+            return tuple(replace(x, epoch=self._epoch, **now) for x in self._plan)
 
     def epoch_ended(self, reports: Iterable[Mapping[str, Any]], *, last: bool) -> None:
         """Learn the rates, and plan the next epoch by them unless it was the last."""

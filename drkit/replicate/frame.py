@@ -7,6 +7,7 @@ from typing import Final
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.processes import boot_id
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
@@ -51,4 +52,6 @@ def task_frame(
         partitions=(),
         bulk_producer_ids=ids.bulk,
         map_id=str(offset_map.topic_id),
+        lease_seconds=flow.lease_seconds,
+        boot_id=boot_id(),
     )

@@ -15,7 +15,13 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state.names import offset_map_topic
-from drkit.flow_state.records import ControlKeyRecord, ControlRecord, LeaseRecord, OffsetMapRecord
+from drkit.flow_state.records import (
+    ControlKeyRecord,
+    ControlRecord,
+    LeaseRecord,
+    OffsetMapRecord,
+    StandbyRecord,
+)
 from drkit.flow_state.repair import restore
 from drkit.flow_state.topic import StateTopic, ensure_offset_map
 from drkit.kafka.admin import Cluster
@@ -72,7 +78,7 @@ class InternalTopics:
             return
         for key, why in new:
             self._told.add(f"{key} {why}")
-            restored = key not in _OF_OTHERS and restore(self._state, key)
+            restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
                 cluster=self._target.alias, key=key, reason=why, restored=restored,
@@ -112,6 +118,10 @@ class InternalTopics:
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
             hint=_anew(self._map, self._state.name),
         )
+
+
+def _is_of_others(key: str) -> bool:
+    return key in _OF_OTHERS or key.startswith(StandbyRecord.KEY)
 
 
 def _anew(offset_map: str, state: str) -> str:

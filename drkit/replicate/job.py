@@ -10,7 +10,6 @@ from typing import Any, Final
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import DrkitError
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.producer_ids import own_ids, own_on_record
 from drkit.flow_state.records import AclsRecord, ControlRecord
@@ -18,6 +17,7 @@ from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.kafka.permit import permitted_by
 from drkit.replicate.acl_sync import AclSync
 from drkit.replicate.beside import Beside
 from drkit.replicate.epoch_loop import EpochLoop, Report
@@ -29,7 +29,9 @@ from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
 from drkit.replicate.progress import Progress
 from drkit.replicate.session import Workshop
-from drkit.replicate.supervisor import is_transient, within
+from drkit.replicate.spark_jobs import session_of
+from drkit.replicate.standby import Standby
+from drkit.replicate.supervisor import survives, within
 from drkit.replicate.takeover import Takeover
 from drkit.replicate.task_events import TaskEvents
 from drkit.replicate.topic_rules import Round, refuse_promoted
@@ -47,6 +49,7 @@ class FlowJob:
 
     :param run_id: of this process; the lease on the target carries it
     :param once: end when everything that stood on the source at the start is copied
+    :param standby: wait for the lease for as long as another run holds it
     """
 
     def __init__(
@@ -57,12 +60,14 @@ class FlowJob:
         run_id: str,
         *,
         once: bool = False,
+        standby: bool = False,
     ) -> None:
         self.flow = flow
         self.clusters = clusters
         self.workshop = workshop
         self.run_id = run_id
-        self.once = once
+        self.once, self.standby = once, standby
+        self.is_warm = False  # Spark's workers are there and connected
         self.rates = Rates()
         self.events = TaskEvents(flow.name)
         self.found = Round()
@@ -85,23 +90,31 @@ class FlowJob:
         refuse_same_cluster(source, target)
         ensure_state_topic(target, self.flow)
         with StateTopic(target.settings, self.flow.source) as state:
+            workers = partial(session_of, self.workshop)
+            lease = FlowLease(target.settings, self.flow, state, self.run_id, workers=workers)
+            if self.standby:
+                self.progress = None  # what looks after a flow that copies does nothing now
+                self.is_warm = Standby(self.flow, self.clusters, self.workshop, state, lease).wait(stop)
+                if not self.is_warm:
+                    return
             self.events.follow(state)
             writes_for = self.flow.epoch_seconds + GRACE_SECONDS
             opposite = OppositeFlows(source, target, self.flow, state, writes_for)
-            opposite.introduce()
-            lease = FlowLease(target.settings, self.flow, state, self.run_id)
-            lease.acquire(stop.is_set)
             try:
-                Attempt(self, source, target, state, lease, opposite).run(stop)
+                opposite.introduce()
+                if not self.standby:
+                    lease.acquire(stop.is_set)
+                with permitted_by(lease.check):
+                    Attempt(self, source, target, state, lease, opposite).run(stop)
             finally:
-                within(_GOODBYE_SECONDS, lease.release)
+                if self.cut is None or not self.cut.has_tasks:  # else it ends by itself
+                    within(_GOODBYE_SECONDS, lease.release)
                 within(_GOODBYE_SECONDS, opposite.close)
 
     def all_copied(self) -> bool:
         """With `once`: every partition has reached its end or is left alone."""
-        if self.bound is None or self.progress is None:
-            return False
-        return self.bound.is_reached(self.progress.totals)
+        bound, progress = self.bound, self.progress
+        return bound is not None and progress is not None and bound.is_reached(progress.totals)
 
 
 class Attempt:
@@ -129,7 +142,8 @@ class Attempt:
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
-        self._epochs = Epochs(frame, job.flow.tasks, job.rates, short_first=not job.once)
+        cold = not (job.once or job.is_warm)
+        self._epochs = Epochs(frame, job.flow.tasks, job.rates, short_first=cold, until=lambda: lease.until)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
@@ -162,6 +176,7 @@ class Attempt:
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
         job.cut = loop = EpochLoop(job.workshop, self._epochs, job.clusters, job.flow, self._epoch_ended)
+        self._lease.outlive_orphans(stop)
         loop.start()
         try:
             with self._beside.running(once=job.once):
@@ -214,8 +229,7 @@ class Attempt:
         job = self._job
         if not placed and not job.found.left_out:
             raise nothing_to_copy(job.flow)
-        if job.bound is None:
-            job.bound = bound_now(self._source, placed, self._epochs.skips)
+        job.bound = job.bound or bound_now(self._source, placed, self._epochs.skips)
         return bounded(placed, job.bound.ends)
 
     def _epoch_ended(self, reports: list[Report]) -> None:
@@ -236,27 +250,16 @@ class Attempt:
                 raise loop.failure()
             if self._epochs.fit(self._job.workshop.slots):
                 self._untold = True
-                self._survive(self._tell_plan)
+                survives(self._tell_plan, flow.name)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
             due |= self._frozen.changed(self._state.records)
             if due or flow is not self._job.flow:
                 flow = self._job.flow
-                self._survive(self._refresh)
+                survives(self._refresh, flow.name)
                 last = monotonic()
             if monotonic() >= opposite:
-                known = self._survive(self._follow_opposite)
+                known = survives(self._follow_opposite, flow.name)
                 opposite = monotonic() + (_OPPOSITE_SECONDS if known else _RETRY_SECONDS)
-
-    def _survive(self, look: Callable[[], None]) -> bool:
-        """Look for news; a cluster that does not answer is no reason to end tasks that wait for it."""
-        try:
-            look()
-        except DrkitError as error:
-            if not is_transient(error):
-                raise
-            observe.error(error, flow=self._job.flow.name)
-            return False
-        return True
 
     def _refresh(self) -> None:
         self._internal.check()
@@ -288,7 +291,7 @@ class Attempt:
     def _end(self, loop: EpochLoop) -> None:
         """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""
         may_copy = loop.is_active and not self._finished.is_set() and self._epochs.hold()
-        if may_copy and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
+        if may_copy and self._lease.is_held and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
             loop.wait(_DRAIN_SECONDS)
         loop.end()
         within(_GOODBYE_SECONDS, self._follow_events)

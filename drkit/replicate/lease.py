@@ -7,6 +7,8 @@ import json
 from typing import Any
 from uuid import UUID
 
+from drkit.flow_state.lease_turn import LeaseRight
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLease:
@@ -75,6 +77,14 @@ class TaskLease:
     """When the epoch began, by the driver's wall clock."""
     map_id: str = ""
     """Id of the map topic; another one of the same name knows nothing. Empty: any."""
+    lease_seconds: float | None = None
+    """The lease time of the flow; None: the task writes until its deadline, whatever it sees of the lease."""
+    held_until: float = 0.0
+    """Until when the driver's lease lets tasks write if no renewal follows, by the clock of its boot."""
+    held_seconds: float = 0.0
+    """The same from the moment at which the epoch was planned: for tasks on other machines."""
+    boot_id: str = ""
+    """Of the driver's machine."""
 
     def seconds(self, now_ms: int) -> float:
         """How long a task that starts now copies: all of one epoch end together, whenever each could start.
@@ -84,6 +94,22 @@ class TaskLease:
         """
         late = 0.0 if self.planned_at_ms is None else (now_ms - self.planned_at_ms) / 1000
         return self.epoch_seconds - late if 0 < late < self.epoch_seconds / 2 else self.epoch_seconds
+
+    def right(self, boot: str, now: float) -> LeaseRight | None:
+        """Until when a task that starts now may write, unless it sees renewals; None: no lease binds it.
+
+        :param boot: id of this machine's boot
+        :param now: by the clock of that boot
+        """
+        if self.lease_seconds is None:
+            return None
+        here = bool(boot) and boot == self.boot_id
+        return LeaseRight(self.lease_seconds, self.held_until if here else now + self.held_seconds)
+
+    @property
+    def driver(self) -> str:
+        """The run that holds the flow's lease."""
+        return self.run_id.partition(".")[0]
 
     def to_json(self) -> str:
         """The lease as JSON."""

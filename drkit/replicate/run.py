@@ -15,6 +15,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.run_lease import LeaseTaken
 from drkit.masking import scrubbed
 from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
@@ -54,6 +55,8 @@ class Options(NamedTuple):
     """What the user asked for."""
 
     once: bool = False
+    standby: bool = False
+    """Wait for the lease of each flow that another run holds."""
     master: str | None = None
     conf: Mapping[str, str] = NO_CONF
     progress_seconds: float = 10.0
@@ -88,7 +91,7 @@ def replicate(
     def begin(workshop: Workshop) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            job = FlowJob(clusters, flow, workshop, run_id, once=options.once)
+            job = FlowJob(clusters, flow, workshop, run_id, once=options.once, standby=options.standby)
             runs.append(_FlowRun(job, stop, options))
         for run in runs:
             run.thread.start()
@@ -216,10 +219,11 @@ class _FlowRun:
         job = self.job
         beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)
         if flow.emit_heartbeats and not self._once:
-            prepare_heartbeats(source, flow)
+            if not job.standby:  # one that waits writes nothing
+                prepare_heartbeats(source, flow)
             beats.start()
         try:
-            supervise(self.name, lambda: self.job.run(self._stop), self._stop, once=self._once)
+            supervise(self.name, self._attempt, self._stop, once=self._once)
         except DrkitError as error:
             self._error = error
             observe.error(error, flow=self.name, gives_up=True)
@@ -227,6 +231,16 @@ class _FlowRun:
             self._ended_by(error)
         finally:
             beats.stop()
+
+    def _attempt(self) -> None:
+        """One attempt; a standby whose lease another run took waits again."""
+        while True:
+            try:
+                return self.job.run(self._stop)
+            except LeaseTaken as error:
+                if not self.job.standby or self._stop.is_set():
+                    raise
+                observe.error(error, flow=self.name)
 
     def _ended_by(self, error: Exception) -> None:
         """A fault that nobody foresaw: nothing may look as if this flow still ran, or were complete."""

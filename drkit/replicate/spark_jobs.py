@@ -95,9 +95,22 @@ class SparkJobs:
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """What tells that Spark has ended."""
-        evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
-        hint = "start drkit again: it goes on where it ended"
-        return SparkGone("Spark has ended", where=self._where, evidence=evidence, hint=hint)
+        return spark_gone(self._where, error)
+
+
+def session_of(workshop: Workshop) -> int | None:
+    """The session of Spark's processes on this machine; None before Spark has started."""
+    if not workshop.has_started:
+        return None
+    process = getattr(workshop.context._gateway, "proc", None)  # noqa: SLF001  the only way to its process
+    return None if process is None else int(process.pid)
+
+
+def spark_gone(where: str, error: BaseException | None = None) -> SparkGone:
+    """What tells that Spark has ended, and by which error that was seen."""
+    evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
+    hint = "start drkit again: it goes on where it ended"
+    return SparkGone("Spark has ended", where=where, evidence=evidence, hint=hint)
 
 
 def cause_of(error: BaseException, what: str, where: str) -> DrkitError:

@@ -13,6 +13,8 @@ from drkit.flow_state.fence_debt import paid_with
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.replicate.hanging import HANGING, OpenTransaction, fault_text, hanging
 from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
+from drkit.replicate.runners import Runner as Runner
+from drkit.replicate.runners import StandbyStatus
 from drkit.replicate.status_groups import GroupsSeen, group_faults
 
 BEATS_SECONDS: Final = 10.0
@@ -115,18 +117,6 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
-    """Who replicates: the holder of the flow's lease."""
-
-    host: str
-    process: int
-    run_id: str
-    renewed_seconds: float
-    alive: bool
-    """Renewed within its time."""
-
-
-@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """One flow at one moment."""
 
@@ -158,6 +148,8 @@ class FlowStatus:
     """Those that hold records back, on either cluster."""
     left_out_producers: tuple[int, ...] = ()
     """Producer ids of opposite flows: what they wrote is not copied back."""
+    standbys: tuple[StandbyStatus, ...] = ()
+    """Processes that wait to take over."""
 
     @property
     def health(self) -> str:
@@ -197,6 +189,7 @@ class Findings:
     """By so much the last one is ahead of this machine's clock, if too much to count."""
     beats_expected: bool = True
     runner: Runner | None = None
+    standbys: tuple[StandbyStatus, ...] = ()
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """Failovers promoted the whole flow, at once or part by part."""

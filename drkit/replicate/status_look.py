@@ -13,7 +13,6 @@ from drkit.flow_state.records import (
     EventRecord,
     FenceDebt,
     GenerationRecord,
-    LeaseRecord,
     PendingLift,
     ProducerIdsRecord,
 )
@@ -27,6 +26,7 @@ from drkit.replicate.heartbeat_tail import HeartbeatTail
 from drkit.replicate.held_back import Held, held_by_others
 from drkit.replicate.lag_source import Ends, Gap, Waiting, waiting
 from drkit.replicate.lag_target import Copied, Place, TargetSide
+from drkit.replicate.runners import runner_of, standbys_of
 from drkit.replicate.source_look import (
     SourceLook,
     gaps_of,
@@ -40,7 +40,6 @@ from drkit.replicate.status import (
     Findings,
     FlowStatus,
     PartitionStatus,
-    Runner,
     faults_of,
     role_of,
 )
@@ -156,10 +155,7 @@ class StatusCollector:
         return self._state.records
 
     def _from_state(self, found: Findings, state: FlowState) -> None:
-        if (lease := state.get(LeaseRecord)) is not None:
-            age, alive = lease.age_ms(found.at_ms), lease.is_fresh(found.at_ms)
-            holder = lease.holder
-            found.runner = Runner(holder.host, holder.pid, lease.run_id, age / 1000, alive=alive)
+        found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.debt = term_of(state), state.get(FenceDebt)
         found.lift = state.get(PendingLift)
@@ -272,6 +268,7 @@ class StatusCollector:
             found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
             found.groups, found.events, not found.source_error, not found.target_error,
             found.term, found.debt, found.lift, found.open_transactions, found.left_out_producers,
+            found.standbys,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

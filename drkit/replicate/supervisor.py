@@ -97,6 +97,18 @@ def supervise(
     )(guarded)
 
 
+def survives(look: Callable[[], None], name: str) -> bool:
+    """Look for news; a cluster that does not answer is no reason to end tasks that wait for it."""
+    try:
+        look()
+    except DrkitError as error:
+        if not is_transient(error):
+            raise
+        observe.error(error, flow=name)
+        return False
+    return True
+
+
 def within(seconds: float, function: Callable[[], object]) -> bool:
     """Run something that may hang on a dead cluster; False when it did not end in time or failed."""
     done = threading.Event()

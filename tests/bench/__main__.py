@@ -12,7 +12,14 @@ from typing import Final
 from drkit.config import FlowSettings
 from drkit.local import jars
 from drkit.local.java import find_java
-from tests.bench.failover_session import FAILOVER, LOST, measure_failovers, measure_lost_primaries
+from tests.bench.failover_session import (
+    FAILOVER,
+    LOST,
+    STANDBY,
+    measure_failovers,
+    measure_lost_primaries,
+    measure_takeovers,
+)
 from tests.bench.groups_session import PARTS, GroupSession
 from tests.bench.machine import facts
 from tests.bench.peers.drkit import Drkit
@@ -28,7 +35,7 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
 WARM_UP_SECONDS: Final = 60.0
 """Before a window of latencies opens: compilers of all JVMs have seen the work by then."""
-ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER, LOST)
+ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER, LOST, STANDBY)
 RATES: Final = [str(pace.per_second) for pace in PACES]
 
 
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     page = _Page(options, plan, facts(java, classpath), folder)
     wanted, results = options.only.split(","), Results()
-    if set(wanted) - {FAILOVER, LOST}:
+    if set(wanted) - {FAILOVER, LOST, STANDBY}:
         with clusters(_tell) as (source, target):
             session = Session(plan, source, target, folder.resolve(), _tell, results)
             session.measure(lambda: page.keep(results))
@@ -51,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
                     page.keep(results)
     if FAILOVER in wanted:
         measure_failovers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
+        page.keep(results)
+    if STANDBY in wanted:
+        measure_takeovers(results, folder.resolve(), _tell, rounds=plan.rounds)
         page.keep(results)
     if LOST in wanted:
         measure_lost_primaries(results, _tell, rounds=plan.rounds)

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import detection, failovers, lost_primary, repointing
+from tests.bench import detection, failovers, lost_primary, repointing, takeovers
 from tests.bench.results import Results
-from tests.bench.session import FAILURES
+from tests.bench.session import FAILURES, clusters
 
 FAILOVER: Final = "failover"
 """Its name in ``--only``."""
 LOST: Final = "lost-primary"
 """The same of a lost primary, from the kill to the first record on the standby."""
+STANDBY: Final = "standby"
+"""The same of a replicator that is killed beside its standby."""
 _FAILURES: Final = (*FAILURES, RuntimeError)
 _STATES: Final = ("killed", "alive, fenced")
 _Part = tuple[str, Callable[[], None]]
@@ -50,6 +52,16 @@ def measure_lost_primaries(results: Results, tell: Callable[[str], None], *, rou
                 results.lost.append(found)
 
     _measured(results, ((LOST, measure),), tell)
+
+
+def measure_takeovers(results: Results, folder: Path, tell: Callable[[str], None], *, rounds: int) -> None:
+    """Measure on clusters of its own."""
+
+    def measure() -> None:
+        with clusters(tell) as (source, target):
+            results.takeovers.extend(takeovers.measure(source, target, folder, rounds, tell))
+
+    _measured(results, ((STANDBY, measure),), tell)
 
 
 def _measured(results: Results, parts: Iterable[_Part], tell: Callable[[str], None]) -> None:

@@ -12,6 +12,8 @@ from tests.bench.lost_primary import GOAL_SECONDS as READ_GOAL
 from tests.bench.repointing import Moved
 from tests.bench.results import Results
 from tests.bench.tables import cell, count, seconds, spread, table
+from tests.bench.takeovers import GOAL_SECONDS as TAKEOVER_GOAL
+from tests.bench.takeovers import TakeoverRun
 
 GOALS: Final = {20: 5, 1000: 30}
 """Groups → seconds from LOCK to VERIFY."""
@@ -36,6 +38,8 @@ def failover_tables(results: Results) -> list[str]:
             "### A lost primary, from the kill to the first record on the standby (s)",
             _lost(results.lost),
         ]
+    if results.takeovers:
+        parts += ["### A killed replicator, until its standby's first record", _takeovers(results.takeovers)]
     if results.starts:
         parts += ["### What a command takes to start", _starts(results.starts)]
     return parts
@@ -56,6 +60,12 @@ def _lost(runs: Sequence[LostPrimaryRun]) -> str:
     ]
     where = ", ".join(f"{r.commit} at load {r.load}" for r in runs)
     return table(["stage", "seconds", "goal"], rows) + f"\n\nMeasured at commit and load: {where}."
+
+
+def _takeovers(runs: Sequence[TakeoverRun]) -> str:
+    found = cell(spread(r.seconds for r in runs), seconds)
+    rows = [[str(len(runs)), found, f"< {TAKEOVER_GOAL:.0f}", ", ".join(f"{r.load:.0f}" for r in runs)]]
+    return table(["kills", "seconds", "goal", "load of the machine"], rows)
 
 
 def _starts(runs: Sequence[StartUp]) -> str:

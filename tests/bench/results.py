@@ -12,6 +12,7 @@ from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
+from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
 
 
@@ -70,6 +71,7 @@ class Results:
     repoints: list[Moved] = field(default_factory=list)
     lost: list[LostPrimaryRun] = field(default_factory=list)
     starts: list[StartUp] = field(default_factory=list)
+    takeovers: list[TakeoverRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -96,4 +98,5 @@ def joined(old: Results, new: Results) -> Results:
         new.repoints or old.repoints,
         new.lost or old.lost,
         new.starts or old.starts,
+        new.takeovers or old.takeovers,
     )

@@ -81,6 +81,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit local up --write FILE": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
+    "drkit replicate --standby": (A,),
     "drkit repoint apply --to CLUSTER": (A,),
     "drkit repoint show": (A,),
     "drkit status": (A,),

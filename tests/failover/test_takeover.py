@@ -12,7 +12,7 @@ from drkit.failover.entries import Entry, History, Kind
 from drkit.failover.journal import OUTLIVE_SECONDS, Journal, Taken
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.machine import StepName
-from drkit.flow_state.run_lease import this_process
+from drkit.flow_state.processes import this_process
 
 
 class Log:

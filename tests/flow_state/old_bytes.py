@@ -11,6 +11,11 @@ RECORDS: Final[dict[str, bytes]] = {
         b'{"run_id": "7d1f0a2b", "host": "a-host", "pid": 4711, "space": "8c1b/pid:[4026531836]", "born":'
         b' 123456, "renewed_ms": 1763826448123, "ttl_ms": 15000}'
     ),
+    "standby/5ab0c3d9": (
+        b'{"process": {"host": "b-host", "pid": 815, "space": "8c1b/pid:[4026531836]", "born": 654321}, "sinc'
+        b'e_ms": 1763826440000, "renewed_ms": 1763826448123, "ttl_ms": 15000, "ready": false, "reason": "Spar'
+        b'k is starting"}'
+    ),
     "producer-ids": (b'{"current": [4001, 0], "all": [4001]}'),
     "producer-ids/bulk/4002": (b'{"bucket": 0}'),
     "offset-map": (b'{"topic_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}'),

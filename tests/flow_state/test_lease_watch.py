@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from drkit.flow_state.lease_watch import LeaseWatch, replicator_of
 from drkit.flow_state.records import LeaseRecord, Process
-from drkit.flow_state.run_lease import LeaseWatch, replicator_of
 from drkit.flow_state.state import FlowState
 from tests.stored import flow_state
 

@@ -17,7 +17,7 @@ from drkit.offset_map.settling import Wanted
 from drkit.offset_map.topic import bucket_of, find_map
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import SegmentMap
-from drkit.replicate import copier
+from drkit.replicate import copier, worker_links
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.report import TaskReport
 from tests.replicate.clusters import Clusters
@@ -206,7 +206,7 @@ class Flow(Clusters):
     def close(self) -> None:
         for process in self.processes:
             process.close()
-        links = copier._links.pop(self.settings.name, None)
+        links = worker_links._links.pop(self.settings.name, None)
         if links is not None:
             links.close()
         super().close()

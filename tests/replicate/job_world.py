@@ -49,7 +49,7 @@ class World:
         eventually(lambda: full in topic_names(self.source), what=full)
         return full
 
-    def job(self, *, once: bool = False, **more: Any) -> FlowJob:
+    def job(self, *, once: bool = False, standby: bool = False, **more: Any) -> FlowJob:
         flow = FlowSettings(
             source=self.source.alias,
             target=self.target.alias,
@@ -57,7 +57,7 @@ class World:
             buckets=4,
             **{"refresh_topics_interval_seconds": 0.5, "tasks": TASKS, **more},
         )
-        return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once)
+        return FlowJob(self.clusters, flow, self.workshop, uuid.uuid4().hex[:8], once=once, standby=standby)
 
     def start(self, job: FlowJob) -> FlowJob:
         def run() -> None:

@@ -10,7 +10,7 @@ from drkit.config import ClusterSettings, Settings
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.replicate import copier
+from drkit.replicate import copier, worker_links
 from drkit.replicate.status_look import StatusCollector
 from drkit.replicate.topic_preview import check
 from drkit.replicate.translate import Question, translate
@@ -42,7 +42,7 @@ def test_copy_tasks_connect_as_consumer_and_producer_say(flow: Flow, topic_name:
     )
     assert report.records == 500
     check_copy(flow, topic_name)
-    links = copier._links[flow.settings.name]
+    links = worker_links._links[flow.settings.name]
     assert links.produce.request_timeout_ms == 9000
     assert links.fetch.request_timeout_ms is None
 

@@ -13,7 +13,8 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
-from drkit.flow_state import run_lease
+from drkit.flow_state import processes, run_lease
+from drkit.flow_state.lease_turn import Turn
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
@@ -23,7 +24,7 @@ from tests.replicate.process import eventually
 from tests.stored import put as put_record
 from tests.stored import read_on, stored
 
-TTL = 3.0
+TTL = 5.0
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_holder_on_another_host_that_still_renews_is_left_alone(settings, flow
     lease = FlowLease(settings, flow, state, "first", TTL)
     lease.acquire()
     # What this machine cannot look at, it must watch.
-    monkeypatch.setattr(run_lease, "_pid_space", lambda: "another machine")
+    monkeypatch.setattr(processes, "_pid_space", lambda: "another machine")
     with StateTopic(settings, flow.source) as other, pytest.raises(Refused, match="another run"):
         FlowLease(settings, flow, other, "second", TTL).acquire()
     lease.release()
@@ -143,8 +144,17 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
     old.acquire()
     with StateTopic(settings, flow.source) as other:
         new = FlowLease(settings, flow, other, "new", TTL)
+
         # As after a pause so long that the new run could not see the old one renew.
-        new._transact(new._record())
+        def took() -> bool:
+            new.look()
+            try:
+                new.take(Turn.OVER)
+            except LeaseTaken:  # it renewed between the two
+                return False
+            return True
+
+        eventually(took, what="the new one's lease")
 
         eventually(lambda: old.lost is not None, what="the old holder's notice")
         with pytest.raises(LeaseTaken) as lost:
@@ -163,3 +173,22 @@ def test_the_same_run_takes_its_lease_back(settings, flow, state):
     lease.acquire()
     assert time.monotonic() - began < 10
     lease.release()
+
+
+def test_of_two_that_want_a_lease_at_once_one_has_it_and_the_other_takes_nothing(settings, flow, state):
+    """The second judged before the first wrote: it has fenced the first, and leaves it the lease."""
+    first = FlowLease(settings, flow, state, "first", TTL)
+    with StateTopic(settings, flow.source) as other:
+        second = FlowLease(settings, flow, other, "second", TTL)
+        assert (first.look(), second.look()) == (Turn.FREE, Turn.FREE)
+        first.take(Turn.FREE)
+        with pytest.raises(LeaseTaken) as faster:
+            second.take(Turn.FREE)
+        assert "held by run first" in faster.value.evidence
+        before = read_on(other)[LeaseRecord.KEY]["renewed_ms"]
+        eventually(
+            lambda: read_on(other)[LeaseRecord.KEY]["renewed_ms"] > before, what="a renewal by the first"
+        )
+        assert stored(other)[LeaseRecord.KEY]["run_id"] == "first"
+        first.check()
+        first.release()

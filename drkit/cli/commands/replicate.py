@@ -13,6 +13,9 @@ from drkit.cli.loading import work
 @click.command()
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
 @click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
+@click.option(
+    "--standby", is_flag=True, help="Wait, ready to copy, and take over when the running replicator ends."
+)
 @click.option("--master", help="Spark master URL.  [default: in this process]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
 @click.option("--spark-properties", type=click.Path(path_type=Path, dir_okay=False),

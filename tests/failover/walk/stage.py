@@ -14,8 +14,8 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.failover.entries import RunLog
 from drkit.failover.journal_topic import JournalTopic
+from drkit.flow_state.lease_watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
-from drkit.flow_state.run_lease import replicator_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError

@@ -1,0 +1,65 @@
+"""Who holds a flow's lease, and whether that process seems to live. Pure, but for a look at this machine."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from drkit.flow_state.processes import lives_here
+from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.state import FlowState
+
+_LATE_SECONDS: Final = 1.0
+"""A renewal may come so late."""
+
+
+class Replicator(NamedTuple):
+    """Who holds the flow's lease."""
+
+    host: str
+    process: int
+    age_seconds: float
+    alive: bool
+
+
+def replicator_of(state: FlowState, now: int) -> Replicator | None:
+    """Who holds the flow's lease, from its state; None when nobody does."""
+    lease = state.get(LeaseRecord)
+    if lease is None:
+        return None
+    # One of this machine is seen to be dead at once, not only when its lease is over.
+    alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
+    return Replicator(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
+
+
+class LeaseWatch:
+    """Judges a lease by whether it is renewed while this process looks on.
+
+    Clocks of two machines differ: one that is an hour slow makes a living replicator look dead.
+    """
+
+    def __init__(self) -> None:
+        self._known: LeaseRecord | None = None
+        self._since = 0.0
+        self._renewed = False
+
+    def look(self, state: FlowState, now_ms: int, clock: float) -> Replicator | None:
+        """Who holds the lease; alive until it could have been renewed and was not.
+
+        :param clock: of this process, in seconds
+        """
+        lease, found = state.get(LeaseRecord), replicator_of(state, now_ms)
+        if lease is None or found is None:
+            return None
+        if lease != self._known:
+            self._renewed = self._known is not None
+            self._known, self._since = lease, clock
+        if lives_here(lease.holder) is not None:
+            return found
+        ttl = lease.ttl_ms / 1000
+        allowed = ttl if self._renewed or found.alive else ttl / 3 + _LATE_SECONDS
+        return found._replace(alive=clock - self._since < allowed)
+
+    @property
+    def is_renewed(self) -> bool:
+        """It was renewed while this process looked on."""
+        return self._renewed

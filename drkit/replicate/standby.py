@@ -1,0 +1,163 @@
+"""A standby waits, ready to copy, until the lease of its flow may be taken; until then it copies nothing."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.clock import boottime, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state.lease_turn import Turn
+from drkit.flow_state.processes import lives_here, this_process
+from drkit.flow_state.records import LeaseRecord, StandbyRecord
+from drkit.flow_state.run_lease import FlowLease, LeaseLost
+from drkit.flow_state.standbys import forget_gone
+from drkit.flow_state.topic import StateTopic
+from drkit.replicate.session import Workshop
+from drkit.replicate.spark_jobs import spark_gone
+from drkit.replicate.supervisor import is_transient, within
+from drkit.replicate.topic_rules import refuse_promoted
+from drkit.replicate.warmth import Warmth
+
+_TICK_SECONDS: Final = 0.05
+"""Between two looks at the holder's process, which are a look into /proc."""
+_LOOK_SECONDS: Final = 0.5
+"""Between two looks at the lease."""
+_RETRY_SECONDS: Final = 1.0
+_GOODBYE_SECONDS: Final = 1.0
+
+
+class Standby:
+    """One wait for the lease of a flow.
+
+    :param lease: of this run, not taken yet
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        workshop: Workshop,
+        state: StateTopic,
+        lease: FlowLease,
+    ) -> None:
+        self._flow, self._workshop, self._state = flow, workshop, state
+        self._lease, self._run_id = lease, lease.run_id
+        self._warmth = Warmth(workshop, clusters, flow)
+        self._since_ms = wall_ms()
+        self._reported: tuple[bool, str] | None = None
+        self._reported_at = self._looked_at = self._may_at = float("-inf")
+        self._turn = Turn.HELD
+        self._trouble = ""
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Wait until the lease is ours (True), or until `stop` is set (False).
+
+        :raises SparkGone: Spark has ended
+        :raises Refused: the target was promoted
+        :raises DrkitError: a right is missing
+        """
+        self._state.load()
+        observe.event("standby_waits", flow=self._flow.name, holder=_named(self._state.get(LeaseRecord)))
+        self._warmth.start()
+        try:
+            while not stop.is_set():
+                if self._workshop.has_ended:
+                    raise spark_gone(self._flow.name)
+                if self._survive_round():
+                    return True
+                stop.wait(_TICK_SECONDS)
+            return False
+        finally:
+            # Who has taken over copies at once; its workers are free when the last round ends.
+            within(_GOODBYE_SECONDS if stop.is_set() else 0.0, self._end)
+
+    def _survive_round(self) -> bool:
+        """One round; a target that does not answer is waited for here, so that nothing gets cold."""
+        try:
+            taken = self._round()
+        except DrkitError as error:
+            if not is_transient(error):
+                raise
+            self._trouble, self._looked_at = str(error), boottime() + _RETRY_SECONDS - _LOOK_SECONDS
+            self._tell(ready=False, reason=self._trouble)
+            return False
+        return taken
+
+    def _round(self) -> bool:
+        if self._is_time_to_look():
+            self._turn = self._lease.look()
+            self._looked_at, self._trouble = boottime(), ""
+            refuse_promoted(self._flow, self._state.records)
+            self._announce()
+        if not self._may_take():
+            return False
+        holder = self._lease.holder
+        try:
+            self._lease.take(self._turn)
+        except LeaseLost as error:
+            self._turn, self._looked_at = Turn.HELD, float("-inf")
+            observe.event("standby_waits_on", flow=self._flow.name, reason=str(error))
+            return False
+        observe.event(
+            "standby_takes_over", flow=self._flow.name, reason=str(self._turn), holder=_named(holder)
+        )
+        return True
+
+    def _is_time_to_look(self) -> bool:
+        """Often, and at once when the holder's process has ended."""
+        if boottime() - self._looked_at >= _LOOK_SECONDS:
+            return True
+        holder = self._lease.holder
+        gone = holder is not None and self._turn is Turn.HELD and lives_here(holder.holder) is False
+        return gone and not self._trouble
+
+    def _may_take(self) -> bool:
+        """A standby that is not ready leaves the lease to others for one lease time."""
+        now = boottime()
+        if self._turn is Turn.HELD or self._trouble:
+            self._may_at = float("-inf")
+            return False
+        if not self._warmth.was_ready:
+            return False
+        if not self._warmth.reason:
+            return True
+        if self._may_at == float("-inf"):
+            self._may_at = now + self._lease.seconds
+        return now >= self._may_at
+
+    def _announce(self) -> None:
+        """Say on the target how it is: when that changes, and often enough to count as alive."""
+        found = (not self._warmth.reason, self._warmth.reason)
+        late = boottime() - self._reported_at >= self._lease.seconds / 3
+        if found == self._reported and not late:
+            return
+        if self._reported is None:
+            forget_gone(self._state, wall_ms())
+        ready, reason = found
+        self._tell(ready=ready, reason=reason)
+        ttl_ms = int(self._lease.seconds * 1000)
+        record = StandbyRecord(this_process(), self._since_ms, wall_ms(), ttl_ms, ready, reason)
+        self._state.put(record, self._run_id)
+        self._reported_at = boottime()
+
+    def _tell(self, *, ready: bool, reason: str) -> None:
+        """An event when it changes."""
+        if (ready, reason) == self._reported:
+            return
+        self._reported = ready, reason
+        if ready:
+            observe.event("standby_ready", flow=self._flow.name)
+        else:
+            observe.event("standby_not_ready", level="warning", flow=self._flow.name, reason=reason)
+
+    def _end(self) -> None:
+        self._warmth.end()
+        if self._reported_at > float("-inf"):
+            self._state.delete(StandbyRecord, self._run_id)
+
+
+def _named(holder: LeaseRecord | None) -> str:
+    return f"{holder.holder.host}, process {holder.holder.pid}" if holder is not None else "none"

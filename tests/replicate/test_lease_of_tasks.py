@@ -1,0 +1,125 @@
+"""A copy task writes while its run has the flow's lease: a real task, frozen, and the lease that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+import itertools
+import threading
+import time
+import uuid
+
+import pytest
+
+from drkit.clock import boottime
+from drkit.flow_state.processes import boot_id, this_process
+from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.replicate.lease import TaskLease
+from tests.replicate.compare import check_copy
+from tests.replicate.flow import Flow
+from tests.replicate.process import CopyProcess, eventually
+from tests.replicate.produce import fill
+
+START_SECONDS = 3.0
+"""The driver's lease at the start of the epoch."""
+LEASE_SECONDS = 6.0
+
+
+@pytest.fixture
+def state(flow: Flow) -> Iterator[StateTopic]:
+    with StateTopic(flow.target, flow.source.alias) as found:
+        yield found
+
+
+@pytest.fixture
+def topic(flow: Flow) -> str:
+    name = flow.create_both(f"t{uuid.uuid4().hex[:8]}")
+    fill(flow.source, name, 100)
+    return name
+
+
+def renew(state: StateTopic, run: str = "run") -> None:
+    state.put(LeaseRecord(run, this_process(), time.time_ns(), int(LEASE_SECONDS * 1000)))
+
+
+@contextmanager
+def renewing(state: StateTopic) -> Iterator[None]:
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(0.5):
+            renew(state)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def end_of(flow: Flow, topic: str) -> int:
+    return flow.offsets(flow.target, topic)[0]
+
+
+def copying(flow: Flow, topic: str) -> tuple[TaskLease, CopyProcess]:
+    """A task that has copied the first records; on a busy machine one may start when its time is over."""
+    for attempt in itertools.count(1):
+        until = boottime() + attempt * START_SECONDS
+        lease = replace(
+            flow.lease(topic, once=False), lease_seconds=LEASE_SECONDS, held_until=until, boot_id=boot_id()
+        )
+        task = flow.start(lease=lease)
+        eventually(lambda: end_of(flow, topic) == 100 or not task.running, what="the first records")  # noqa: B023
+        if task.running:
+            return lease, task
+    raise AssertionError
+
+
+def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_wakes(flow: Flow, topic: str):
+    lease, task = copying(flow, topic)
+    task.freeze()
+    fill(flow.source, topic, 100, first=100)
+    eventually(lambda: boottime() > lease.held_until, what="the end of its lease")
+    task.resume()
+    assert task.report()["ended"] == "expired"
+    assert end_of(flow, topic) == 100
+
+    flow.copy(topic)
+    check_copy(flow, topic)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.02])
+def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copies(
+    flow: Flow, topic: str, seconds: float
+):
+    """As where Spark takes long to start a worker; what it waits for would be answered in minutes."""
+    late = replace(
+        flow.lease(topic, once=False),
+        lease_seconds=LEASE_SECONDS,
+        held_until=boottime() + seconds,
+        boot_id=boot_id(),
+    )
+    assert flow.copy(lease=late).ended == "expired"
+    flow.copy(topic)
+    check_copy(flow, topic)
+
+
+def test_a_task_writes_on_while_it_sees_renewals_and_ends_when_another_run_has_the_lease(
+    flow: Flow, state: StateTopic, topic: str
+):
+    renew(state)
+    with renewing(state):
+        lease, task = copying(flow, topic)
+        eventually(lambda: boottime() > lease.held_until, what="the end of its lease")
+        fill(flow.source, topic, 100, first=100)
+        eventually(lambda: end_of(flow, topic) == 200, what="records after the time of the first lease")
+
+    renew(state, "another")
+    assert task.report()["ended"] == "superseded"
+    fill(flow.source, topic, 100, first=200)
+    flow.copy(topic)
+    check_copy(flow, topic)
