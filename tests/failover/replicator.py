@@ -33,6 +33,7 @@ from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
 from drkit.replicate.copier import copy_task
 from drkit.replicate.frame import task_frame
 from drkit.replicate.heartbeats import HeartbeatEmitter
+from drkit.replicate.lease import TaskLease
 from drkit.replicate.planner import placed_of
 from drkit.replicate.rounds import promoted_topics
 from drkit.replicate.source_look import look_at_source
@@ -80,9 +81,23 @@ class Replicator:
         self.state.put(ControlRecord(lease.run_id, 1, "run"))
         for work in (self._checkpoints, self._ends):
             threading.Thread(target=_again_and_again, args=(work(),), daemon=True).start()
-        copy_task(lease, self.source.settings, self.target.settings, self.flow)
+        while self._copied(lease) == "expired":
+            self._hold_again()
         beats.stop()
         self.lease.release()
+
+    def _copied(self, lease: TaskLease) -> str:
+        """How the task ended."""
+        lease = replace(lease, held_until=self.lease.until)
+        return copy_task(lease, self.source.settings, self.target.settings, self.flow).ended
+
+    def _hold_again(self) -> None:
+        """Take the lease again that could not be renewed, as the next attempt of `drkit replicate` does."""
+        threading.Event().wait(_PAUSE_SECONDS)
+        if not self.lease.is_held:
+            self.lease.release()
+            self.lease = FlowLease(self.target.settings, self.flow, self.state, self.run_id)
+            self.lease.acquire()
 
     def _checkpoints(self) -> Callable[[], None]:
         task = CheckpointTask(self.source.settings, self.target.settings, self.flow)
