@@ -104,12 +104,16 @@ class FlowLease:
 
         :param cancelled: asked while waiting; True gives up
         :raises Refused: another run holds it and lives
-        :raises LeaseLost: somebody else took it at the same moment
+        :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
         """
         while (turn := self.look(strict=False)) is Turn.HELD:
             holder = self._turn.known
+            if holder is not None and holder.run_id == self.run_id:
+                break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise self._refusal(holder)
+            if boottime() - self._turn.hidden_since >= self.seconds:
+                raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
         self.take(turn)
@@ -158,6 +162,10 @@ class FlowLease:
         while self._orphans is not None and in_session(self._orphans) and boottime() < deadline:
             if stop.wait(_ORPHANS_LOOK_SECONDS):
                 return
+
+    def leave(self) -> None:
+        """Renew the lease no longer: it runs out, and what still writes under it ends before."""
+        self._ended.set()
 
     def release(self) -> None:
         """Give the lease back, so that the next run need not wait; a lost one is left alone."""

@@ -125,8 +125,8 @@ class CopyTask:
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
-            if task.seconds_left <= 0:
-                task.finish("time")
+            if task.expired or task.seconds_left <= 0:  # expired, it would see no renewal either
+                task.finish("expired" if task.expired else "time")
                 break
             self._follow_leaders()
             if bounded and all(p.done for p in task.partitions):
@@ -242,7 +242,7 @@ class CopyTask:
     async def _drain(self) -> None:
         """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
         task = self.task
-        until = boottime() + _DRAIN_SECONDS
+        until = boottime() + (0.0 if task.expired else _DRAIN_SECONDS)
         for p in task.partitions:
             p.let_go()
         while boottime() < until and (

@@ -14,7 +14,7 @@ import pytest
 
 from drkit.clock import boottime
 from drkit.flow_state.processes import boot_id, this_process
-from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.records import ControlRecord, LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.replicate.lease import TaskLease
 from tests.replicate.compare import check_copy
@@ -90,6 +90,34 @@ def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_w
 
     flow.copy(topic)
     check_copy(flow, topic)
+
+
+def test_a_task_that_has_nothing_to_append_ends_with_its_lease_too(flow: Flow, topic: str):
+    """With closed gates it sees no renewal: the other tasks of its epoch would wait for its end."""
+    lease, task = copying(flow, topic)
+    report = task.report()
+    assert report["ended"] == "expired"
+    assert report["seconds"] < lease.epoch_seconds
+
+
+def test_leases_from_before_a_task_say_nothing_however_long_the_state_takes_to_read(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """With many partitions the end of the state, where a task begins to read, takes several answers."""
+
+    def much() -> None:
+        for _ in range(12):
+            state.write("later/kind", b'"' + b"x" * 100_000 + b'"')
+
+    much()
+    renew(state, "another")
+    state.delete(LeaseRecord)
+    much()
+    lease = flow.lease(topic, once=False)
+    task = flow.start(lease=lease)
+    eventually(lambda: end_of(flow, topic) == 100 or not task.running, what="the first records")
+    state.put(ControlRecord(lease.run_id, lease.plan, "stop"))
+    assert task.report()["ended"] == "stop"
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 0.02])
