@@ -236,9 +236,10 @@ class FlowLease:
         producer = self._producer
         try:
             if producer is None:
-                producer = self._producer = self._new_producer()
+                producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
                 self._confirm(strict=strict)
+                self._producer = producer  # from here on: what is not ours must not be given back
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
@@ -253,11 +254,9 @@ class FlowLease:
     def _confirm(self, *, strict: bool) -> None:
         """Every other run is fenced: what is read now stays until we write."""
         if not self._load() and strict:
-            self._producer = None
             raise self._hidden()
         holder = self._state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):
-            self._producer = None
             raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
 
     def _new_producer(self) -> Producer:

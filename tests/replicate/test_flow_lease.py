@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import cast
 import uuid
 
 from confluent_kafka import KafkaException
@@ -25,6 +26,10 @@ from drkit.flow_state.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
+from drkit.replicate.epoch_loop import EpochLoop
+from drkit.replicate.epochs import Epochs
+from drkit.replicate.session import Workshop
+from tests.replicate.job_world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put
 from tests.stored import put as put_record
@@ -231,6 +236,17 @@ def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, stat
         assert "hanging transactions" in lost.value.hint
 
 
+def test_who_could_not_look_again_after_fencing_the_holder_gives_nothing_back(settings, flow, state):
+    elsewhere(state)
+    with StateTopic(settings, flow.source) as closed:
+        lease = FlowLease(settings, flow, closed, "heir", TTL)
+        assert lease.look() is Turn.HELD
+    with pytest.raises(Failed, match="cannot be read"):
+        lease.take(Turn.OVER)
+    lease.release()
+    assert read_on(state)[LeaseRecord.KEY]["run_id"] == "theirs"
+
+
 def test_a_lease_that_is_left_is_neither_renewed_nor_given_back(settings, flow, state):
     lease = FlowLease(settings, flow, state, "mine", TTL)
     lease.acquire()
@@ -246,3 +262,17 @@ def test_the_state_says_that_it_was_closed_and_does_not_end_the_thread_that_asks
     with pytest.raises(Failed, match="cannot be read") as unreadable:
         closed.load()
     assert unreadable.value.evidence == "it was closed"
+
+
+def test_a_flow_whose_tasks_do_not_end_renews_its_lease_no_longer(source, target, tmp_path, monkeypatch):
+    """Renewed without an end it would keep every other run from a flow that this one no longer copies."""
+    world = World(source, target, Workshop(tmp_path))
+    job = world.job()
+    job.cut = EpochLoop(world.workshop, cast("Epochs", None), world.clusters, job.flow, lambda _reports: None)
+    monkeypatch.setattr(EpochLoop, "has_tasks", True)
+    world.stop.set()
+    job.run(world.stop)
+    renewer = f"lease {job.flow.name}"
+    eventually(lambda: renewer not in {t.name for t in threading.enumerate()}, what="the end of renewals")
+    with StateTopic(world.clusters[1], job.flow.source) as state:
+        assert read_on(state)[LeaseRecord.KEY]["run_id"] == job.run_id
