@@ -35,15 +35,30 @@ class Reading:
     """When the newest look was asked that showed all that could be read then; None: there was none."""
 
 
+async def until_renewed(task: TaskContext) -> None:
+    """Where the lease of the epoch's begin is over, look until a renewal is seen, for at most the lease time.
+
+    Spark starts a task again with what it was given at first, also late in an epoch. Nothing is written here.
+    """
+    reading, until = Reading(), task.started + (task.lease.lease_seconds or 0.0)
+    while task.expired and not task.ending and boottime() < until:
+        await _look(task, reading)
+
+
 async def follow_control(task: TaskContext) -> None:
     """Poll the state topic until the epoch ends or the control record ends it."""
     reading = Reading()
     while not task.ending:
-        try:
-            await _poll(task, reading)
-        except (RawError, KeyError):
-            task.state_topic = None
-        await task.changed.wait(_POLL_SECONDS) if task.ending else await task.loop.sleep(_POLL_SECONDS)
+        await _look(task, reading)
+
+
+async def _look(task: TaskContext, reading: Reading) -> None:
+    try:
+        await _poll(task, reading)
+    except (RawError, KeyError):
+        task.state_topic = None
+    if not task.ending:
+        await task.loop.sleep(_POLL_SECONDS)
 
 
 async def _poll(task: TaskContext, reading: Reading) -> None:

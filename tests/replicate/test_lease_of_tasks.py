@@ -16,6 +16,7 @@ from drkit.clock import boottime
 from drkit.flow_state.processes import boot_id, this_process
 from drkit.flow_state.records import ControlRecord, LeaseRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.replicate import worker_links
 from drkit.replicate.lease import TaskLease
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
@@ -98,6 +99,35 @@ def test_a_task_that_has_nothing_to_append_ends_with_its_lease_too(flow: Flow, t
     report = task.report()
     assert report["ended"] == "expired"
     assert report["seconds"] < lease.epoch_seconds
+
+
+def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen_a_renewal(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """It is given the lease of the epoch's begin once more."""
+    lease = replace(
+        flow.lease(topic), lease_seconds=LEASE_SECONDS, held_until=boottime() - 100.0, boot_id=boot_id()
+    )
+    with renewing(state):
+        assert flow.copy(lease=lease).ended == "once"
+    check_copy(flow, topic)
+
+
+def test_connections_through_which_nothing_may_be_sent_are_not_kept(
+    flow: Flow, state: StateTopic, topic: str
+):
+    def take() -> None:
+        eventually(lambda: end_of(flow, topic) == 100, what="the first records")
+        renew(state, "another")
+
+    other = threading.Thread(target=take)
+    other.start()
+    held = {"lease_seconds": 600.0, "held_until": boottime() + 540.0, "boot_id": boot_id()}
+    assert flow.copy(lease=replace(flow.lease(topic, once=False), **held)).ended == "superseded"  # type: ignore[arg-type]
+    other.join()
+    assert flow.settings.name not in worker_links._links
+    flow.copy(topic)
+    check_copy(flow, topic)
 
 
 def test_leases_from_before_a_task_say_nothing_however_long_the_state_takes_to_read(
