@@ -15,6 +15,7 @@ import pytest
 from drkit.clock import boottime
 from drkit.flow_state.processes import boot_id, this_process
 from drkit.flow_state.records import ControlRecord, LeaseRecord
+from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic
 from drkit.replicate import worker_links
 from drkit.replicate.lease import TaskLease
@@ -108,8 +109,10 @@ def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen
     lease = replace(
         flow.lease(topic), lease_seconds=LEASE_SECONDS, held_until=boottime() - 100.0, boot_id=boot_id()
     )
-    with renewing(state):
-        assert flow.copy(lease=lease).ended == "once"
+    holder = FlowLease(flow.target, flow.settings, state, lease.driver, LEASE_SECONDS)
+    holder.acquire()
+    assert flow.copy(lease=lease).ended == "once"
+    holder.release()
     check_copy(flow, topic)
 
 
@@ -157,7 +160,7 @@ def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copie
     """As where Spark takes long to start a worker; what it waits for would be answered in minutes."""
     late = replace(
         flow.lease(topic, once=False),
-        lease_seconds=LEASE_SECONDS,
+        lease_seconds=1.0,
         held_until=boottime() + seconds,
         boot_id=boot_id(),
     )
