@@ -107,7 +107,11 @@ def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen
 ):
     """It is given the lease of the epoch's begin once more."""
     lease = replace(
-        flow.lease(topic), lease_seconds=LEASE_SECONDS, held_until=boottime() - 100.0, boot_id=boot_id()
+        flow.lease(topic),
+        lease_seconds=LEASE_SECONDS,
+        held_until=boottime() - 20.0,
+        held_seconds=5.0,
+        boot_id=boot_id(),
     )
     holder = FlowLease(flow.target, flow.settings, state, lease.driver, LEASE_SECONDS)
     holder.acquire()
