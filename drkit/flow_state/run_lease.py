@@ -99,6 +99,11 @@ class FlowLease:
         """Whether the lease is ours, and was renewed in its time."""
         return self.lost is None and self._right.holds(boottime())
 
+    @property
+    def is_hidden(self) -> bool:
+        """For a lease time an open transaction has hidden who holds the lease."""
+        return boottime() - self._turn.hidden_since >= self.seconds
+
     def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the lease: at once when it is free, after its time when its holder went silent.
 
@@ -112,7 +117,7 @@ class FlowLease:
                 break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise self._refusal(holder)
-            if boottime() - self._turn.hidden_since >= self.seconds:
+            if self.is_hidden:
                 raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
@@ -204,7 +209,7 @@ class FlowLease:
         while not self._ended.wait(pause):
             try:
                 if self._producer is None:
-                    self._still_ours()
+                    self._confirm(strict=True)  # a new producer would fence a newer run
                 self._transact(self._record(), strict=True)
                 pause = self.seconds / 3
             except (LeaseLost, Failed) as error:
@@ -215,17 +220,6 @@ class FlowLease:
                 if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
                     self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
                     return
-
-    def _still_ours(self) -> None:
-        """A new producer would fence a newer run: look before taking the lease back.
-
-        :raises LeaseLost: another run holds it, or whether it does cannot be seen
-        """
-        if not self._load():
-            raise self._hidden()
-        holder = self._state.get(LeaseRecord)
-        if not self._turn.is_as_judged(holder):
-            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
 
     def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
         """Write the record; a new producer fences all others first, and then looks once more.
@@ -252,7 +246,10 @@ class FlowLease:
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
-        """Every other run is fenced: what is read now stays until we write."""
+        """Look once more whether the lease is free, or ours; once all others are fenced that stays so.
+
+        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        """
         if not self._load() and strict:
             raise self._hidden()
         holder = self._state.get(LeaseRecord)

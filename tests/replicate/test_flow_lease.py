@@ -21,7 +21,7 @@ from drkit.errors import Failed, Refused
 from drkit.flow_state import processes, run_lease
 from drkit.flow_state.lease_turn import Turn
 from drkit.flow_state.names import lease_transactional_id
-from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
@@ -29,6 +29,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.session import Workshop
+from drkit.replicate.standby import Standby
 from tests.replicate.job_world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put
@@ -234,6 +235,29 @@ def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, stat
         with pytest.raises(run_lease.LeaseLost, match="cannot be seen") as lost:
             FlowLease(settings, flow, state, "heir", 0.5).acquire()
         assert "hanging transactions" in lost.value.hint
+
+
+def test_a_standby_that_cannot_see_who_holds_the_lease_is_not_ready(source, target, tmp_path):
+    world = World(source, target, Workshop(tmp_path))
+    job = world.job(lease_seconds=3.0)
+    ensure_state_topic(world.target, job.flow)
+    with StateTopic(world.clusters[1], job.flow.source) as state:
+        elsewhere(state)
+        lease = FlowLease(world.clusters[1], job.flow, state, "heir")
+        waits = threading.Thread(
+            target=Standby(job.flow, world.clusters, world.workshop, state, lease).wait, args=(world.stop,)
+        )
+
+        def said() -> str:
+            found = state.get(StandbyRecord, "heir")
+            return found.reason if found is not None else ""
+
+        with hiding(world.clusters[1], state, uuid.uuid4().hex):
+            waits.start()
+            eventually(lambda: "open transaction" in said(), what="its reason")
+        eventually(lambda: "open transaction" not in said(), what="the end of its reason")
+        world.stop.set()
+        waits.join()
 
 
 def test_who_could_not_look_again_after_fencing_the_holder_gives_nothing_back(settings, flow, state):
