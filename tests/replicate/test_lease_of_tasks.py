@@ -47,12 +47,12 @@ def renew(state: StateTopic, run: str = "run") -> None:
 
 
 @contextmanager
-def renewing(state: StateTopic) -> Iterator[None]:
+def renewing(state: StateTopic, who: str = "run") -> Iterator[None]:
     ended = threading.Event()
 
     def run() -> None:
         while not ended.wait(0.5):
-            renew(state)
+            renew(state, who)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -123,15 +123,10 @@ def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen
 def test_connections_through_which_nothing_may_be_sent_are_not_kept(
     flow: Flow, state: StateTopic, topic: str
 ):
-    def take() -> None:
-        eventually(lambda: end_of(flow, topic) == 100, what="the first records")
-        renew(state, "another")
-
-    other = threading.Thread(target=take)
-    other.start()
     held = {"lease_seconds": 600.0, "held_until": boottime() + 540.0, "boot_id": boot_id()}
-    assert flow.copy(lease=replace(flow.lease(topic, once=False), **held)).ended == "superseded"  # type: ignore[arg-type]
-    other.join()
+    with renewing(state, "another"):
+        ended = flow.copy(lease=replace(flow.lease(topic, once=False), **held)).ended  # type: ignore[arg-type]
+    assert ended == "superseded"
     assert flow.settings.name not in worker_links._links
     flow.copy(topic)
     check_copy(flow, topic)
