@@ -11,6 +11,7 @@ MASK: Final = "********"
 # `sasl.oauthbearer.token.endpoint.url` is an address; `ssl.keystore.key` is a private key in PEM.
 _SECRET: Final = re.compile(
     r"password|passphrase|secret|jaas|token(?![._]endpoint)|keystore[._]key|key[._]pem"
+    r"|access[._-]?key|account[._]key"  # of object stores, in Spark's settings
     # Where a webhook is, and what it is shown, is all that one needs to call it.
     r"|repoint\[\d+\]\.(?:url|headers)|webhook$",
     re.IGNORECASE,

@@ -39,6 +39,8 @@ class LeaseTurn:
         """The record of the last look."""
         self.changed = False
         """The last look found another record than the one before it."""
+        self.hidden_since = float("inf")
+        """Since when each look has seen less than there is; infinity: the last one has seen all."""
 
     def look(
         self,
@@ -59,6 +61,7 @@ class LeaseTurn:
         self.changed = self.known is not None and lease != self.known
         if lease != self.known:
             self.known, self._since = lease, answered
+        self.hidden_since = float("inf") if whole else min(self.hidden_since, answered)
         if not whole:
             return Turn.HELD
         if lease is None:

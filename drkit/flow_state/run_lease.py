@@ -99,17 +99,26 @@ class FlowLease:
         """Whether the lease is ours, and was renewed in its time."""
         return self.lost is None and self._right.holds(boottime())
 
+    @property
+    def is_hidden(self) -> bool:
+        """For a lease time an open transaction has hidden who holds the lease."""
+        return boottime() - self._turn.hidden_since >= self.seconds
+
     def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the lease: at once when it is free, after its time when its holder went silent.
 
         :param cancelled: asked while waiting; True gives up
         :raises Refused: another run holds it and lives
-        :raises LeaseLost: somebody else took it at the same moment
+        :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
         """
         while (turn := self.look(strict=False)) is Turn.HELD:
             holder = self._turn.known
+            if holder is not None and holder.run_id == self.run_id:
+                break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise self._refusal(holder)
+            if self.is_hidden:
+                raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
         self.take(turn)
@@ -159,6 +168,10 @@ class FlowLease:
             if stop.wait(_ORPHANS_LOOK_SECONDS):
                 return
 
+    def leave(self) -> None:
+        """Renew the lease no longer: it runs out, and what still writes under it ends before."""
+        self._ended.set()
+
     def release(self) -> None:
         """Give the lease back, so that the next run need not wait; a lost one is left alone."""
         self._ended.set()
@@ -196,7 +209,7 @@ class FlowLease:
         while not self._ended.wait(pause):
             try:
                 if self._producer is None:
-                    self._still_ours()
+                    self._confirm(strict=True)  # a new producer would fence a newer run
                 self._transact(self._record(), strict=True)
                 pause = self.seconds / 3
             except (LeaseLost, Failed) as error:
@@ -208,17 +221,6 @@ class FlowLease:
                     self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
                     return
 
-    def _still_ours(self) -> None:
-        """A new producer would fence a newer run: look before taking the lease back.
-
-        :raises LeaseLost: another run holds it, or whether it does cannot be seen
-        """
-        if not self._load():
-            raise self._hidden()
-        holder = self._state.get(LeaseRecord)
-        if not self._turn.is_as_judged(holder):
-            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
-
     def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
         """Write the record; a new producer fences all others first, and then looks once more.
 
@@ -228,9 +230,10 @@ class FlowLease:
         producer = self._producer
         try:
             if producer is None:
-                producer = self._producer = self._new_producer()
+                producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
                 self._confirm(strict=strict)
+                self._producer = producer  # from here on: what is not ours must not be given back
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
@@ -243,13 +246,14 @@ class FlowLease:
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
-        """Every other run is fenced: what is read now stays until we write."""
+        """Look once more whether the lease is free, or ours; once all others are fenced that stays so.
+
+        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        """
         if not self._load() and strict:
-            self._producer = None
             raise self._hidden()
         holder = self._state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):
-            self._producer = None
             raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
 
     def _new_producer(self) -> Producer:

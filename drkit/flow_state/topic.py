@@ -123,7 +123,7 @@ class StateTopic:
         )
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
-        self._position, self._is_read = 0, False
+        self._position, self._is_read, self._is_closed = 0, False, False
         self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
@@ -138,6 +138,8 @@ class StateTopic:
         :raises DrkitError: the topic cannot be read
         """
         with self._lock:
+            if self._is_closed:  # by the end of an attempt, of which a thread looks once more
+                raise self._unreadable("it was closed")
             deadline = monotonic() + _READ_SECONDS
             end = self._end()
             if end < self._position:
@@ -261,6 +263,7 @@ class StateTopic:
         """Let go of the connections."""
         try:
             with self._lock:
+                self._is_closed = True
                 self._consumer.close()
         except KafkaException as error:
             raise self._unreadable(str(error)) from error

@@ -164,9 +164,10 @@ class TaskContext:
     """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
-        self.ends = self.started + self.lease.seconds(wall_ms())
+        boot = boot_id()
+        self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)
-        self.right = self.lease.right(boot_id(), self.started)
+        self.right = self.lease.right(boot, self.started)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from drkit.clock import boottime
@@ -12,7 +14,7 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.replicate.context import TaskContext
-from drkit.wire import records_in, visible
+from drkit.wire import Record, records_in, visible
 
 _CONTROL: Final = ControlRecord.key().encode()
 _LEASE: Final = LeaseRecord.key().encode()
@@ -21,68 +23,100 @@ _LOOK_BACK = 1000
 """Offsets before the end of the state topic at which a task begins to read: minutes, where seconds count."""
 
 
+@dataclass(slots=True)
+class Reading:
+    """How far a task has read the flow's state."""
+
+    position: int | None = None
+    """The next offset to read; None: where to begin is not known."""
+    end: int = 0
+    """Of the topic at the first look: what is before it may be older than this task."""
+    complete_at: float | None = None
+    """When the newest look was asked that showed all that could be read then; None: there was none."""
+
+
+async def until_renewed(task: TaskContext) -> None:
+    """Where the lease of the epoch's begin is over, look until a renewal is seen, for at most the lease time.
+
+    Spark starts a task again with what it was given at first, also late in an epoch. Nothing is written here.
+    """
+    reading, until = Reading(), task.started + (task.lease.lease_seconds or 0.0)
+    while task.expired and not task.ending and boottime() < until:
+        await _look(task, reading)
+
+
 async def follow_control(task: TaskContext) -> None:
     """Poll the state topic until the epoch ends or the control record ends it."""
-    position: int | None = None
-    before: float | None = None
+    reading = Reading()
     while not task.ending:
-        asked = boottime()
-        try:
-            position = await _poll(task, position, before)
-            before = asked if position is not None else None
-        except (RawError, KeyError):
-            task.state_topic = None
-        await task.changed.wait(_POLL_SECONDS) if task.ending else await task.loop.sleep(_POLL_SECONDS)
+        await _look(task, reading)
 
 
-async def _poll(task: TaskContext, position: int | None, before: float | None) -> int | None:
-    """Read on, and do what is said there.
+async def _look(task: TaskContext, reading: Reading) -> None:
+    try:
+        await _poll(task, reading)
+    except (RawError, KeyError):
+        task.state_topic = None
+    if not task.ending:
+        await task.loop.sleep(_POLL_SECONDS)
 
-    :param before: when the look before this one was asked; None: none, or it found nothing
-    """
+
+async def _poll(task: TaskContext, reading: Reading) -> None:
+    """Read on, and do what is said there."""
+    asked = boottime()
     name = task.lease.state_topic
     topic = await task.internal(name, refresh=task.state_topic is None)
     node = topic.leaders[0].node
     where = TopicPartition(name, 0)
-    first_look = position is None
-    if position is None:
+    if reading.position is None:
         listed = (await list_offsets(task.links.target, node, {where: LATEST}, committed=False))[where]
         if listed.error:
-            return None
-        position = max(0, listed.offset - _LOOK_BACK)
+            return
+        reading.end, reading.position = listed.offset, max(0, listed.offset - _LOOK_BACK)
     answer = await fetch_one(
-        task.links.target, node, (name, topic.topic_id), 0, position, max_bytes=1 << 20, max_wait_ms=0
+        task.links.target, node, (name, topic.topic_id), 0, reading.position, max_bytes=1 << 20, max_wait_ms=0
     )
     if answer.error_code:
-        task.state_topic = None
-        return None
-    out = visible(answer.records or b"", position, aborted=aborted_in(answer))
-    last: dict[bytes, bytes | None] = {}
-    for chunk in out.chunks:
-        for record in records_in(chunk):
-            if record.key not in {_CONTROL, _LEASE}:
-                continue
-            if not verify(task.links.target.control, name, record.key, record.value, record.headers):
-                last[record.key] = record.value
-    if (control := last.get(_CONTROL)) is not None:
-        obey(task, control, past=first_look)
-    if _LEASE in last and not first_look:
-        heed(task, last[_LEASE], before)
-    return max(position, out.next_source)
+        task.state_topic = reading.position = reading.complete_at = None
+        return
+    out = visible(answer.records or b"", reading.position, aborted=aborted_in(answer))
+    take(task, reading, [record for chunk in out.chunks for record in records_in(chunk)])
+    reading.position = max(reading.position, out.next_source)
+    if reading.position >= answer.last_stable_offset:
+        reading.complete_at = asked
 
 
-def heed(task: TaskContext, value: bytes | None, before: float | None) -> None:
+def take(task: TaskContext, reading: Reading, records: Iterable[Record]) -> None:
+    """Do what the newest control record and the newest lease record say.
+
+    :param records: of one look
+    """
+    name, last = task.lease.state_topic, dict[bytes, Record]()
+    for record in records:
+        if record.key not in {_CONTROL, _LEASE}:
+            continue
+        if not verify(task.links.target.control, name, record.key, record.value, record.headers):
+            last[record.key] = record
+    if (control := last.get(_CONTROL)) is not None and control.value is not None:
+        obey(task, control.value, past=control.offset < reading.end)
+    if (lease := last.get(_LEASE)) is not None:
+        heed(task, lease.value, reading.complete_at, past=lease.offset < reading.end)
+
+
+def heed(task: TaskContext, value: bytes | None, before: float | None, *, past: bool) -> None:
     """Write on when our run has renewed the lease, and no more when another run took it.
 
     :param value: the record; None: the lease was given back
-    :param before: when the look before was asked, which did not show this record
+    :param before: when a look was asked that showed all there was, and not this record; None: there was none
+    :param past: the record may be older than this task, so another run's says nothing
     """
     try:
         run = LeaseRecord.decode(value).run_id if value is not None else ""
     except Malformed:
         return
     if run != task.lease.driver:
-        task.superseded()
+        if not past:
+            task.superseded()
     elif before is not None:
         task.renewed(before)
 

@@ -24,7 +24,7 @@ from drkit.offsets import Intent
 from drkit.replicate.allocator import keep_memory
 from drkit.replicate.bulk import BulkAppender
 from drkit.replicate.context import Links, TaskContext
-from drkit.replicate.control import follow_control
+from drkit.replicate.control import follow_control, until_renewed
 from drkit.replicate.fetching import Fetcher
 from drkit.replicate.lease import TaskLease
 from drkit.replicate.left_open import end_on_map
@@ -63,7 +63,7 @@ def copy_task(
     except BaseException:
         links.close()
         raise
-    keep_links(flow, links, idle=report.ended != "expired")
+    keep_links(flow, links, idle=not links.target.gate.closed)
     return report
 
 
@@ -81,6 +81,7 @@ async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskRepor
         transactions={b: Transactions(links.target, name, _OPEN_MS) for b, name in names.items()},
     )
     task.maps = {b: _map_writer(task, b) for b in buckets}
+    await until_renewed(task)
     links.close_gates_at(task.deadline)
     return await CopyTask(task).run()
 
@@ -125,8 +126,8 @@ class CopyTask:
         startup = boottime() - task.started
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
-            if task.seconds_left <= 0:
-                task.finish("time")
+            if task.expired or task.seconds_left <= 0:  # expired, it would see no renewal either
+                task.finish("expired" if task.expired else "time")
                 break
             self._follow_leaders()
             if bounded and all(p.done for p in task.partitions):
@@ -145,8 +146,7 @@ class CopyTask:
         starts.append(task.loop.spawn(self._source.ask))
         for future in starts:
             await future
-        taken = [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]
-        for future in taken:
+        for future in [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]:
             await future
         resolver = Resolver(task)
         await resolver.begin()
@@ -242,7 +242,7 @@ class CopyTask:
     async def _drain(self) -> None:
         """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
         task = self.task
-        until = boottime() + _DRAIN_SECONDS
+        until = boottime() + (0.0 if task.expired else _DRAIN_SECONDS)
         for p in task.partitions:
             p.let_go()
         while boottime() < until and (

@@ -107,8 +107,8 @@ class FlowJob:
                 with permitted_by(lease.check):
                     Attempt(self, source, target, state, lease, opposite).run(stop)
             finally:
-                if self.cut is None or not self.cut.has_tasks:  # else it ends by itself
-                    within(_GOODBYE_SECONDS, lease.release)
+                is_over = self.cut is None or not self.cut.has_tasks
+                within(_GOODBYE_SECONDS, lease.release if is_over else lease.leave)
                 within(_GOODBYE_SECONDS, opposite.close)
 
     def all_copied(self) -> bool:

@@ -86,12 +86,19 @@ class TaskLease:
     boot_id: str = ""
     """Of the driver's machine."""
 
-    def seconds(self, now_ms: int) -> float:
+    def seconds(self, now_ms: int, boot: str = "", now: float = 0.0) -> float:
         """How long a task that starts now copies: all of one epoch end together, whenever each could start.
 
         A partition whose task had ended earlier would wait for the others. Clocks of other machines that are
-        off by more than half an epoch are not believed.
+        off by more than half an epoch are not believed; the clock of the driver's boot is.
+
+        :param now_ms: by the wall clock
+        :param boot: id of this machine's boot
+        :param now: by the clock of that boot
         """
+        if self.lease_seconds is not None and self._is_here(boot):
+            planned = self.held_until - self.held_seconds
+            return min(self.epoch_seconds, max(0.0, planned + self.epoch_seconds - now))
         late = 0.0 if self.planned_at_ms is None else (now_ms - self.planned_at_ms) / 1000
         return self.epoch_seconds - late if 0 < late < self.epoch_seconds / 2 else self.epoch_seconds
 
@@ -103,8 +110,11 @@ class TaskLease:
         """
         if self.lease_seconds is None:
             return None
-        here = bool(boot) and boot == self.boot_id
-        return LeaseRight(self.lease_seconds, self.held_until if here else now + self.held_seconds)
+        until = self.held_until if self._is_here(boot) else now + self.held_seconds
+        return LeaseRight(self.lease_seconds, until)
+
+    def _is_here(self, boot: str) -> bool:
+        return bool(boot) and boot == self.boot_id
 
     @property
     def driver(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.clock import monotonic
@@ -15,6 +15,9 @@ from drkit.model import TopicPartition
 from drkit.replicate.lease import PartitionLease
 from drkit.replicate.rounds import RoundTotals
 from drkit.replicate.spread import Spread
+
+_EXPIRED: Final = "expired"
+_LEASE_HINT: Final = "check the target's brokers, hanging transactions, and whether this machine stood still"
 
 
 class Sample(NamedTuple):
@@ -65,7 +68,7 @@ class Progress:
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         self.totals = Totals()
-        self._flow = (flow.source, flow.target)
+        self._name, self._flow = flow.name, (flow.source, flow.target)
         self._source = source
         self._target = target
         self._places: dict[TopicPartition, tuple[int, int]] = {}
@@ -78,6 +81,9 @@ class Progress:
         self._gap(reports)
         totals.epochs += 1
         observe.epoch_ended(self._flow)
+        if ended := [r for r in reports if r["ended"] == _EXPIRED]:
+            observe.event("lease_not_seen", level="warning", flow=self._name, hint=_LEASE_HINT,
+                          tasks=len(ended))  # fmt: skip
         for report in reports:
             totals.records += report["records"]
             totals.bytes += report["bytes"]

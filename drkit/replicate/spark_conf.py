@@ -87,7 +87,7 @@ def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
         if not equals or not key.startswith("spark."):
             hint = "write --conf KEY=VALUE with a KEY of Spark's, such as spark.cores.max=4"
             raise ConfigError(f"'{key}' is no setting of Spark", where="--conf", hint=hint)
-        if is_secret(key) and not key.endswith(".file"):
+        if _holds_secret(key):
             raise ConfigError(
                 f"'{key}' is a secret, and every user of this machine sees the arguments of a process",
                 where="--conf",
@@ -204,7 +204,12 @@ def refuse_unfit(master: Master, given: Mapping[str, str]) -> None:
 
 def may_be_seen(conf: Mapping[str, str]) -> dict[str, str]:
     """What may stand in the arguments of Spark's process."""
-    return {key: value for key, value in conf.items() if not is_secret(key) or key.endswith(".file")}
+    return {key: value for key, value in conf.items() if not _holds_secret(key)}
+
+
+def _holds_secret(key: str) -> bool:
+    """Whether the value is a secret, and not the name of a file with one."""
+    return is_secret(key) and not key.lower().endswith("file")
 
 
 def _of_file(file: Path) -> dict[str, str]:

@@ -27,6 +27,7 @@ _LOOK_SECONDS: Final = 0.5
 """Between two looks at the lease."""
 _RETRY_SECONDS: Final = 1.0
 _GOODBYE_SECONDS: Final = 1.0
+_HIDDEN: Final = "an open transaction hides who holds the lease: abort hanging ones on the target"
 
 
 class Standby:
@@ -130,16 +131,16 @@ class Standby:
 
     def _announce(self) -> None:
         """Say on the target how it is: when that changes, and often enough to count as alive."""
-        found = (not self._warmth.reason, self._warmth.reason)
+        reason = _HIDDEN if self._lease.is_hidden else self._warmth.reason
+        found = (not reason, reason)
         late = boottime() - self._reported_at >= self._lease.seconds / 3
         if found == self._reported and not late:
             return
         if self._reported is None:
             forget_gone(self._state, wall_ms())
-        ready, reason = found
-        self._tell(ready=ready, reason=reason)
+        self._tell(ready=not reason, reason=reason)
         ttl_ms = int(self._lease.seconds * 1000)
-        record = StandbyRecord(this_process(), self._since_ms, wall_ms(), ttl_ms, ready, reason)
+        record = StandbyRecord(this_process(), self._since_ms, wall_ms(), ttl_ms, not reason, reason)
         self._state.put(record, self._run_id)
         self._reported_at = boottime()
 

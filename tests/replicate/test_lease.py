@@ -33,6 +33,16 @@ def test_without_a_plan_an_epoch_has_its_length():
     assert replace(LEASE, epoch_seconds=0.0, planned_at_ms=NOW).seconds(NOW + 900) == 0.0
 
 
+@pytest.mark.parametrize(("late", "seconds"), [(-1.0, 300.0), (40.0, 260.0), (290.0, 10.0), (500.0, 0.0)])
+def test_a_task_that_spark_starts_again_on_the_driver_s_machine_ends_with_the_others(
+    late: float, seconds: float
+):
+    """However late that is: they would wait for it."""
+    lease = replace(LEASE, lease_seconds=15.0, held_until=1_010.0, held_seconds=10.0, boot_id="b")
+    assert lease.seconds(NOW, "b", 1_000.0 + late) == pytest.approx(seconds)
+    assert lease.seconds(NOW, "another", 1_000.0 + late) == 300.0
+
+
 def test_a_lease_travels_as_json():
     part = PartitionLease("t", "id", "u", "id2", 1, 2)
     lease = replace(LEASE, partitions=(part,), bulk_producer_ids=(1, 2), planned_at_ms=NOW)

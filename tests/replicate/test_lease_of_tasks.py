@@ -14,8 +14,10 @@ import pytest
 
 from drkit.clock import boottime
 from drkit.flow_state.processes import boot_id, this_process
-from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.records import ControlRecord, LeaseRecord
+from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic
+from drkit.replicate import worker_links
 from drkit.replicate.lease import TaskLease
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
@@ -45,12 +47,12 @@ def renew(state: StateTopic, run: str = "run") -> None:
 
 
 @contextmanager
-def renewing(state: StateTopic) -> Iterator[None]:
+def renewing(state: StateTopic, who: str = "run") -> Iterator[None]:
     ended = threading.Event()
 
     def run() -> None:
         while not ended.wait(0.5):
-            renew(state)
+            renew(state, who)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -92,6 +94,64 @@ def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_w
     check_copy(flow, topic)
 
 
+def test_a_task_that_has_nothing_to_append_ends_with_its_lease_too(flow: Flow, topic: str):
+    """With closed gates it sees no renewal: the other tasks of its epoch would wait for its end."""
+    lease, task = copying(flow, topic)
+    report = task.report()
+    assert report["ended"] == "expired"
+    assert report["seconds"] < lease.epoch_seconds
+
+
+def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen_a_renewal(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """It is given the lease of the epoch's begin once more."""
+    lease = replace(
+        flow.lease(topic),
+        lease_seconds=LEASE_SECONDS,
+        held_until=boottime() - 20.0,
+        held_seconds=5.0,
+        boot_id=boot_id(),
+    )
+    holder = FlowLease(flow.target, flow.settings, state, lease.driver, LEASE_SECONDS)
+    holder.acquire()
+    assert flow.copy(lease=lease).ended == "once"
+    holder.release()
+    check_copy(flow, topic)
+
+
+def test_connections_through_which_nothing_may_be_sent_are_not_kept(
+    flow: Flow, state: StateTopic, topic: str
+):
+    held = {"lease_seconds": 600.0, "held_until": boottime() + 540.0, "boot_id": boot_id()}
+    with renewing(state, "another"):
+        ended = flow.copy(lease=replace(flow.lease(topic, once=False), **held)).ended  # type: ignore[arg-type]
+    assert ended == "superseded"
+    assert flow.settings.name not in worker_links._links
+    flow.copy(topic)
+    check_copy(flow, topic)
+
+
+def test_leases_from_before_a_task_say_nothing_however_long_the_state_takes_to_read(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """With many partitions the end of the state, where a task begins to read, takes several answers."""
+
+    def much() -> None:
+        for _ in range(12):
+            state.write("later/kind", b'"' + b"x" * 100_000 + b'"')
+
+    much()
+    renew(state, "another")
+    state.delete(LeaseRecord)
+    much()
+    lease = flow.lease(topic, once=False)
+    task = flow.start(lease=lease)
+    eventually(lambda: end_of(flow, topic) == 100 or not task.running, what="the first records")
+    state.put(ControlRecord(lease.run_id, lease.plan, "stop"))
+    assert task.report()["ended"] == "stop"
+
+
 @pytest.mark.parametrize("seconds", [-1.0, 0.02])
 def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copies(
     flow: Flow, topic: str, seconds: float
@@ -99,7 +159,7 @@ def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copie
     """As where Spark takes long to start a worker; what it waits for would be answered in minutes."""
     late = replace(
         flow.lease(topic, once=False),
-        lease_seconds=LEASE_SECONDS,
+        lease_seconds=1.0,
         held_until=boottime() + seconds,
         boot_id=boot_id(),
     )

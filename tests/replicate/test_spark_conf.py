@@ -88,10 +88,13 @@ def test_what_only_drkit_can_choose_is_refused_by_name(key: str, tmp_path: Path)
 
 def test_a_secret_is_no_argument_of_a_process():
     """P: neither of drkit's, which ``--conf`` is, nor of Spark's JVM."""
-    for key in ("spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.secret.key"):
+    for key in ("spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.secret.key",
+                "spark.hadoop.fs.azure.account.key.a.example", "spark.hadoop.fs.s3a.access.key"):  # fmt: skip
+        assert not may_be_seen({key: "s3"})
         with pytest.raises(ConfigError, match="is a secret"):
             given_conf([f"{key}=s3"], None)
-    assert given_conf(["spark.authenticate.secret.file=/run/s"], None)
+    files = ["spark.authenticate.secret.file=/run/s", "spark.kubernetes.authenticate.oauthTokenFile=/run/t"]
+    assert given_conf(files, None) == may_be_seen(given_conf(files, None))
     settings = spark_settings(STANDALONE, ROUTE, 2, SECRET)
     assert settings["spark.authenticate.secret"] == "s3"
     assert "s3" not in may_be_seen(settings).values()

@@ -1,0 +1,29 @@
+"""What is said of epochs that ended early."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+
+from drkit import observe
+from drkit.config import FlowSettings
+from drkit.kafka.admin import Cluster
+from drkit.replicate.progress import Progress
+from drkit.replicate.report import TaskReport
+
+
+def report(ended: str) -> dict[str, object]:
+    return TaskReport("a->b", 1, 0, ended, 9.0, 0.1, 0, 0, 0, 0, 0, 0, [], {}).as_dict()
+
+
+def test_tasks_that_saw_no_renewal_of_the_lease_are_named(capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    nowhere = cast("Cluster", None)
+    progress = Progress(FlowSettings(source="a", target="b"), nowhere, nowhere)
+    progress.epoch_ended([report("time"), report("plan")])
+    assert "lease_not_seen" not in capsys.readouterr().err
+    progress.epoch_ended([report("expired"), report("time"), report("expired")])
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(e["flow"], e["tasks"]) for e in found if e["event"] == "lease_not_seen"] == [("a->b", 2)]
