@@ -1,4 +1,4 @@
-"""The run goes on when one of its processes crashes or stands still. A part of conftest.py."""
+"""The run continues when one of its processes crashes or hangs. A part of conftest.py."""
 
 from __future__ import annotations
 

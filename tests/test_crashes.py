@@ -1,4 +1,4 @@
-"""A test process that crashes or stands still ends its test, not the run."""
+"""A test process that crashes or hangs ends its test, not the run."""
 
 from __future__ import annotations
 

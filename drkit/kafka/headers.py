@@ -23,7 +23,7 @@ _CALL: Final = methodcaller("headers")
 
 
 def headers_of(message: Message) -> Headers:
-    """The headers of a record of drkit's own topics; none where a name is not UTF-8.
+    """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
 
     drkit writes no such names: a record that has one comes from elsewhere, and must not end who reads it.
     """

@@ -79,16 +79,16 @@ class LocalCluster:
         return self
 
     def give_up(self) -> None:
-        """End a start that goes on in another thread; it fails within seconds, and starts no broker then."""
+        """End a start that runs in another thread: it fails within seconds and starts no more brokers."""
         self._given_up.set()
         self.kill()
 
-    def _go_on(self) -> None:
+    def _refuse_given_up(self) -> None:
         if self._given_up.is_set():
             raise Failed("the start was given up", where=f"cluster {self.spec.name}")
 
     def _start_once(self, runtime: Runtime) -> None:
-        self._go_on()
+        self._refuse_given_up()
         self.kill()
         for old in self.folder.glob("broker-*"):
             shutil.rmtree(old)
@@ -110,10 +110,10 @@ class LocalCluster:
             self.spec.mechanisms,
         )
         for broker, node in zip(self.brokers, self._nodes, strict=True):
-            self._go_on()
+            self._refuse_given_up()
             self._ports.before_listen(node.listen.values())
             broker.start()
-        self._go_on()
+        self._refuse_given_up()
         self.wait_ready(_START_SECONDS)
 
     def _reserve_addresses(self) -> None:

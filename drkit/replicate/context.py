@@ -268,15 +268,20 @@ class TaskContext:
         evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
         self.stop(p, "fence_refused", reason, evidence=evidence, hint=MARKERS_HINT)
 
-    def emit(self, kind: str, p: PartitionCopy, **fields: object) -> None:
-        """Write an event to the state topic, where the driver and `drkit status` read it."""
-        self.emit_at(kind, p.source, **fields)
+    def emit(self, kind: str, p: PartitionCopy, **fields: object) -> Future:
+        """Write an event to the state topic, where the driver and `drkit status` read it.
 
-    def emit_at(self, kind: str, at: TopicPartition, **fields: object) -> None:
+        It is written in any case; whoever awaits the answer knows that it is durable, or gets the Failed.
+        """
+        return self.emit_at(kind, p.source, **fields)
+
+    def emit_at(self, kind: str, at: TopicPartition, **fields: object) -> Future:
         """Like :meth:`emit`, of any partition."""
         fields = {"flow": self.lease.flow, **fields}
         event = EventRecord(kind, at.topic, at.partition, wall_ms(), fields)
-        self.events.append(self.loop.spawn(self.write_state, event, event.name))
+        written: Future = self.loop.spawn(self.write_state, event, event.name)
+        self.events.append(written)
+        return written
 
     async def patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Ask again while a broker goes away or a connection breaks, as long as this task may write."""

@@ -95,6 +95,8 @@ class PartitionCopy:
     """Appends of earlier tasks in this history may still be in flight, or claims of it are not appended."""
     lost: bool = False
     """An append of this task in this history was not answered: it may still arrive, however late."""
+    named_loss: int | None = None
+    """Target offset that it once reached and has lost, where an event of this task says so."""
     deviation: str = ""
     """Why this task is about to append other records than those would: the history must end first."""
     target_epoch: int = -1

@@ -23,7 +23,7 @@ from drkit.offset_map.settling import Settled, Wanted
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
-from drkit.offsets.takeup import Author, Fence, Frozen, Go
+from drkit.offsets.takeup import Author, Fence, Frozen, Go, TurnTo
 from drkit.replicate.context import TaskContext, error_name, reason_of
 from drkit.replicate.left_open import end_on_targets
 from drkit.replicate.packing import pack
@@ -93,6 +93,9 @@ class Resolver:
         due = [p for p in due if self._is_sure(p, settled[p.target])]
         starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
         found = [t for p in due if (t := self._take_up(p, settled[p.target], starts)) is not None]
+        for taken in found:
+            if isinstance(taken.move, TurnTo):  # the answer to an earlier fence was lost
+                await self._name_loss(taken)
         await self._write(found)
         await pack(task, [(t.p, t.found, self._author(t)) for t in found if isinstance(t.move, Go)])
         await self._fence([(t, t.move) for t in found if isinstance(t.move, Fence)])
@@ -229,9 +232,9 @@ class Resolver:
                     task.stop_unfenced(p, reason)
                     continue
                 if not code:
+                    await self._name_loss(taken)
                     records = taken.records_behind_fence(self._author(taken))
                     await task.write_map(p.lease.bucket, [(p.key, r) for r in records])
-                    self._report_lost(p, taken.found)
                     task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
                 p.reason = error_name(code) if code else fence.reason
                 p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
@@ -243,15 +246,19 @@ class Resolver:
         taken.begin()
         self._task.offer(taken.p)
 
-    def _report_lost(self, p: PartitionCopy, found: Resolution) -> None:
-        if found.truncated_from is not None:
-            self._task.emit(
-                "target_truncated",
-                p,
-                copied_up_to=found.truncated_from,
-                target_end=found.downstream,
-                resumed_at=found.upstream,
-            )
+    async def _name_loss(self, taken: TakeUp) -> None:
+        """Name what the target has lost, durably: after the map's next record no look finds it again."""
+        p, found = taken.p, taken.found
+        if found.truncated_from is None or found.truncated_from == p.named_loss:
+            return
+        await self._task.emit(
+            "target_truncated",
+            p,
+            copied_up_to=found.truncated_from,
+            target_end=found.downstream,
+            resumed_at=found.upstream,
+        )
+        p.named_loss = found.truncated_from
 
     def _report(self, p: PartitionCopy, found: Resolution) -> None:
         if found.first_foreign:

@@ -110,7 +110,7 @@ def test_the_group_is_left_where_its_coordinator_answers(code: int | None, *, cl
 
 
 def test_calls_of_other_threads_while_a_consumer_is_closed(world: World):
-    """In a process of its own: without the guard it crashes, or stands still with the interpreter's lock."""
+    """In a process of its own: without the guard it crashes, or hangs with the interpreter's lock."""
     world.fill(3)
     command = [sys.executable, str(RACE), world.primary.bootstrap(), world.topic]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import shutil
 import signal
@@ -172,18 +173,39 @@ def _interrupt(*_signal):
     raise _Interrupted
 
 
-@pytest.mark.parametrize("after", [0.01, 0.3, 1.0, 1.6])
-def test_an_interrupted_start_leaves_no_broker_and_writes_nothing_more(tmp_path, after):
+def _begun(_clusters):
+    return True
+
+
+def _some_folder(clusters):
+    return any(broker.folder.exists() for cluster in clusters for broker in cluster.brokers)
+
+
+def _some_broker(clusters):
+    return any(broker.running for cluster in clusters for broker in cluster.brokers)
+
+
+@pytest.mark.parametrize("moment", [_begun, _some_folder, _some_broker])
+def test_an_interrupted_start_leaves_no_broker_and_writes_nothing_more(tmp_path, moment):
     clusters = [LocalCluster(ClusterSpec(name), folder=tmp_path / name) for name in ("left", "right")]
     before = signal.signal(signal.SIGALRM, _interrupt)
+
+    def interrupt():
+        wait_until(lambda: moment(clusters), 60)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    def start():
+        watcher = threading.Thread(target=interrupt, daemon=True)
+        watcher.start()
+        start_together(*clusters)
+        watcher.join()
+
     try:
-        signal.setitimer(signal.ITIMER_REAL, after)
         with pytest.raises(_Interrupted):
-            start_together(*clusters)
+            start()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert not any(broker.running for cluster in clusters for broker in cluster.brokers)
+    assert not _some_broker(clusters)
     shutil.rmtree(tmp_path)
     threading.Event().wait(1.0)
     assert not tmp_path.exists()

@@ -15,11 +15,12 @@ from tests.failover.walk.stage import Scene, shown
 _MOST_COMMANDS: Final = 9
 _PATIENCE: Final = 2
 """After so many refusals of the same kind the operator repairs what is broken."""
-_WORD = r"--config \S+|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume|[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
+_CONFIG: Final = r"--config \S+"
+_GROUP: Final = r"[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
+_WORD: Final = rf"{_CONFIG}|{_GROUP}|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume"
 _COMMAND: Final = re.compile(
     rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
 )
-_CONFIG: Final = re.compile(r"--config \S+ ?")
 _OVER: Final = frozenset({State.DONE, State.ABORTED, State.REFUSED})
 
 
@@ -104,5 +105,5 @@ class Operator:
     @staticmethod
     def _filled(command: str) -> Iterator[str]:
         # The scene adds the file itself: on another machine it has another name.
-        for word in shlex.split(_CONFIG.sub("", command.removeprefix("drkit "))):
+        for word in shlex.split(re.sub(rf"{_CONFIG} ?", "", command.removeprefix("drkit "))):
             yield "the walk" if word == "REASON" else word
