@@ -6,7 +6,7 @@ offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 import logging
 import selectors
 import time
@@ -19,6 +19,7 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnknownBrokerIdError,
 )
+from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
@@ -64,6 +65,19 @@ class EventLoop:
     def spawn(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Start a coroutine; the future that comes back tells its end."""
         return self.net.call_soon_with_future(coroutine, *args)
+
+    async def together(self, coroutine: Callable[..., Awaitable[None]], each: Iterable[Any]) -> None:
+        """Run a coroutine for each of some things, side by side, until all have ended.
+
+        :raises BaseException: what the first of them has raised
+        """
+        running = [self.spawn(coroutine, one) for one in each]
+        for future in running:
+            ended = Future()
+            future.add_both(ended.success)
+            await ended
+        for future in running:
+            await future
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for some seconds."""

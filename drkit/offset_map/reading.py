@@ -19,6 +19,8 @@ from drkit.wire import records_in, visible
 _PATIENCE_SECONDS: Final = 60.0
 """Longer than a transaction of bulk mode stays open that its task left behind."""
 _PAUSE_SECONDS: Final = 0.02
+_WAIT_MS: Final = 20
+"""How long a broker waits for records that are known to come."""
 
 
 async def read_on(
@@ -36,8 +38,9 @@ async def read_on(
     while end is None or bucket.next_offset < end:
         leader = topic.leaders[bucket.bucket].node
         before = bucket.next_offset
+        wait_ms = 0 if end is None else _WAIT_MS  # mostly there is nothing new
         answer = await fetch_one(
-            cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=20
+            cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=wait_ms
         )
         if not answer.error_code:
             end = answer.high_watermark if end is None else end

@@ -233,11 +233,13 @@ class CopyTask:
                     await self._write_marks()
 
     async def _write_marks(self) -> None:
-        by_bucket: dict[int, list[PartitionCopy]] = {}
-        for p in self.task.partitions:
-            by_bucket.setdefault(p.lease.bucket, []).append(p)
-        for bucket, partitions in by_bucket.items():
-            await write_marks(self.task, bucket, partitions)
+        await self.task.loop.together(self._mark, self.task.maps)
+
+    async def _mark(self, bucket: int) -> None:
+        await write_marks(self.task, bucket, self._in_bucket(bucket))
+
+    def _in_bucket(self, bucket: int) -> list[PartitionCopy]:
+        return [p for p in self.task.partitions if p.lease.bucket == bucket]
 
     async def _drain(self) -> None:
         """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
@@ -253,17 +255,14 @@ class CopyTask:
             await task.changed.wait(0.05)
         if not task.expired and task.ending != "fenced":
             with suppress(Failed):
-                await self._write_marks()
-                await self._let_go()
+                await task.loop.together(self._let_go, task.maps)
         task.changed.set()
 
-    async def _let_go(self) -> None:
-        """Say in the map where nothing of this task is on its way: whoever comes next need not fence it."""
-        task = self.task
-        for bucket, writer in task.maps.items():
-            parts = [p for p in task.partitions if p.lease.bucket == bucket]
-            if not any(p.in_flight or p.ready or p.lost for p in parts):
-                await writer.end()
+    async def _let_go(self, bucket: int) -> None:
+        """Write the last marks, and that nothing of this task is on its way: the next need not fence it."""
+        await self._mark(bucket)
+        if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
+            await self.task.maps[bucket].end()
 
     def _report(self, startup: float) -> TaskReport:
         task, lease, now = self.task, self.task.lease, boottime()

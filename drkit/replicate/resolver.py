@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 import time
 
 from drkit.errors import Failed
@@ -79,8 +80,8 @@ class Resolver:
 
         async def read_map() -> None:
             topic = await task.internal(task.lease.map_topic, refresh=True)
-            for bucket in buckets:
-                await read_on(task.links.target, topic, task.buckets[bucket])
+            some = [task.buckets[bucket] for bucket in buckets]
+            await task.loop.together(partial(read_on, task.links.target, topic), some)
 
         wanted = [self._wanted(p) for p in due]
         settled = await settle(task.links.target, task.targets, wanted, read_map)
