@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 from typing import Final, NamedTuple
@@ -161,6 +162,8 @@ def _start(
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
+        if not plan.master.is_local:
+            _end_jvm_with_a_secret()
         gateway = _gateway(_conf(may_be_seen(settings)), folder / "spark.log")
         context = SparkContext(conf=_conf(settings), gateway=gateway)
         if not is_encrypted(plan.master, plan.conf):
@@ -255,6 +258,25 @@ def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
         return None
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
         return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
+
+
+def _end_jvm_with_a_secret() -> None:
+    """End the JVM of an earlier session that made a secret of its own.
+
+    Spark keeps it for as long as the JVM lives, and prefers it to the one that it shares with a cluster.
+    """
+    running: JavaGateway | None = SparkContext._gateway  # noqa: SLF001  as above
+    if running is None:
+        return
+    user = running.jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    if not user.getCredentials().numberOfSecretKeys():
+        return
+    process: subprocess.Popen[bytes] = running.proc
+    with suppress(Py4JError, OSError):
+        running.shutdown()
+    process.kill()
+    process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  the next session starts another
 
 
 def _require_java() -> Path:

@@ -105,6 +105,9 @@ def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
 
 
 def test_another_python_is_named_with_its_worker(cluster: SparkCluster):
+    """Also after Spark has run in this process with a secret of its own."""
+    with spark_session("drkit tests", 1):
+        pass
     plan = plan_spark(cluster.url, 1, cluster.conf("other-python"))
     with pytest.raises(ConfigError, match="another Python") as refused, spark_session("drkit tests", plan):
         pass
