@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 import os
 from pathlib import Path
 import signal
@@ -11,7 +10,7 @@ import sys
 
 import drkit
 from drkit.errors import Failed
-from drkit.local import launcher
+from drkit.local.launched import Launched
 
 _STOP_SECONDS = 15.0
 _EVIDENCE_CHARS = 1500
@@ -34,29 +33,19 @@ class Replicator:
         self.log = folder / "replicate.log"
         self._folder = folder
         self._command = [sys.executable, "-m", "drkit", "replicate", "--config", str(config)]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self._process: Launched | None = None
 
     @property
     def running(self) -> bool:
         """Whether the process exists."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.running
 
     def start(self) -> None:
         """Start it; returns at once."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, "-I", "-S", launcher.__file__, *self._command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment(self._folder),
-                start_new_session=True,
-            )
-        told = self._process.stdout.readline() if self._process.stdout else b""
-        if not told.strip():
+            self._process = Launched(self._command, log, environment(self._folder))
+        if not self._process.told_pid():
             raise self.failed()
-        self._pid = int(told)
 
     def kill(self) -> None:
         """SIGKILL: it can finish nothing, tell nothing, clean up nothing."""
@@ -72,16 +61,12 @@ class Replicator:
             self.kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self.running:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, number)
+        if self._process is not None:
+            self._process.signal(number)
 
     def _wait(self) -> None:
         if self._process is not None:
             self._process.wait(_STOP_SECONDS)
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
             self._process = None
 
     def failed(self) -> Failed:

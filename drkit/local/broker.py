@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-import os
 from pathlib import Path
 import re
 import signal
 import subprocess
-import sys
 import time
 
 from drkit.errors import Failed
-from drkit.local import launcher
+from drkit.local.launched import Launched
 from drkit.local.process import wait_stopped
 from drkit.local.readiness import ClusterView, ask, listens
 
@@ -53,20 +51,19 @@ class LocalBroker:
         self.ask_at = ask_at
         self._others = others
         self._answers = ask if plain else listens
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self._process: Launched | None = None
         self._log_starts: dict[Path, int] = {}
         self._frozen = False
 
     @property
     def pid(self) -> int:
-        """The process id of the JVM (0 before the first start)."""
-        return self._pid
+        """The process id of the JVM; 0 before it is known."""
+        return self._process.pid if self._process is not None else 0
 
     @property
     def running(self) -> bool:
         """Whether the process exists (a frozen one does)."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.running
 
     def start(self) -> None:
         """Launch the process, without waiting until it is ready."""
@@ -74,27 +71,15 @@ class LocalBroker:
             raise Failed("this broker runs already", where=self.name)
         self._log_starts = {file: file.stat().st_size for file in (self.console, self.log) if file.exists()}
         with self.console.open("ab") as console:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", launcher.__file__, *self._command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=console,
-                start_new_session=True,  # Ctrl-C at a terminal is for the tool, which then stops its brokers
-            )
+            self._process = Launched(self._command, console)
         self._frozen = False
-        self._pid = self._told_pid(self._process)
+        if not self._process.told_pid():
+            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
 
     def detach(self) -> None:
         """Let it live on when this process ends; until then it dies with us, however we end."""
-        if self._process and self._process.stdin:
-            self._process.stdin.write(launcher.DETACH)
-            self._process.stdin.flush()
-
-    def _told_pid(self, process: subprocess.Popen[bytes]) -> int:
-        line = process.stdout.readline().strip() if process.stdout else b""
-        if not line:
-            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
-        return int(line)
+        if self._process is not None:
+            self._process.detach()
 
     @property
     def name(self) -> str:
@@ -153,7 +138,7 @@ class LocalBroker:
     def freeze(self) -> None:
         """SIGSTOP: connections stay up, nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
-        wait_stopped(self._pid, time.monotonic() + _LAUNCH_SECONDS)
+        wait_stopped(self.pid, time.monotonic() + _LAUNCH_SECONDS)
         self._frozen = True
 
     def resume(self) -> None:
@@ -198,15 +183,11 @@ class LocalBroker:
         )
 
     def _signal(self, number: signal.Signals) -> None:
-        if self.running:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, number)
+        if self._process is not None:
+            self._process.signal(number)
 
     def _wait_ended(self, timeout: float) -> None:
         if self._process is None:
             return
         self._process.wait(timeout)
         self._frozen = False
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                pipe.close()

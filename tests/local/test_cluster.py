@@ -161,7 +161,7 @@ def test_no_broker_survives_the_process_that_started_it(how):
 def test_no_broker_survives_its_launcher(cluster_factory):
     broker = cluster_factory().broker(0)
     jvm = ProcessIdentity.of(broker.pid)
-    broker._process.kill()
+    broker._process.kill_launcher()
     wait_until(lambda: not jvm.alive, 10)
 
 
