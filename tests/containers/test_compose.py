@@ -37,7 +37,8 @@ class Compose(NamedTuple):
     command: list[str]
 
     def __call__(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"SUBNET": "172.30.30"}  # beside a stack that somebody runs
+        # Beside a stack that runs already; docker-compose is a program of the system's Python.
+        environment = {**os.environ, "SUBNET": "172.30.30", "PYTHONPATH": ""}
         return subprocess.run([*self.command, *arguments], input=text, capture_output=True, text=True,
                               timeout=600, check=False, env=environment)  # fmt: skip
 
