@@ -11,13 +11,13 @@ import os
 from pathlib import Path
 import shutil
 import subprocess
-import time
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 from tests.containers.conftest import REPOSITORY
+from tests.replicate.process import eventually
 
 DOCKER = REPOSITORY / "docker"
 PROJECT = "drkit-walk"
@@ -77,7 +77,7 @@ def compose(engine: Any, images: dict[str, str], tmp_path: Path) -> Iterator[Com
     run = Compose(whole)
     try:
         run.must("up", "-d")
-        until(lambda: healthy(engine) == set(with_images(images)["services"]), "all services are healthy")
+        wait("all services are healthy", lambda: healthy(engine) == set(with_images(images)["services"]))
         yield run
     finally:
         run("down", "--volumes")
@@ -114,11 +114,8 @@ def healthy(engine: Any) -> set[str]:
     }
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:.0f} s: {what}"
-        time.sleep(1.0)
+def wait(what: str, holds: Callable[[], bool]) -> None:
+    eventually(lambda: holds() or None, PATIENCE_SECONDS, what)
 
 
 def ready(flow: dict[str, Any]) -> bool:
@@ -135,6 +132,10 @@ def holder(flow: dict[str, Any]) -> str:
     return str((flow.get("runner") or {}).get("host", ""))
 
 
+def decided(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str] | None:
+    return None if done.returncode == 3 else done
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_replicator_dies_the_primary_dies_and_the_group_reads_on(engine: Any, compose: Compose):
@@ -143,31 +144,22 @@ def test_a_replicator_dies_the_primary_dies_and_the_group_reads_on(engine: Any, 
     compose.kafka("primary", PRODUCER, "--topic", "orders", text="\n".join(values) + "\n")
     group = ["--topic", "orders", "--group", "billing", "--max-messages"]
     before = compose.kafka("primary", CONSUMER, *group, str(READ_BEFORE), "--from-beginning").split()
-    until(lambda: ready(compose.flow()), "orders and billing are on the standby, and one replicator waits")
+    wait("orders and billing are copied, one replicator waits", lambda: ready(compose.flow()))
 
     killed = holder(compose.flow())
     engine.containers.get(killed).kill()
-    until(lambda: holder(compose.flow()) not in {"", killed}, "the other one has the lease")
+    wait("the other one has the lease", lambda: holder(compose.flow()) not in {"", killed})
 
     compose.must("kill", "primary")
     reason = ["--accept-data-loss", "the container was killed"]
-    done = until_decided(compose, "failover", "--all", "--yes", "--json", *reason)
+    # Refused (3) until the silence of the primary is long enough.
+    failover = ["failover", "--all", "--yes", "--json", *reason]
+    done = eventually(lambda: decided(compose.drkit(*failover)), PATIENCE_SECONDS, "a failover")
     assert done.returncode == 0, done.stdout + done.stderr
     after = compose.kafka("standby", CONSUMER, *group, str(RECORDS - READ_BEFORE)).split()
     assert sorted(before + after) == sorted(values)
 
     compose.must("start", "primary")
-    until(
-        lambda: " fence_paid " in compose("logs", "--no-color", "watch").stdout,
-        "drkit watch fences the primary",
-    )
+    wait("the fence is paid", lambda: " fence_paid " in compose("logs", "--no-color", "watch").stdout)
     divergence = compose.drkit("divergence")
     assert divergence.returncode == 0, divergence.stdout + divergence.stderr
-
-
-def until_decided(compose: Compose, *command: str) -> subprocess.CompletedProcess[str]:
-    """A failover, once the silence of the primary is long enough: it is refused (3) before."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (done := compose.drkit(*command)).returncode == 3 and time.monotonic() < deadline:
-        time.sleep(1.0)
-    return done
