@@ -16,10 +16,10 @@ BENCH_ARGS ?=
 # busy at times that what has to happen within seconds does not.
 PROCESSES ?= 2
 
-.PHONY: help setup java demo test check lint types format bench soak clean
+.PHONY: help setup java demo test test-containers check lint types format bench soak clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 setup: $(JARS) ## the virtual environment and Kafka's jars
 
@@ -28,6 +28,9 @@ demo: $(JARS) ## two local clusters, replicated and proved equal
 
 test: check $(JARS) ## lint, format, types and all tests
 	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-containers: $(JARS) ## images, brokers in containers, docker/compose.yaml with a failover: needs a Docker engine
+	@$(BIN)/pytest tests/containers -m "soak or not soak" $(PYTEST_ARGS)
 
 check: lint types ## lint, format and types
 

@@ -22,7 +22,8 @@ from drkit.local.readiness import ask
 # By name, because the folder docker/ of this repository looks like a package to type checkers.
 docker: Any = import_module("docker")
 REPOSITORY = Path(__file__).parents[2]
-BASE = "debian:bookworm-slim"
+# Where no image can be pulled: docker/base.sh makes one.
+BASE = os.environ.get("BASE_IMAGE", "debian:bookworm-slim")
 HOST_PORT = 19092
 ADDRESS_FILE = "/tmp/host-address"  # noqa: S108  inside a container of this test's own
 # The standby makes an id by itself.
@@ -67,7 +68,7 @@ def engine() -> Any:
     except docker.errors.DockerException as error:
         pytest.skip(f"no Docker engine answers: {error}")
     if reason := missing(client, BASE):
-        pytest.skip(f"{BASE} is not here and cannot be pulled: {reason}")
+        pytest.skip(f"{BASE} is not here and cannot be pulled (docker/base.sh, BASE_IMAGE): {reason}")
     # Ryuk removes what a killed test run leaves behind; without it the fixtures alone do.
     testcontainers_config.ryuk_disabled = bool(missing(client, testcontainers_config.ryuk_image))
     return client
@@ -94,23 +95,44 @@ def kafka_image(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def drkit_image(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+def drkit_context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What docker/Dockerfile may copy."""
     context = tmp_path_factory.mktemp("drkit-image")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy2(REPOSITORY / name, context)
     shutil.copytree(REPOSITORY / "drkit", context / "drkit", ignore=shutil.ignore_patterns("__pycache__"))
     authorities = shutil.copytree(REPOSITORY / "docker/ca", context / "docker/ca")
+    shutil.copytree(REPOSITORY / "docker/spark", context / "docker/spark")
     shutil.copy2(REPOSITORY / "docker/Dockerfile", context / "docker")
     # OpenSSL's variable says which authorities this machine trusts: so must pip inside the build.
     if bundle := os.environ.get("SSL_CERT_FILE"):
         shutil.copyfile(bundle, Path(authorities, "machine.crt"))
-    return build(engine, context, "drkit", dockerfile="docker/Dockerfile")
+    return context
+
+
+@pytest.fixture(scope="session")
+def drkit_image(engine: Any, drkit_context: Path) -> str:
+    return build(engine, drkit_context, "drkit", dockerfile="docker/Dockerfile")
+
+
+@pytest.fixture(scope="session")
+def images(engine: Any, drkit_context: Path, kafka_image: str, drkit_image: str) -> dict[str, str]:
+    """The images of docker/compose.yaml, as it names them, and those of the tests."""
+    spark = build(engine, drkit_context, "drkit-spark", dockerfile="docker/Dockerfile", target="spark")
+    prometheus = build(engine, REPOSITORY / "docker/prometheus", "drkit-prometheus")
+    return {
+        "drkit-kafka": kafka_image,
+        "drkit": drkit_image,
+        "drkit-spark": spark,
+        "drkit-prometheus": prometheus,
+    }
 
 
 def build(engine: Any, context: Path, tag: str, **options: str) -> str:
     """The image stays: it is the cache that makes the next run short."""
     try:
-        engine.images.build(path=str(context), tag=f"{tag}:test", rm=True, **options)
+        arguments = {"BASE_IMAGE": BASE}
+        engine.images.build(path=str(context), tag=f"{tag}:test", rm=True, buildargs=arguments, **options)
     except docker.errors.BuildError as error:
         log = "".join(str(line.get("stream", line.get("error", ""))) for line in error.build_log)
         raise AssertionError(f"{tag} cannot be built: {log[-3000:]}") from error
