@@ -7,7 +7,7 @@ everything else is resolved from the target anew, so nothing depends on which wo
 from __future__ import annotations
 
 from contextlib import suppress
-import resource
+import math
 from typing import Any
 
 from kafka.future import Future
@@ -32,7 +32,7 @@ from drkit.replicate.live import LiveAppender
 from drkit.replicate.map_writer import MapTaken, MapWriter
 from drkit.replicate.marks import write_marks
 from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.report import PartitionReport, TaskReport
+from drkit.replicate.report import TaskReport, report_of
 from drkit.replicate.resolver import Resolver
 from drkit.replicate.source_leaders import LeaderWatch
 from drkit.replicate.worker_links import keep_links, take_links
@@ -43,6 +43,7 @@ _OPEN_MS = 30_000
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
 _START_SECONDS = 0.02
+_GIVE_UP_SECONDS = 2.0
 
 
 def copy_task(
@@ -111,11 +112,14 @@ class CopyTask:
     async def run(self) -> TaskReport:
         """One epoch."""
         task = self.task
-        starting = task.loop.spawn(self._start)
+        starting, given_up = task.loop.spawn(self._start), math.inf
         while not starting.is_done:
-            if task.expired:  # the gates are closed: what waits for an answer would get none
+            if task.ending:  # the other tasks end: nothing copies for as long as this one starts
+                given_up = min(given_up, boottime() + _GIVE_UP_SECONDS)
+            if task.expired or boottime() > given_up:  # what waits for an answer gets none from now on
                 task.finish("expired")
-                return self._report(boottime() - task.started)
+                task.links.close_gates_at(min(task.deadline, boottime()))
+                return report_of(task, self._source.health, boottime() - task.started)
             await task.changed.wait(_START_SECONDS)
         try:
             await starting
@@ -135,7 +139,7 @@ class CopyTask:
             else:
                 await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))
         await self._drain()
-        return self._report(startup)
+        return report_of(task, self._source.health, startup)
 
     async def _start(self) -> None:
         task = self.task
@@ -263,37 +267,3 @@ class CopyTask:
         await self._mark(bucket)
         if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
             await self.task.maps[bucket].end()
-
-    def _report(self, startup: float) -> TaskReport:
-        task, lease, now = self.task, self.task.lease, boottime()
-        return TaskReport(
-            flow=lease.flow,
-            epoch=lease.epoch,
-            task=lease.task,
-            ended=task.ending,
-            seconds=boottime() - task.started,
-            startup_seconds=startup,
-            records=sum(p.records for p in task.partitions),
-            bytes=sum(p.bytes for p in task.partitions),
-            batches=task.counters.batches,
-            requests=task.counters.requests,
-            resyncs=task.counters.resyncs,
-            peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            partitions=[
-                PartitionReport(
-                    p.source.topic,
-                    p.source.partition,
-                    p.acked_upstream,
-                    p.acked_downstream,
-                    p.state.value,
-                    self._source.health.reason(p, now),
-                    p.records,
-                    p.bytes,
-                    p.batches,
-                    p.age_ms,
-                    p.latency_ms,
-                )
-                for p in task.partitions
-            ],
-            looped=task.counters.looped,
-        )

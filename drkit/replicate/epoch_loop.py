@@ -23,6 +23,9 @@ _LAST_SECONDS: Final = 1.0
 _CUT_SECONDS: Final = 2.5
 """Spark kills a worker two seconds after it has cut its task."""
 _LOOK_SECONDS: Final = 0.05
+_PAUSE_SECONDS: Final = 3.0
+"""Between two looks at the tasks; those that end together drain for different times."""
+_LONGEST_PAUSE_SECONDS: Final = 48.0
 _DIED: Final = "the copy job died"
 
 
@@ -45,6 +48,7 @@ class EpochLoop:
         self._task = _copy_function(*clusters, flow)
         self._jobs = SparkJobs(workshop, f"drkit {flow.name}", _DIED, flow.name)
         self._error: BaseException | None = None
+        self._pause, self._next_look, self._was_partly_over = _PAUSE_SECONDS, float("-inf"), False
         self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -59,7 +63,24 @@ class EpochLoop:
     @property
     def has_tasks(self) -> bool:
         """Whether tasks are at work, also when the epochs have ended: cut ones copy on for some seconds."""
-        return self._jobs.at_work > 0
+        return self._jobs.tasks.at_work > 0
+
+    def is_partly_over(self) -> bool:
+        """Whether a task has ended for good while others work on: nothing copies its partitions.
+
+        True more and more seldom, until :meth:`_run` sees a long epoch: what ends one task each time must
+        not end the others each time.
+        """
+        now = monotonic()
+        if now < self._next_look:
+            return False
+        count = self._jobs.tasks
+        before, self._was_partly_over = self._was_partly_over, bool(count.ended and count.at_work)
+        found = before and self._was_partly_over
+        if found:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._next_look = now + self._pause
+        return found
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the last epoch, once the epochs are held."""
@@ -87,7 +108,10 @@ class EpochLoop:
     def _run(self) -> None:
         try:
             while self._jobs.wait() and (leases := self._epochs.begin()):
+                began = monotonic()
                 reports = self._jobs.run([lease.to_json() for lease in leases], self._task)
+                if monotonic() - began > 2 * _LONGEST_PAUSE_SECONDS:
+                    self._pause = _PAUSE_SECONDS
                 self._on_epoch([json.loads(report) for report in reports])
         except Exception as error:  # noqa: BLE001  the thread's last line of defence; `failure` tells it
             self._error = error

@@ -107,6 +107,19 @@ class Epochs:
                 self._write()
             return self._busy and self._version > before
 
+    def anew(self) -> bool:
+        """Let all tasks end and begin together; True when they must end for it.
+
+        Not where partitions have ends: there a task ends when it has reached those of its own.
+        """
+        with self._changed:
+            bounded = any(p.end is not None for p in self._placed)
+            if self._held or not self._busy or bounded:
+                return False
+            self._version += 1
+            self._plan = tuple(replace(x, plan=self._version) for x in self._plan)
+            return True
+
     def begin(self) -> tuple[TaskLease, ...]:
         """Wait until there is something to copy; the leases of the next epoch, none once it is held."""
         with self._changed:

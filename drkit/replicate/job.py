@@ -248,7 +248,7 @@ class Attempt:
             self._lease.check()
             if not (loop.is_active or self._finished.is_set()):
                 raise loop.failure()
-            if self._epochs.fit(self._job.workshop.slots):
+            if self._epochs.fit(self._job.workshop.slots) or (loop.is_partly_over() and self._epochs.anew()):
                 self._untold = True
                 survives(self._tell_plan, flow.name)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+import resource
 from typing import Any
 
+from drkit.clock import boottime
+from drkit.replicate.context import TaskContext
+from drkit.replicate.source_health import SourceHealth
 from drkit.replicate.spread import Spread
 
 
@@ -55,3 +59,42 @@ class TaskReport:
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
         return asdict(self)
+
+
+def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:
+    """What a task tells that ends now.
+
+    :param startup: seconds until its first fetch
+    """
+    lease, now = task.lease, boottime()
+    return TaskReport(
+        flow=lease.flow,
+        epoch=lease.epoch,
+        task=lease.task,
+        ended=task.ending,
+        seconds=boottime() - task.started,
+        startup_seconds=startup,
+        records=sum(p.records for p in task.partitions),
+        bytes=sum(p.bytes for p in task.partitions),
+        batches=task.counters.batches,
+        requests=task.counters.requests,
+        resyncs=task.counters.resyncs,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        partitions=[
+            PartitionReport(
+                p.source.topic,
+                p.source.partition,
+                p.acked_upstream,
+                p.acked_downstream,
+                p.state.value,
+                health.reason(p, now),
+                p.records,
+                p.bytes,
+                p.batches,
+                p.age_ms,
+                p.latency_ms,
+            )
+            for p in task.partitions
+        ],
+        looped=task.counters.looped,
+    )

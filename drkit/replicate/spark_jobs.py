@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import re
 import threading
-from typing import Final
+from typing import Final, NamedTuple
 import uuid
 
 from drkit import errors
@@ -22,6 +22,16 @@ _OF_JAVA: Final = re.compile(r"^.*: (?:[a-z]\w*\.)+([A-Z]\w*): (.+)$", re.MULTIL
 """What Spark itself says of a task or of a job: of a worker that was killed there is nothing else."""
 _EVIDENCE_LENGTH: Final = 500
 _CANCEL_SECONDS: Final = 0.2
+
+
+class TaskCount(NamedTuple):
+    """How many tasks of a job."""
+
+    at_work: int
+    ended: int
+
+
+_NO_TASKS: Final = TaskCount(0, 0)
 
 
 class SparkJobs:
@@ -83,15 +93,18 @@ class SparkJobs:
             self._idle.wait(_CANCEL_SECONDS)
 
     @property
-    def at_work(self) -> int:
-        """Tasks of the last job that run, also when it has ended: Spark kills a cut one after two seconds."""
+    def tasks(self) -> TaskCount:
+        """Of the last job, also when it has ended: Spark kills a cut task after two seconds."""
         try:
             tracker = self._workshop.context.statusTracker()
             last = tracker.getJobInfo(max(tracker.getJobIdsForGroup(self._group), default=-1))
             stages = [tracker.getStageInfo(stage) for stage in (last.stageIds if last is not None else ())]
-            return sum(stage.numActiveTasks for stage in stages if stage is not None)
+            known = [stage for stage in stages if stage is not None]
+            return TaskCount(
+                sum(stage.numActiveTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
+            )
         except BROKEN:
-            return 0  # Spark is gone, and its tasks with it
+            return _NO_TASKS  # Spark is gone, and its tasks with it
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """What tells that Spark has ended."""

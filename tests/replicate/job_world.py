@@ -13,13 +13,21 @@ from confluent_kafka.admin import AdminClient
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import map_transactional_id, state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
+from drkit.kafka.transactions import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.topic import find_map, new_nonce
+from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.job import FlowJob
+from drkit.replicate.map_writer import MapWriter
 from drkit.replicate.session import Workshop
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
@@ -99,6 +107,31 @@ class World:
         cut = ConsumerTopicPartition(topic, 0, before)
         admin = AdminClient(confluent_config(self.clusters[0]))
         admin.delete_records([cut])[cut].result(30)
+
+    def take_bucket(self, bucket: int) -> None:
+        """Take a bucket of the map from its task, as another task by mistake."""
+        loop, name = EventLoop(), map_topic_name(self.source.alias)
+        cluster = RawCluster(loop, self.clusters[1], "another")
+        held = MapBucket(bucket, name)
+        transactions = Transactions(
+            cluster, map_transactional_id(self.source.alias, self.target.alias, bucket)
+        )
+
+        async def find(_: bool) -> TopicMetadata:  # noqa: FBT001  as the writer asks
+            return await find_map(cluster, name)
+
+        async def take() -> None:
+            await cluster.connected()
+            writer = MapWriter(transactions, held, new_nonce(), find, lambda: False)
+            await writer.take()
+            topic = await find_map(cluster, name)
+            await writer.begin(lambda: read_on(cluster, topic, held))
+
+        try:
+            loop.run(take)
+        finally:
+            cluster.close()
+            loop.close()
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:

@@ -139,6 +139,22 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_repeated(world: Worl
     world.arrives(topic, 4000)
 
 
+def test_a_task_that_ends_alone_stops_no_partition(world: World):
+    """Another task takes its part of the map; the epoch's others would copy on for ten minutes."""
+    topic = world.topic("orders", 4)
+    fill(world.clusters[0], topic, 2000)
+    job = world.start(world.job(epoch_seconds=600.0))
+    world.arrives(topic, 2000)
+
+    world.take_bucket(job.leases()[0].bucket)
+    loop = job.cut
+    assert loop is not None
+    eventually(lambda: world.failure or loop._jobs.tasks.ended, what="the end of a task, at its next mark")
+    fill(world.clusters[0], topic, 2000, first=2000)
+
+    world.arrives(topic, 4000)
+
+
 def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     topic = world.topic("orders")
     fill(world.clusters[0], topic, 100)

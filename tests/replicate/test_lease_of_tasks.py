@@ -17,12 +17,13 @@ from drkit.flow_state.processes import boot_id, this_process
 from drkit.flow_state.records import ControlRecord, LeaseRecord
 from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic
+from drkit.offset_map.topic import bucket_of
 from drkit.replicate import worker_links
 from drkit.replicate.lease import TaskLease
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
 from tests.replicate.process import CopyProcess, eventually
-from tests.replicate.produce import fill
+from tests.replicate.produce import fill, producer
 
 START_SECONDS = 3.0
 """The driver's lease at the start of the epoch."""
@@ -182,4 +183,21 @@ def test_a_task_writes_on_while_it_sees_renewals_and_ends_when_another_run_has_t
     assert task.report()["ended"] == "superseded"
     fill(flow.source, topic, 100, first=200)
     flow.copy(topic)
+    check_copy(flow, topic)
+
+
+def test_a_task_that_cannot_start_ends_with_the_others(flow: Flow, topic: str, state: StateTopic) -> None:
+    """A stranger's open transaction hides the end of the map: the task would wait for a minute."""
+    bucket = bucket_of(topic, 0, flow.settings.buckets)
+    stranger = producer(flow.target, transactional_id=topic)
+    stranger.init_transactions(30)
+    stranger.begin_transaction()
+    stranger.produce(flow.map_topic, b"", b"no key of the map", bucket)
+    assert stranger.flush(30) == 0
+    lease = flow.lease(topic, once=False)
+    process = flow.start(lease=lease)
+    state.put(ControlRecord(lease.run_id, lease.plan + 1, "run"))
+    assert process.report(40)["ended"] == "plan"
+    stranger.abort_transaction(30)
+    flow.copy(lease=replace(flow.lease(topic), plan=lease.plan + 1))
     check_copy(flow, topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,26 @@ def test_running_tasks_end_when_slots_are_lost_and_when_they_are_back():
     epochs.epoch_ended([], last=False)
     assert not epochs.fit(Slots(2, 4)), "no task runs that would have to end"
     assert len(epochs.begin()) == 1
+
+
+def test_running_tasks_end_to_begin_anew_with_the_same_work():
+    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs.update(PLACED)
+    assert not epochs.anew(), "no task runs that would have to end"
+    before = epochs.begin()
+    assert epochs.anew()
+    assert epochs.version > before[0].plan
+    epochs.epoch_ended([], last=False)
+    after = epochs.begin()
+    assert {x.plan for x in after} == {epochs.version}
+    assert [x.partitions for x in after] == [x.partitions for x in before]
+
+
+def test_a_task_that_has_reached_its_ends_ends_no_other():
+    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs.update([p._replace(lease=replace(p.lease, end=7)) for p in PLACED])
+    epochs.begin()
+    assert not epochs.anew()
 
 
 def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(

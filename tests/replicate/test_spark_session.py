@@ -95,8 +95,8 @@ def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
 
     with pytest.raises(Failed):
         jobs.run(["fails", "goes on"], task)
-    assert jobs.at_work
-    eventually(lambda: not jobs.at_work, what="the end of the other task")
+    assert jobs.tasks.at_work
+    eventually(lambda: not jobs.tasks.at_work, what="the end of the other task")
     then = beats.stat().st_size
     assert not threading.Event().wait(0.5)
     assert beats.stat().st_size == then
