@@ -26,6 +26,8 @@ _POLL_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 _MOST_TASKS: Final = 1000
+_DRIVER: Final = "driver"
+"""The id under which Spark lists the driver as an executor."""
 
 
 @contextmanager
@@ -45,7 +47,7 @@ def ready_cluster(
     if not slots.now:
         raise _no_slots(context, url)
     _check_workers(context, workshop.carry, slots.now, url)
-    workers = sorted({host for host, _ in _executors(context)})
+    workers = sorted({address.rsplit(":", 1)[0] for address in executors(context)})
     observe.event("spark_workers", master=url, slots=slots.now, needed=slots.needed, workers=workers)
     watch = SlotWatch(workshop, slots, lambda: slots_now(context))
     watch.start()
@@ -169,8 +171,8 @@ def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
     )
 
 
-def _executors(context: SparkContext) -> list[tuple[str, int]]:
-    """Host and port of each executor, without this process."""
-    found = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001  no public way
-    driver = context.getConf().get("spark.driver.port")
-    return [(str(e.host()), int(e.port())) for e in found if str(e.port()) != driver]
+def executors(context: SparkContext) -> list[str]:
+    """Host and port of each executor that lives; Spark lists this process with them."""
+    found = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003  no public way
+    listed = [found.apply(number) for number in range(found.size())]
+    return [str(e.hostPort()) for e in listed if e.id() != _DRIVER]

@@ -23,6 +23,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import Options, replicate
 from drkit.replicate.session import plan_spark, spark_session
+from drkit.replicate.spark_cluster import executors
 from drkit.replicate.verify import Request, verify
 from tests.replicate.job_world import World
 from tests.replicate.process import eventually, tree
@@ -139,6 +140,7 @@ def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
         shown = [arguments(pid) for pid in tree(os.getpid())]
         assert any("SparkSubmit" in line for line in shown)
         assert not [line for line in shown if cluster.secret in line]
+        assert len(executors(workshop.context)) == WORKERS
         world = World(source, target, workshop)
         orders = world.topic("orders", 6)
         job = world.job(epoch_seconds=LONG_SECONDS, tasks=TASKS)
