@@ -162,8 +162,7 @@ def _start(
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        if not plan.master.is_local:
-            _end_jvm_with_a_secret()
+        _end_unfit_jvm(plan.master)
         gateway = _gateway(_conf(may_be_seen(settings)), folder / "spark.log")
         context = SparkContext(conf=_conf(settings), gateway=gateway)
         if not is_encrypted(plan.master, plan.conf):
@@ -260,23 +259,27 @@ def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
         return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
 
 
-def _end_jvm_with_a_secret() -> None:
-    """End the JVM of an earlier session that made a secret of its own.
-
-    Spark keeps it for as long as the JVM lives, and prefers it to the one that it shares with a cluster.
-    """
+def _end_unfit_jvm(master: Master) -> None:
+    """Forget the JVM of an earlier session where another one cannot use it."""
     running: JavaGateway | None = SparkContext._gateway  # noqa: SLF001  as above
     if running is None:
         return
-    user = running.jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
-    if not user.getCredentials().numberOfSecretKeys():
-        return
     process: subprocess.Popen[bytes] = running.proc
+    is_fit = process.poll() is None and (master.is_local or not _remembers_a_secret(running))
+    if is_fit:
+        return
     with suppress(Py4JError, OSError):
         running.shutdown()
     process.kill()
     process.wait()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  the next session starts another
+    SparkContext._active_spark_context = None  # noqa: SLF001  it stays where Spark was killed
+
+
+def _remembers_a_secret(running: JavaGateway) -> bool:
+    """Whether Spark made a secret in this JVM, which it prefers to the one that it shares with a cluster."""
+    user = running.jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    return bool(user.getCredentials().numberOfSecretKeys())
 
 
 def _require_java() -> Path:
