@@ -75,6 +75,8 @@ def test_a_signal_stops_it_in_good_order(
         text=True,
         env={**os.environ, "TMPDIR": str(scratch)},
         start_new_session=True,
+        # A test run in the background ignores SIGINT, and drkit would until it has loaded its command.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  no threads yet
     )
     try:
         eventually(lambda: catches_sigterm(process.pid), what="drkit's first handler")
