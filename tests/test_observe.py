@@ -69,19 +69,24 @@ def test_levels(capsys: pytest.CaptureFixture[str]):
     assert "loud" in capsys.readouterr().err
 
 
+class _CountedError(ValueError):
+    pass
+
+
 def test_prometheus_reads_what_was_copied():
+    """Of a flow and an error that no other test of the process counts."""
     observe.setup()
-    observe.copied(("a", "b"), "orders", 0, records=5, size=70, batches=1, frontier=5)
-    observe.epoch_ended(("a", "b"))
-    observe.left_out(("a", "b"), 4711, 3)
-    observe.error(ValueError("x"))
+    observe.copied(("here", "there"), "orders", 0, records=5, size=70, batches=1, frontier=5)
+    observe.epoch_ended(("here", "there"))
+    observe.left_out(("here", "there"), 4711, 3)
+    observe.error(_CountedError("x"))
     text = generate_latest(observe.REGISTRY).decode()
-    labels = '{partition="0",source="a",target="b",topic="orders"}'
+    labels = '{partition="0",source="here",target="there",topic="orders"}'
     assert f"drkit_records_total{labels} 5.0" in text
     assert f"drkit_bytes_total{labels} 70.0" in text
-    assert 'drkit_errors_total{kind="ValueError"} 1.0' in text
-    assert 'drkit_epochs_total{source="a",target="b"} 1.0' in text
-    assert 'drkit_left_out_records_total{producer="4711",source="a",target="b"} 3.0' in text
+    assert 'drkit_errors_total{kind="_CountedError"} 1.0' in text
+    assert 'drkit_epochs_total{source="here",target="there"} 1.0' in text
+    assert 'drkit_left_out_records_total{producer="4711",source="here",target="there"} 3.0' in text
 
 
 def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch):
