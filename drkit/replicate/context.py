@@ -225,6 +225,8 @@ class TaskContext:
 
     def finish(self, how: str) -> None:
         """End the epoch; the first reason stands."""
+        if how == "fenced" and self.expired:
+            how = "expired"  # the map's writer refuses then as if another task had taken the bucket
         self.ending = self.ending or how
         self.changed.set()
 
