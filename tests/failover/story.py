@@ -39,6 +39,8 @@ class Worker:
 
     def __init__(self, world: World, group: str, topic: str) -> None:
         self.group, self.read = group, 0
+        self.acknowledged: dict[TopicPartition, int] = {}
+        """Commits that its cluster has confirmed."""
         self._consumer = world.consumer(world.source, group)
         self._consumer.subscribe([topic])
         self._stop = threading.Event()
@@ -57,7 +59,8 @@ class Worker:
             while not self._stop.is_set():
                 messages = [m for m in self._consumer.consume(200, 0.1) if m.error() is None]
                 if messages:
-                    self._consumer.commit(asynchronous=False)
+                    for at in self._consumer.commit(asynchronous=False) or ():
+                        self.acknowledged[TopicPartition(at.topic, at.partition)] = at.offset
                     self.read += len(messages)
         self._consumer.close()
 
@@ -173,5 +176,21 @@ def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at
     return Story(
         world, topics, groups, live, report, world.run_log(), load.acked,
         {t: world.records(world.source, t) for t in topics}, ours, committed,
-        {at: c.offset for at, c in world.committed(world.source, live).items()},
+        _places(world, worker),
     )  # fmt: skip
+
+
+def _places(world: World, worker: Worker) -> dict[TopicPartition, int]:
+    """Where the group stands on the primary that is back.
+
+    A coordinator that has just started answers with commits of some seconds ago: its high watermark is the
+    one that was on disk, until a follower fetches.
+    """
+    found: dict[TopicPartition, int] = {}
+
+    def is_whole() -> bool:
+        found.update({at: c.offset for at, c in world.committed(world.source, worker.group).items()})
+        return all(found.get(at, -1) >= offset for at, offset in worker.acknowledged.items())
+
+    eventually(is_whole, what="the commits that the primary had confirmed")
+    return found

@@ -29,8 +29,10 @@ FOREIGN = b"foreign-"
 """Keys of records that somebody else wrote to the target begin so."""
 NOT_YET = frozenset({
     KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.OFFSET_NOT_AVAILABLE,
 })  # fmt: skip
-"""What a broker answers about a topic that the metadata already shows and the broker does not hold yet."""
+"""What a broker answers about a topic that the metadata already shows and the broker does not hold yet, or
+that it leads since a moment ago (KIP-207)."""
 
 
 class Seen(NamedTuple):
