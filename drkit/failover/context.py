@@ -29,6 +29,11 @@ LOOK_MS: Final = 2000
 REMEMBERED_SECONDS: Final = 60.0
 """A source that did not answer is left alone for so long: each look at one that hangs takes a second."""
 
+_ONE_BROKER_SECONDS: Final = 20.0
+"""How long an old primary that leaves a question open is asked again while it answers others: longer than a
+broker's session (9 s) and the election of leaders after it."""
+_AGAIN_SECONDS: Final = 0.5
+
 
 class Scope(NamedTuple):
     """What a run moves; fixed when it begins, told and confirmed."""
@@ -145,6 +150,8 @@ class Context:
     _source: RawCluster | None = None
     _asked: float = float("-inf")
     """When the old primary did not answer."""
+    _partly_since: float = float("-inf")
+    """When it left a question open first, in the last minute or so."""
     _target_admin: Cluster | None = None
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
@@ -228,8 +235,17 @@ class Context:
             self._asked = float("-inf")
 
     def lose_source(self, error: BaseException) -> None:
-        """The old primary stopped answering in the middle of a question; it is asked again a little later."""
+        """A question to the old primary failed: it is left alone for a while, unless other brokers answer.
+
+        Then it is connected again, and may be asked again for some seconds: one of its brokers died, and
+        others take over. Whoever asks again asks :meth:`source` first.
+        """
         self.drop_source()
+        if self.clock() > self._partly_since + REMEMBERED_SECONDS:
+            self._partly_since = self.clock()
+        if self.clock() < self._partly_since + _ONE_BROKER_SECONDS and self.source(0.0) is not None:
+            self.loop.run(self.loop.sleep, _AGAIN_SECONDS)
+            return
         self.source_error, self.source_refuses = f"it stopped answering ({type(error).__name__})", False
         self._asked = self.clock()
 

@@ -166,7 +166,7 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
         tails = context.run(_look, context, source, roles, skip, take)
     except RawError as error:
         context.lose_source(error)
-        return Divergence(context.flow.name, (), context.source_error, owed)
+        return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
     return Divergence(context.flow.name, tuple(tails), owed=owed)
 
 

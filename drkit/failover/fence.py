@@ -67,8 +67,7 @@ class Fence:
         context.state.load()
         # A fence that an earlier failover left standing is wanted again; its record tells what was before.
         settle(context.state, PendingLift, context.scope.topics)
-        source = context.source(_REMEMBERED_SECONDS)
-        if source is not None:
+        while (source := context.source(_REMEMBERED_SECONDS)) is not None:
             try:
                 return self._answering(context, source)
             except RawError as error:

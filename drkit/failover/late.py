@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypedDict
 
 from drkit.errors import DrkitError
@@ -47,17 +48,22 @@ def too_late(context: Context) -> dict[str, str]:
 
     Empty where the old primary does not answer.
     """
-    source, translated = context.look_at_source(), context.result(StepName.TRANSLATE)
-    if source is None:
-        return {}
-    try:
-        now = look_outside(context, source, {}).late
-    except (RawError, DrkitError) as error:
-        context.lose_source(error)
-        return {}
+    translated, now = context.result(StepName.TRANSLATE), _late_now(context)
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
     why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
     return {group: why for group in now if group not in placed}
+
+
+def _late_now(context: Context) -> Collection[str]:
+    while (source := context.look_at_source()) is not None:
+        try:
+            return look_outside(context, source, {}).late
+        except RawError as error:
+            context.lose_source(error)
+        except DrkitError as error:
+            context.lose_source(error)
+            break
+    return ()
 
 
 def _before(context: Context) -> dict[str, Any]:

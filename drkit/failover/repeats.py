@@ -12,16 +12,9 @@ from drkit.model import TopicPartition
 
 def repeated(context: Context) -> dict[str, int]:
     """Group → how many offsets it went on reading there; nothing of a primary that does not answer."""
-    source = context.look_at_source()
-    if source is None:
-        return {}
     placed = context.result(StepName.TRANSLATE).get("positions", {})
     there = {target: name for name, target in context.scope.topics.items()}
-    try:
-        now: Positions = context.run(committed_on_source, source, context.flow, context.known, sorted(placed))
-    except (RawError, DrkitError) as error:
-        context.lose_source(error)
-        return {}
+    now = _committed(context, sorted(placed))
     found: dict[str, int] = {}
     for group, partitions in placed.items():
         known = {_upstream(at, there): place[0] for at, place in partitions.items()}
@@ -29,6 +22,20 @@ def repeated(context: Context) -> dict[str, int]:
         if number := sum(max(0, n) for n in moved):
             found[group] = number
     return found
+
+
+def _committed(context: Context, groups: list[str]) -> Positions:
+    while (source := context.look_at_source()) is not None:
+        try:
+            found: Positions = context.run(committed_on_source, source, context.flow, context.known, groups)
+        except RawError as error:
+            context.lose_source(error)
+        except DrkitError as error:
+            context.lose_source(error)
+            break
+        else:
+            return found
+    return {}
 
 
 def _upstream(target: str, names: dict[str, str]) -> TopicPartition:

@@ -117,22 +117,20 @@ def survey(context: Context) -> Survey:
     :raises DrkitError: the target does not answer, or its state cannot be read
     """
     context.state.load()
-    source = context.source()
-    try:
-        return _look(context, source)
-    except RawError as error:
-        if source is not None:
+    while True:
+        source = context.source()
+        try:
+            return _look(context, source)
+        except RawError as error:
+            if source is None:
+                raise ClusterUnreachable(
+                    "the target stopped answering",
+                    where=context.flow.target,
+                    evidence=repr(error),
+                    hint="check the target: drkit config check --connect",
+                ) from error
             # The source may have gone away just now: what remains is asked of the target alone.
             context.lose_source(error)
-        try:
-            return _look(context, None)
-        except RawError as again:
-            raise ClusterUnreachable(
-                "the target stopped answering",
-                where=context.flow.target,
-                evidence=repr(again),
-                hint="check the target: drkit config check --connect",
-            ) from again
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:

@@ -54,14 +54,7 @@ class Translate:
 
         :raises Refused: nobody can say where some group reads on
         """
-        source = context.source()
-        try:
-            found = self._translated(context, source, act=True)
-        except RawError as error:
-            if source is None:
-                raise  # the target
-            context.lose_source(error)
-            found = self._translated(context, None, act=True)
+        found = self._asked(context)
         if found["unavailable"] and not context.request.accept_data_loss:
             raise _unavailable(context, found["unavailable"])
         number = sum(map(len, found["positions"].values()))
@@ -69,6 +62,16 @@ class Translate:
         return StepResult(
             found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
         )
+
+    def _asked(self, context: Context) -> dict[str, Any]:
+        while True:
+            source = context.source()
+            try:
+                return self._translated(context, source, act=True)
+            except RawError as error:
+                if source is None:
+                    raise  # the target
+                context.lose_source(error)
 
     def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
         places = standing(context, source, final=True)

@@ -35,7 +35,9 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
 WARM_UP_SECONDS: Final = 60.0
 """Before a window of latencies opens: compilers of all JVMs have seen the work by then."""
-ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", *PARTS, FAILOVER, LOST, STANDBY)
+START: Final = "start"
+"""Its name in ``--only``."""
+ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, FAILOVER, LOST, STANDBY)
 RATES: Final = [str(pace.per_second) for pace in PACES]
 
 
@@ -52,6 +54,9 @@ def main(arguments: Sequence[str]) -> int:
         with clusters(_tell) as (source, target):
             session = Session(plan, source, target, folder.resolve(), _tell, results)
             session.measure(lambda: page.keep(results))
+            if START in wanted:
+                session.measure_starts()
+                page.keep(results)
             for part in wanted:
                 if part in PARTS:
                     PARTS[part](GroupSession(session))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 import random
+import threading
 import time
 from typing import Any, Final
 
@@ -120,3 +122,25 @@ def _flush(producer: Producer) -> None:
     left = producer.flush(300.0)
     if left:
         raise RuntimeError(f"{left} messages were not delivered within 300 s")
+
+
+@contextmanager
+def steady(bootstrap: str, topic: str, per_second: int) -> Iterator[None]:
+    """Write small records into a topic until the end, from a thread."""
+    ended = threading.Event()
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+
+    def run() -> None:
+        while not ended.wait(0.01):
+            for _ in range(per_second // 100):
+                producer.produce(topic, b"x" * 200)
+            producer.poll(0)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        producer.flush(10)

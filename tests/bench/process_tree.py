@@ -96,6 +96,10 @@ class ProcessTree:
         """CPU seconds (user + system) used until now by the tree, ended children included."""
         return sum(process.ticks for process in self.members()) / TICKS_PER_SECOND
 
+    def pss_bytes(self) -> int:
+        """Memory that the tree holds now; pages that its processes share count once."""
+        return sum(_pss(process.pid) for process in self.members())
+
     def sample_memory(self) -> None:
         """Look at the resident sets and keep the highest."""
         found = self.members()
@@ -106,6 +110,15 @@ class ProcessTree:
             jvm=sum(process.resident_bytes for process in found if process.name == "java"),
             worker=max((_peak(process) for process in workers), default=0),
         )
+
+
+def _pss(pid: int) -> int:
+    """Proportional set size: of a page that n processes share, each counts one n-th (proc(5))."""
+    try:
+        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
 def _is_worker(process: Process) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.bench.report_failover import failover_tables
 from tests.bench.report_groups import group_tables
+from tests.bench.report_starts import start_tables
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PARTS, TOGETHER, Scenario
 from tests.bench.tables import Spread, cell, count, ms, seconds, spread, table, times, whole
@@ -31,6 +32,7 @@ def to_markdown(facts: Mapping[str, str], results: Results) -> str:
         parts += ["### Peak memory (resident, MiB)", _memory(runs)]
     if paced:
         parts += ["### End-to-end latency (ms)", _latency(paced)]
+    parts += start_tables(results.restarts)
     parts += group_tables(results)
     parts += failover_tables(results)
     remarks = [*_remarks([*runs, *paced, *results.costs]), *results.failures]

@@ -12,6 +12,7 @@ from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
+from tests.bench.starts import ReplicatorStart
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
 
@@ -72,6 +73,7 @@ class Results:
     lost: list[LostPrimaryRun] = field(default_factory=list)
     starts: list[StartUp] = field(default_factory=list)
     takeovers: list[TakeoverRun] = field(default_factory=list)
+    restarts: list[ReplicatorStart] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -99,4 +101,5 @@ def joined(old: Results, new: Results) -> Results:
         new.lost or old.lost,
         new.starts or old.starts,
         new.takeovers or old.takeovers,
+        new.restarts or old.restarts,
     )

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.bench import latency, throughput
+from tests.bench import latency, starts, throughput
 from tests.bench.load import fill
 from tests.bench.peers.replicator import Flow, Peer, ReplicatorDied, running
 from tests.bench.results import PacedRun, Results, Run
@@ -72,6 +72,17 @@ class Session:
             self._latency(pace)
             done()
 
+    def measure_starts(self) -> None:
+        """Start and kill every replicator; one that fails costs its own figures and those after it."""
+        self.tell("starts of a replicator")
+        flow = self.flow(starts.TOPIC, "none", "start")
+        try:
+            for run in starts.measure(self.plan.peers, flow, self.plan.rounds, self.wipe, self.tell):
+                self.results.restarts.append(run)
+        except FAILURES as error:
+            self.results.failures.append(f"starts: no figure, {(str(error) or repr(error)).splitlines()[0]}")
+            self.tell(f"    failed: {error}")
+
     def _warm_brokers(self) -> None:
         """Let the brokers' JVMs compile their paths, or the first replicator would pay for it."""
         self.tell("warming up the brokers")
@@ -99,7 +110,7 @@ class Session:
         self.wipe()
 
     def _throughput_run(self, scenario: Scenario, peer: Peer, number: int, expected: int) -> None:
-        flow = self._flow(scenario.topic, scenario.codec, f"{scenario.key}-{number}-{peer.name}")
+        flow = self.flow(scenario.topic, scenario.codec, f"{scenario.key}-{number}-{peer.name}")
         ends = EndOffsets(self.target.bootstrap(), scenario.topic)
         run = Run(scenario, peer.name, number, None, expected=expected)
         try:
@@ -121,7 +132,7 @@ class Session:
         self.wipe()
 
     def _latency_run(self, pace: Pace, peer: Peer) -> None:
-        flow = self._flow(pace.topic, "none", f"pace-{pace.per_second}-{peer.name}")
+        flow = self.flow(pace.topic, "none", f"pace-{pace.per_second}-{peer.name}")
         run = PacedRun(pace, peer.name, None)
         try:
             with running(peer, replace(flow, epoch_seconds=self.plan.epoch_seconds)) as replicator:
@@ -141,7 +152,8 @@ class Session:
         self.results.paced.append(run)
         self.tell(f"latency at {pace.per_second}/s, {peer.name}: {_brief(run)}")
 
-    def _flow(self, topic: str, codec: str, name: str) -> Flow:
+    def flow(self, topic: str, codec: str, name: str) -> Flow:
+        """What a replicator is told to copy; its files are in a folder of this name."""
         return Flow(self.source.bootstrap(), self.target.bootstrap(), topic, codec, self.folder / name)
 
     def broker_pids(self) -> list[int]:

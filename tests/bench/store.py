@@ -17,6 +17,7 @@ from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PACES, SCENARIOS
+from tests.bench.starts import ReplicatorStart
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
 
@@ -37,6 +38,7 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "lost_primary": _plain(results.lost),
         "start_up": _plain(results.starts),
         "takeovers": _plain(results.takeovers),
+        "replicator_starts": _plain(results.restarts),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -78,4 +80,5 @@ def load(path: Path) -> Results:
         lost=[LostPrimaryRun(**raw) for raw in document.get("lost_primary", ())],
         starts=[StartUp(**raw) for raw in document.get("start_up", ())],
         takeovers=[TakeoverRun(**raw) for raw in document.get("takeovers", ())],
+        restarts=[ReplicatorStart(**raw) for raw in document.get("replicator_starts", ())],
     )

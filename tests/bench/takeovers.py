@@ -7,21 +7,20 @@ killed, Spark's among them; then another one is started, which waits, and that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 import os
 from pathlib import Path
-import signal
-import threading
 import time
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from drkit.config import ClusterSettings
 from drkit.flow_state.records import StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
+from tests.bench.load import steady
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Command, Flow, Running, running
 from tests.bench.topics import Topics
@@ -74,7 +73,7 @@ def measure(
     with ExitStack() as stack:
         end = _End(target)
         stack.callback(end.close)
-        stack.enter_context(_load(source))
+        stack.enter_context(steady(source.bootstrap(), TOPIC, RATE))
         holder = start("first")
         until(lambda: end.now() > 0, _PATIENCE, "the first records")
         state = stack.enter_context(StateTopic(settings, "source"))
@@ -89,11 +88,8 @@ def measure(
 
 
 def _kill(holder: Running, end: _End) -> TakeoverRun:
-    pids = [process.pid for process in holder.tree.members()]
     began = time.monotonic()
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    holder.kill()
     time.sleep(_ON_ITS_WAY_SECONDS)
     before, deadline = end.now(), began + _PATIENCE
     while end.now() <= before:
@@ -127,24 +123,3 @@ class _End:
 
     def close(self) -> None:
         self._consumer.close()
-
-
-@contextmanager
-def _load(source: LocalCluster) -> Iterator[None]:
-    ended = threading.Event()
-    producer = Producer({"bootstrap.servers": source.bootstrap(), "linger.ms": 5, "log_level": 0})
-
-    def run() -> None:
-        while not ended.wait(0.01):
-            for _ in range(RATE // 100):
-                producer.produce(TOPIC, b"x" * 200)
-            producer.poll(0)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        producer.flush(10)

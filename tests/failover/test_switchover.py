@@ -93,7 +93,11 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         for writer in (*writers, transactor):
             writer.finish()
         given: list[list[Any]] = [reader.processed, *(m.got for m in members)]
-        eventually(lambda: min(map(len, given)) >= _number(world, topic), 30, "the readers at the end")
+        eventually(
+            lambda: min(map(len, given)) >= _number(world, topic),
+            30,
+            lambda: f"the readers at the end, {_number(world, topic)}: {[len(got) for got in given]}",
+        )
     with world.desk() as desk:
         diverged = divergence(desk.beside())
     return Switchover(

@@ -19,7 +19,9 @@ _ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T | None], seconds: float = 60.0, what: str = "the condition") -> T:
+def eventually(
+    condition: Callable[[], T | None], seconds: float = 60.0, what: str | Callable[[], str] = "the condition"
+) -> T:
     """Wait until the condition is true and return what it gave.
 
     A condition that works hard is asked less often: what it waits for needs the processors too.
@@ -30,7 +32,8 @@ def eventually(condition: Callable[[], T | None], seconds: float = 60.0, what: s
         worked = time.process_time()
         if found := condition():
             return found
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"{what() if callable(what) else what} did not come true in {seconds} s")
         pause.wait(min(0.5, max(0.02, 2 * (time.process_time() - worked))))
 
 

@@ -72,6 +72,12 @@ class Running:
             tail = self._log.read_text(errors="replace")[-LOG_TAIL:]
             raise ReplicatorDied(f"it ended with exit code {self._process.returncode}, its log with:\n{tail}")
 
+    def kill(self) -> None:
+        """SIGKILL to all processes of the tree at once."""
+        for process in self.tree.members():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
     def stop(self) -> None:
         """SIGTERM, then SIGKILL to whatever of the tree is left: no process outlives its measurement."""
         self.tree.members()  # remembers the tree, so that orphans are found again
@@ -82,9 +88,7 @@ class Running:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        for process in self.tree.members():
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+        self.kill()
 
 
 @contextmanager
