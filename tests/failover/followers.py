@@ -11,6 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Switch, TransactionCut
 
 _TICK_SECONDS = 0.01
+_COORDINATOR_MOVES = frozenset({
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
+})  # fmt: skip
 
 
 class _Application:
@@ -155,7 +158,18 @@ class Reader(_Application):
             messages = [m for m in self._in.consume(500, 0.1) if m.error() is None]
             if messages:
                 self.processed += [m.value() or b"" for m in messages]
+                self._commit()
+
+    def _commit(self) -> None:
+        """As an application commits: a group's coordinator may be on its way to another broker."""
+        while True:
+            try:
                 self._in.commit(asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_MOVES or self._stop.wait(_TICK_SECONDS):
+                    raise
+            else:
+                return
 
     def _close(self) -> None:
         threading.Thread(target=self._in.close, daemon=True).start()
