@@ -72,7 +72,7 @@ def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskRe
         epoch=lease.epoch,
         task=lease.task,
         ended=task.ending,
-        seconds=boottime() - task.started,
+        seconds=now - task.started,
         startup_seconds=startup,
         records=sum(p.records for p in task.partitions),
         bytes=sum(p.bytes for p in task.partitions),
