@@ -23,23 +23,29 @@ def find_java(env: Mapping[str, str] = os.environ) -> Path:
 
     :raises ConfigError: no Java, one that does not start, or one older than 17
     """
-    home = env.get("JAVA_HOME", "")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=env.get("PATH"))
-    if not found or not Path(found).is_file():
+    home, found = env.get("JAVA_HOME", ""), java_on_path(env)
+    if found is None:
         raise ConfigError(
             "local clusters need Java, and there is none",
             where=f"JAVA_HOME={home}" if home else "PATH",
             hint=_INSTALL,
         )
-    version = _major_version(found)
+    version = _major_version(str(found))
     if version < OLDEST_JAVA:
         raise ConfigError(
             "this Java is too old for Kafka's brokers",
-            where=found,
+            where=str(found),
             evidence=f"Java {version}, Kafka 4 needs {OLDEST_JAVA}",
             hint=_INSTALL,
         )
-    return Path(found)
+    return found
+
+
+def java_on_path(env: Mapping[str, str] = os.environ) -> Path | None:
+    """The ``java`` that is there, whatever its version; None: there is none."""
+    home = env.get("JAVA_HOME", "")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=env.get("PATH"))
+    return Path(found) if found and Path(found).is_file() else None
 
 
 def archive_identity(java: Path, jars: Iterable[Path]) -> str:

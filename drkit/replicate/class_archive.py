@@ -8,20 +8,37 @@ starts as ever.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 import os
 from pathlib import Path
 
-import pyspark
-
+from drkit.errors import Failed
 from drkit.local.jars import default_cache
 from drkit.local.java import archive_identity
 
 
 def archive_place(java: Path) -> Path:
     """Where the archive for this Java and this Spark is, once it is made."""
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    name = archive_identity(java, sorted((home / "jars").glob("*.jar")))
+    name = archive_identity(java, sorted((spark_home() / "jars").glob("*.jar")))
     return default_cache() / "classes" / f"spark-jobs-{name}.jsa"
+
+
+def spark_home() -> Path:
+    """Where Spark is, without importing it.
+
+    :raises Failed: it is nowhere
+    """
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise Failed("pyspark is not installed", hint="install drkit again: it depends on pyspark")
+    return Path(found.origin).parent
+
+
+def command_place(archive: Path) -> Path:
+    """Where the arguments of the JVM are with which an archive was made: a list in JSON, ours left out."""
+    return archive.with_suffix(".json")
 
 
 def archive_option(java: Path) -> str:

@@ -6,6 +6,7 @@ see :mod:`drkit.replicate.class_archive`.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 import subprocess
 import sys
@@ -17,14 +18,17 @@ from pyspark.errors import PySparkException
 from drkit.errors import DrkitError, Failed
 from drkit.local.file_lock import locked
 from drkit.local.java import find_java
-from drkit.replicate.class_archive import archive_place
+from drkit.replicate.class_archive import archive_place, command_place
 from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.spark_jobs import SparkJobs
+from drkit.replicate.spark_jvm import QUICK_JVM
 
 _EPOCHS: Final = 2
 _KEPT: Final = 3
 """Archives of other Sparks, as of virtual environments that may be gone by now: 70 MB each."""
 _SECONDS: Final = 120.0
+_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
+_OURS: Final = ("-Xmx", "-Xlog:", "-XX:ArchiveClassesAtExit=", "-Dlog4j2.configurationFile=")
 
 
 def make_archive() -> Path:
@@ -35,7 +39,7 @@ def make_archive() -> Path:
     """
     archive = archive_place(find_java())
     with locked(archive.parent / "spark.lock"):
-        if not archive.exists():
+        if not (archive.exists() and command_place(archive).exists()):
             _train(archive)
     return archive
 
@@ -46,17 +50,33 @@ def _train(archive: Path) -> None:
     options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"
     with spark_session("drkit class archive", 1, java_options=options) as workshop:
         gateway = workshop.context._gateway  # noqa: SLF001  the only way to its process
+        process = getattr(gateway, "proc", None)
+        if process is None:
+            raise Failed("Spark's JVM is not ours to end", where=str(archive))
+        command = _command_of(process.pid)
         _use(workshop)
-    process = getattr(gateway, "proc", None)
-    if process is None:
-        raise Failed("Spark's JVM is not ours to end", where=str(archive))
     process.stdin.close()  # the JVM ends when its standard input does, and writes the archive then
     process.wait(_SECONDS)
     if not fresh.exists():
         raise Failed("no class archive was written", where=str(archive))
     fresh.rename(archive)
+    if command is not None:
+        command_place(archive).write_text(json.dumps(command), encoding="utf-8")
     for old in sorted(archive.parent.glob("spark-*.jsa"), key=lambda f: f.stat().st_mtime)[:-_KEPT]:
         old.unlink()
+        command_place(old).unlink(missing_ok=True)
+
+
+def _command_of(pid: int) -> list[str] | None:
+    """The arguments that Spark's scripts give to its JVM, ours left out; None: they cannot be seen."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except (OSError, UnicodeDecodeError):
+        return None
+    if _SUBMIT not in words:
+        return None
+    ours = {*QUICK_JVM.split()}
+    return [w for w in words[1 : words.index(_SUBMIT)] if w not in ours and not w.startswith(_OURS)]
 
 
 def _use(workshop: Workshop) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from typing import Final, NamedTuple
 
@@ -19,7 +18,6 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-import drkit
 from drkit import observe
 from drkit.errors import ConfigError, Failed
 from drkit.local.java import find_java
@@ -27,10 +25,7 @@ from drkit.replicate.class_archive import archive_option
 from drkit.replicate.shipping import carrier, make_archive
 from drkit.replicate.spark_cluster import ready_cluster
 from drkit.replicate.spark_conf import (
-    IMPORTS_WITHOUT_THREADS,
     NO_CONF,
-    NO_CURRENT_FOLDER,
-    QUICK_JVM,
     is_encrypted,
     may_be_seen,
     refuse_clear_text,
@@ -39,26 +34,21 @@ from drkit.replicate.spark_conf import (
     workers_python,
 )
 from drkit.replicate.spark_jobs import evidence_of
+from drkit.replicate.spark_jvm import (
+    MEMORY,
+    SparkJvm,
+    jvm_options,
+    launched,
+    make_folder,
+    open_log,
+    prepare_environment,
+    take_early,
+)
 from drkit.replicate.spark_master import Master, Route, choose_master, find_route
 from drkit.replicate.workshop import BROKEN as BROKEN
 from drkit.replicate.workshop import Workshop as Workshop
 
 _STOP_POLL_SECONDS: Final = 0.1
-_NO_LOOK_AROUND: Final = "none"
-"""The JVM would start the Python of this name to search all installed packages for data sources: a second of
-every start. Workers run the one of PYSPARK_PYTHON."""
-_QUIET_LOG4J: Final = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
-# A copy task that fails is named by drkit, with its cause and without a Java stack trace.
-logger.noise.name = org.apache.spark
-logger.noise.level = off
-"""
 
 
 class SparkPlan(NamedTuple):
@@ -95,7 +85,6 @@ def plan_spark(
 def spark_session(
     name: str,
     plan: SparkPlan | int,
-    memory: str = "512m",
     *,
     stop: threading.Event | None = None,
     java_options: str | None = None,
@@ -104,7 +93,6 @@ def spark_session(
     """A Spark session; stopped and cleaned up at the end.
 
     :param plan: where and how; a number: for so many tasks at once on this machine
-    :param memory: heap of the driver, in Java's notation; copied data never passes through it
     :param stop: while a cluster's master and workers are waited for, ends that
     :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
     :param meanwhile: begins what can be done while Spark starts, and returns at once
@@ -114,21 +102,24 @@ def spark_session(
     """
     if isinstance(plan, int):
         plan = plan_spark(None, plan)
-    java = _require_java()
     stop = stop or threading.Event()
-    folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
+    _end_unfit_jvm(plan.master)
+    jvm = _jvm_for(plan, java_options)
+    folder = jvm.folder if jvm is not None else make_folder()
     try:
         archive = None if plan.master.is_local else make_archive(folder)
         workshop = Workshop(folder, carrier(archive)) if archive is not None else Workshop(folder)
         meanwhile(workshop)
-        options = archive_option(java) if java_options is None else java_options
+        options = java_options or ""
+        if java_options is None and jvm is None:
+            options = archive_option(_require_java())
         with ExitStack() as stack:
             if archive is None:
-                context = _start(name, plan, folder, memory, options)
+                context = _start(name, plan, folder, options, jvm=jvm)
                 stack.callback(_stop, context)
             else:
                 with _ended_by(stop, plan.master.url):
-                    context = _start(name, plan, folder, memory, options, archive.name)
+                    context = _start(name, plan, folder, options, archive.name)
                     stack.callback(_stop, context)
                     context.addPyFile(str(archive))
                     stack.enter_context(ready_cluster(workshop, context, plan.master.url, plan.tasks, stop))
@@ -145,25 +136,26 @@ def _stop(context: SparkContext) -> None:
 
 
 def _start(
-    name: str, plan: SparkPlan, folder: Path, memory: str, java_options: str, shipped: str = ""
+    name: str,
+    plan: SparkPlan,
+    folder: Path,
+    java_options: str,
+    shipped: str = "",
+    *,
+    jvm: SparkJvm | None = None,
 ) -> SparkContext:
-    _prepare_environment(plan.python)
-    log4j = folder / "log4j2.properties"
-    log4j.write_text(_QUIET_LOG4J, encoding="utf-8")
+    prepare_environment(plan.python)
     ours = {
-        "spark.driver.memory": memory,
+        "spark.driver.memory": MEMORY,
         "spark.local.dir": str(folder / "local"),
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log4j.as_uri()} {QUICK_JVM} {java_options}".strip()
-        ),
+        "spark.driver.extraJavaOptions": jvm_options(folder, java_options),
     }
     settings = ours | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
     settings |= {"spark.master": plan.master.url, "spark.app.name": name}
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        _end_unfit_jvm(plan.master)
-        gateway = _gateway(_conf(may_be_seen(settings)), folder / "spark.log")
+        gateway = _gateway(_conf(may_be_seen(settings)), folder, jvm)
         context = SparkContext(conf=_conf(settings), gateway=gateway)
         if not is_encrypted(plan.master, plan.conf):
             observe.event("spark_in_clear_text", level="warning", master=plan.master.url)
@@ -186,18 +178,6 @@ def _start(
             # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
             signal.signal(signal.SIGINT, interrupt)
     return context
-
-
-def _prepare_environment(python: str) -> None:
-    for variable, value in {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}.items():
-        os.environ.setdefault(variable, value)
-    # The wrong interpreter shows only as "Python worker failed to connect back".
-    os.environ["PYSPARK_PYTHON"] = python
-    os.environ["PYSPARK_DRIVER_PYTHON"] = _NO_LOOK_AROUND
-    # Workers on this machine import drkit even where it is not installed, as from a checkout.
-    root = str(Path(drkit.__file__).resolve().parent.parent)
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(p for p in (root, *paths) if p))
 
 
 def _conf(settings: Mapping[str, str]) -> SparkConf:
@@ -246,17 +226,40 @@ def _say_nothing_of_broken_connections(context: SparkContext) -> None:
         server.handle_error = lambda _request, _client: None
 
 
-def _gateway(conf: SparkConf, log: Path) -> JavaGateway | None:
-    """Start a JVM whose standard error is a file: ours is for drkit. None where there is one already.
-
-    It has a session of its own: a signal to all processes of our group is for us, and we end Spark.
+def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway | None:
+    """Reach Spark's JVM, or start it by Spark's scripts. None where a session of before has left one.
 
     :param conf: what may stand in a list of processes; the rest reaches it by its gateway
     """
     if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
         return None
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
-        return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
+    if jvm is None:
+        with open_log(folder) as file:
+            # A session of its own: a signal to all processes of our group is for us, and we end Spark.
+            return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
+    port, secret = jvm.address()
+    known = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(known)
+    try:
+        gateway: JavaGateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+    finally:
+        for name in known:
+            del os.environ[name]
+    gateway.proc = jvm.process
+    return gateway
+
+
+def _jvm_for(plan: SparkPlan, options: str | None) -> SparkJvm | None:
+    """A JVM on its way; None where Spark's scripts start it, or one of before is still there."""
+    early = take_early()
+    by_itself = plan.master.is_local and not any(key.startswith("spark.driver.") for key in plan.conf)
+    if early is not None and options is None and by_itself:
+        return early
+    if early is not None:
+        early.end()
+    if not by_itself or SparkContext._gateway is not None:  # noqa: SLF001  as below
+        return None
+    return launched(_require_java(), options)
 
 
 def _end_unfit_jvm(master: Master) -> None:

@@ -12,6 +12,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.mm2_properties import MalformedEscape, parse
 from drkit.errors import ConfigError, Refused
 from drkit.masking import is_secret
+from drkit.replicate.spark_jvm import IMPORTS_WITHOUT_THREADS, NO_CURRENT_FOLDER, QUICK_JVM
 from drkit.replicate.spark_master import Master, Route
 
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105  its name
@@ -50,7 +51,6 @@ _EVERYWHERE: Final = {
     "spark.eventLog.enabled": "false",
 }
 # Records never pass through a JVM: a quick start is worth more than optimised code.
-QUICK_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _ON_A_CLUSTER: Final = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": QUICK_JVM,
@@ -67,13 +67,6 @@ _IN_A_CONTAINER: Final = {
     "spark.executor.memoryOverhead": "1g",
 }
 _ENCRYPTED: Final = {_AUTHENTICATE: "true", _ENCRYPT: "true", "spark.network.crypto.saslFallback": "false"}
-IMPORTS_WITHOUT_THREADS: Final = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}
-"""Importing numpy and pyarrow begins threads, unless these say otherwise; the daemon forks only without."""
-NO_CURRENT_FOLDER: Final = {"PYTHONSAFEPATH": "1"}
-"""Python would look for a daemon's modules in the folder where drkit was called, before any other."""
 
 
 def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:

@@ -104,7 +104,7 @@ def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
 
 def test_a_job_whose_spark_is_killed_says_so(workshop: Workshop, jobs: SparkJobs):
     """The last test of this Spark."""
-    (jvm,) = [p for p in tree(os.getpid()) if b"SparkSubmit" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    (jvm,) = [p for p in tree(os.getpid()) if b"org.apache.spark." in Path(f"/proc/{p}/cmdline").read_bytes()]
 
     def task(_: str) -> str:
         os.kill(jvm, signal.SIGKILL)

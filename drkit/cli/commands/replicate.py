@@ -27,4 +27,6 @@ from drkit.cli.loading import work
 @click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
 def replicate(**given: Any) -> None:
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
+    if not given["dry_run"] and given["master"] is None:
+        work("drkit.replicate.spark_jvm").launch_early()
     work("drkit.cli.replicate").replicate(**given)
