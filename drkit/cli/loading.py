@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 import os
@@ -15,15 +15,23 @@ INTERRUPTED: Final = 130
 """As a shell reports a program that was ended by SIGINT."""
 
 
+_leave_nothing: list[Callable[[], None]] = []
+
+
 def work(module: str) -> Any:
     """A module, loaded now; a SIGINT or SIGTERM meanwhile ends the process with a line."""
-    with _ended_quietly():
+    with ended_quietly():
         return import_module(module)
 
 
 @contextmanager
-def _ended_quietly() -> Iterator[None]:
-    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet."""
+def ended_quietly(leave_nothing: Callable[[], None] | None = None) -> Iterator[None]:
+    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet.
+
+    :param leave_nothing: ends and removes what was begun beside the loading
+    """
+    if leave_nothing is not None:
+        _leave_nothing.append(leave_nothing)
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -40,6 +48,8 @@ def _ended_quietly() -> Iterator[None]:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
+    for leave_nothing in _leave_nothing:
+        leave_nothing()
     os.write(2, f"drkit: ended by {signal.Signals(number).name} before it began\n".encode())
     if number == signal.SIGINT:
         os._exit(INTERRUPTED)

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import IO, Final
+from typing import IO, Final, Self
 
 import drkit
 from drkit.errors import Failed
@@ -67,17 +67,24 @@ class SparkJvm:
 
     def __init__(self, java: Path, command: list[str], options: str) -> None:
         self.folder = make_folder()
+        self.process: subprocess.Popen[bytes] | None = None
         self._address = self.folder / "gateway"
-        arguments = [str(java), *command, f"-Xmx{MEMORY}", *jvm_options(self.folder, options).split(), _MAIN]
+        self._arguments = [
+            str(java), *command, f"-Xmx{MEMORY}", *jvm_options(self.folder, options).split(), _MAIN
+        ]  # fmt: skip
+
+    def launch(self) -> Self:
+        """Start the process."""
         known = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address), "SPARK_CONNECT_MODE": "0"}
         with open_log(self.folder) as log:
             self.process = subprocess.Popen(  # noqa: S603  no shell; the command is Spark's own
-                arguments,
+                self._arguments,
                 stdin=subprocess.PIPE,  # it ends when this does
                 stderr=log,
                 env={**os.environ, **known},
                 start_new_session=True,  # a signal to all processes of our group is for us, and we end Spark
             )
+        return self
 
     def address(self) -> tuple[int, str]:
         """Wait for its port and its secret.
@@ -86,7 +93,7 @@ class SparkJvm:
         """
         deadline = time.monotonic() + _START_SECONDS
         while not self._address.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
                 said = (self.folder / "spark.log").read_text(errors="replace").strip()
                 raise Failed("Spark's JVM did not come up", evidence=said[:500])
             time.sleep(_POLL_SECONDS)
@@ -97,18 +104,23 @@ class SparkJvm:
 
     def end(self) -> None:
         """Kill it and remove its files."""
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.kill()
+            self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def launched(java: Path | None = None, options: str | None = None) -> SparkJvm | None:
-    """Launch a JVM; None where Spark's own way is needed.
+def launched(java: Path, options: str | None) -> SparkJvm | None:
+    """A JVM that has been launched; None where Spark's own way is needed.
 
     :param options: of Java, instead of those that make it use the archive of classes
     """
-    java = java or java_on_path()
+    jvm = _composed(java, options)
+    return jvm.launch() if jvm is not None else None
+
+
+def _composed(java: Path | None, options: str | None) -> SparkJvm | None:
     home = spark_home()
     if java is None or any(os.environ.get(name) for name in _SPEAK_TO_SUBMIT):
         return None
@@ -128,10 +140,12 @@ _early: list[SparkJvm] = []
 
 def launch_early() -> None:
     """Launch the JVM of this process's session; it ends with the process where no session takes it."""
-    jvm = launched()
+    jvm = _composed(java_on_path(), None)
     if jvm is not None:
+        # A signal that ends this process while the JVM is launched finds it here.
         _early.append(jvm)
-        atexit.register(_end_unused)
+        atexit.register(end_early)
+        jvm.launch()
 
 
 def take_early() -> SparkJvm | None:
@@ -139,7 +153,8 @@ def take_early() -> SparkJvm | None:
     return _early.pop() if _early else None
 
 
-def _end_unused() -> None:
+def end_early() -> None:
+    """End the JVM that was launched early, if no session has taken it."""
     while _early:
         _early.pop().end()
 

@@ -92,18 +92,21 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         load.__exit__()
         for writer in (*writers, transactor):
             writer.finish()
-        given: list[list[Any]] = [reader.processed, *(m.got for m in members)]
-        eventually(
-            lambda: min(map(len, given)) >= _number(world, topic),
-            30,
-            lambda: f"the readers at the end, {_number(world, topic)}: {[len(got) for got in given]}",
-        )
+        _read_to_the_end(world, topic, [reader.processed, *(m.got for m in members)])
     with world.desk() as desk:
         diverged = divergence(desk.beside())
     return Switchover(
         topic, groups, report, load, writers, transactor, reader, members, world.records(world.source, topic),
         world.records(world.target, topic), committed, late, diverged,
     )  # fmt: skip
+
+
+def _read_to_the_end(world: World, topic: str, given: list[list[Any]]) -> None:
+    eventually(
+        lambda: min(map(len, given)) >= _number(world, topic),
+        30,
+        lambda: f"the readers at the end, {_number(world, topic)}: {[len(got) for got in given]}",
+    )
 
 
 def _members(world: World, topic: str, file: Path) -> list[Follower | Restarted]:

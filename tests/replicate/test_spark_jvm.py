@@ -59,7 +59,7 @@ def test_one_that_no_session_takes_ends_with_its_process():
 @pytest.mark.parametrize("name", ["SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS"])
 def test_what_speaks_to_sparks_scripts_is_heard(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv(name, "something")
-    assert launched() is None
+    assert launched(find_java(), None) is None
 
 
 @pytest.mark.parametrize("missing", ["archive", "command", "java"])
@@ -89,14 +89,14 @@ def test_a_file_of_sparks_scripts_is_heard(monkeypatch: pytest.MonkeyPatch, tmp_
     there.touch()
     command_place(there).write_text("[]")
     try:
-        assert launched() is None
+        assert launched(find_java(), None) is None
     finally:
         there.unlink()
         command_place(there).unlink()
 
 
 def test_one_that_does_not_come_up_says_why():
-    jvm = SparkJvm(find_java(), ["-cp", "/nowhere"], "")
+    jvm = SparkJvm(find_java(), ["-cp", "/nowhere"], "").launch()
     try:
         with pytest.raises(Failed) as failed:
             jvm.address()

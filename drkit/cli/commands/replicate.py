@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from drkit.cli.loading import work
+from drkit.cli.loading import ended_quietly, work
 
 
 @click.command()
@@ -27,6 +27,10 @@ from drkit.cli.loading import work
 @click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
 def replicate(**given: Any) -> None:
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
-    if not given["dry_run"] and given["master"] is None:
-        work("drkit.replicate.spark_jvm").launch_early()
-    work("drkit.cli.replicate").replicate(**given)
+    if given["dry_run"] or given["master"] is not None:
+        work("drkit.cli.replicate").replicate(**given)
+        return
+    spark_jvm = work("drkit.replicate.spark_jvm")
+    with ended_quietly(spark_jvm.end_early):
+        spark_jvm.launch_early()
+        work("drkit.cli.replicate").replicate(**given)
