@@ -7,6 +7,9 @@ from concurrent.futures import Future
 import threading
 from typing import TypeVar
 
+from drkit import observe
+from drkit.errors import DrkitError
+
 T = TypeVar("T")
 
 
@@ -34,3 +37,21 @@ def in_time(seconds: float, work: Callable[[], T]) -> T:
     :raises TimeoutError: the time is over; the work may still go on, and take effect
     """
     return begun(work).result(seconds)
+
+
+def within(seconds: float, function: Callable[[], object]) -> bool:
+    """Run something that may hang on a dead cluster; False when it did not end in time or failed."""
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            function()
+        except DrkitError as error:
+            observe.error(error)
+        else:
+            done.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return done.is_set()

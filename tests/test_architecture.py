@@ -113,8 +113,9 @@ def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def modules() -> set[str]:
-    return {s.name for s in sources()}
+@cache
+def modules() -> frozenset[str]:
+    return frozenset(s.name for s in sources())
 
 
 def imported(node: ast.AST) -> Iterator[str]:
@@ -131,8 +132,9 @@ def imported(node: ast.AST) -> Iterator[str]:
         yield from inner
 
 
-def imports(source: Source) -> set[str]:
-    return {name for node in ast.walk(source.tree) for name in imported(node)}
+@cache
+def imports(source: Source) -> frozenset[str]:
+    return frozenset(name for node in ast.walk(source.tree) for name in imported(node))
 
 
 def rooms_used(source: Source) -> set[str]:

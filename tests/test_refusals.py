@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from drkit.config import changes
+from drkit.failover import journal
+
 ROOT = Path(__file__).parents[1]
 NEEDED = {
     "Refused": {"evidence", "hint"},
@@ -109,9 +112,8 @@ def test_every_refusal_says_what_was_seen_and_what_to_do(path: Path):
 def test_derived_kinds_are_seen():
     names = {name for _, name in derived()}
     assert {"Taken", "OlderTerm"} <= names
-    journal = ROOT / "drkit" / "failover" / "journal.py"
-    assert kinds_of(journal)["Taken"] == NEEDED["Refused"]
-    assert "Taken" not in kinds_of(ROOT / "drkit" / "config" / "changes.py"), "another class of that name"
+    assert kinds_of(Path(str(journal.__file__)))["Taken"] == NEEDED["Refused"]
+    assert "Taken" not in kinds_of(Path(str(changes.__file__))), "another class of that name"
 
 
 def test_a_poor_refusal_is_seen():

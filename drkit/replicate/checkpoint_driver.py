@@ -23,7 +23,7 @@ from drkit.replicate.other_groups import SHOWN, OtherGroup
 from drkit.replicate.rounds import RoundTotals, summary, wants_checkpoints
 from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import SparkJobs
-from drkit.replicate.supervisor import within
+from drkit.time_limit import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
 _SETTINGS_SECONDS: Final = 0.5

@@ -31,11 +31,12 @@ from drkit.replicate.progress import Progress
 from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import session_of
 from drkit.replicate.standby import Standby
-from drkit.replicate.supervisor import survives, within
+from drkit.replicate.supervisor import survives
 from drkit.replicate.takeover import Takeover
 from drkit.replicate.task_events import TaskEvents
 from drkit.replicate.topic_rules import Round, refuse_promoted
 from drkit.replicate.topic_sync import TopicSync
+from drkit.time_limit import within
 
 _WATCH_SECONDS: Final = 0.1
 _OPPOSITE_SECONDS: Final = 1.0
@@ -133,8 +134,7 @@ class Attempt:
         self._internal = InternalTopics(target, job.flow, state)
         self._job = job
         self._source, self._target, self._state = source, target, state
-        self._lease = lease
-        self._opposite = opposite
+        self._lease, self._opposite = lease, opposite
         self._flow = job.flow
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)

@@ -29,7 +29,7 @@ from drkit.offsets.sync_plan import Held, Sync, plan
 from drkit.offsets.translation import Place
 from drkit.replicate.mm2_topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
 from drkit.replicate.places import Places
-from drkit.replicate.supervisor import within
+from drkit.time_limit import within
 
 _BUSY: Final = 0.1
 """Share of the time that looks may take; many partitions make them rarer."""

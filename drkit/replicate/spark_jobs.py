@@ -12,7 +12,6 @@ from drkit import errors
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.shipping import unfit_worker
-from drkit.replicate.supervisor import SparkGone
 from drkit.replicate.workshop import BROKEN, Workshop
 
 _PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refused")
@@ -22,6 +21,10 @@ _OF_JAVA: Final = re.compile(r"^.*: (?:[a-z]\w*\.)+([A-Z]\w*): (.+)$", re.MULTIL
 """What Spark itself says of a task or of a job: of a worker that was killed there is nothing else."""
 _EVIDENCE_LENGTH: Final = 500
 _CANCEL_SECONDS: Final = 0.2
+
+
+class SparkGone(Failed):
+    """Spark has ended: only another process of ours has another one."""
 
 
 class TaskCount(NamedTuple):

@@ -17,9 +17,10 @@ from drkit.flow_state.standbys import forget_gone
 from drkit.flow_state.topic import StateTopic
 from drkit.replicate.session import Workshop
 from drkit.replicate.spark_jobs import spark_gone
-from drkit.replicate.supervisor import is_transient, within
+from drkit.replicate.supervisor import is_transient
 from drkit.replicate.topic_rules import refuse_promoted
 from drkit.replicate.warmth import Warmth
+from drkit.time_limit import within
 
 _TICK_SECONDS: Final = 0.05
 """Between two looks at the holder's process, which are a look into /proc."""

@@ -11,18 +11,15 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 
 from drkit import observe
 from drkit.clock import Seconds, monotonic
-from drkit.errors import ConfigError, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
+from drkit.errors import ConfigError, DrkitError, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.run_lease import LeaseTaken
+from drkit.replicate.spark_jobs import SparkGone
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
 """An attempt that lived so long begins a new series of pauses."""
 _ATTEMPTS_ONCE: Final = 6
-
-
-class SparkGone(Failed):
-    """Spark has ended: only another process of ours has another one."""
 
 
 _PERMANENT: Final = (ConfigError, LeaseTaken, NotAuthenticated, NotAuthorized, Refused, SparkGone)
@@ -107,24 +104,6 @@ def survives(look: Callable[[], None], name: str) -> bool:
         observe.error(error, flow=name)
         return False
     return True
-
-
-def within(seconds: float, function: Callable[[], object]) -> bool:
-    """Run something that may hang on a dead cluster; False when it did not end in time or failed."""
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            function()
-        except DrkitError as error:
-            observe.error(error)
-        else:
-            done.set()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return done.is_set()
 
 
 def _wait(stop: threading.Event, seconds: float) -> None:

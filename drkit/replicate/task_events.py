@@ -12,7 +12,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate.supervisor import within
+from drkit.time_limit import within
 
 _AGAIN_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 30.0

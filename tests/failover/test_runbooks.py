@@ -11,6 +11,7 @@ import pytest
 
 from drkit.failover import picture
 from drkit.failover.gates import GATES
+from drkit.replicate import topic_rules
 
 ROOT = Path(__file__).parents[2]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}
@@ -32,8 +33,8 @@ def refusals(path: Path) -> Iterator[str]:
 
 
 FILES = [
-    *sorted((ROOT / "drkit/failover").glob("*.py")),
-    ROOT / "drkit/replicate/topic_rules.py",
+    *sorted((ROOT / "drkit/failover").rglob("*.py")),
+    Path(str(topic_rules.__file__)),
 ]
 SAID = sorted({s for path in FILES for s in refusals(path)} - {"the target cannot hold … replicas"})
 

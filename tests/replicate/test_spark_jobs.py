@@ -17,8 +17,8 @@ from drkit.replicate.epochs import Epochs
 from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
 from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkJobs, cause_of
-from drkit.replicate.supervisor import SparkGone, is_transient, supervise
+from drkit.replicate.spark_jobs import SparkGone, SparkJobs, cause_of
+from drkit.replicate.supervisor import is_transient, supervise
 from tests.replicate.process import eventually
 
 FLOW = FlowSettings(source="a", target="b")

@@ -12,8 +12,7 @@ import pytest
 
 from drkit.errors import Failed, NotAuthorized
 from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.spark_jobs import SparkJobs
-from drkit.replicate.supervisor import SparkGone
+from drkit.replicate.spark_jobs import SparkGone, SparkJobs
 from tests.replicate.process import eventually, tree
 
 SECRET = "known-to-nobody-7f3a"
