@@ -9,7 +9,6 @@ import sys
 import tempfile
 from typing import Final
 
-from drkit.config import FlowSettings
 from drkit.local import jars
 from drkit.local.java import find_java
 from tests.bench.failover_session import (
@@ -35,6 +34,9 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 RESULTS: Final = "benchmarks.json"
 WARM_UP_SECONDS: Final = 60.0
 """Before a window of latencies opens: compilers of all JVMs have seen the work by then."""
+EPOCH_SECONDS: Final = 90.0
+"""drkit's epochs in the latency runs, a third of its default: several of their ends are in the window."""
+ENDS: Final = 3
 START: Final = "start"
 """Its name in ``--only``."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, FAILOVER, LOST, STANDBY)
@@ -131,7 +133,7 @@ def _options(arguments: Sequence[str]) -> Namespace:
 
 def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
     wanted, quick = options.only.split(","), options.quick
-    epoch = options.epoch_seconds or (6.0 if quick else FlowSettings.model_fields["epoch_seconds"].default)
+    epoch = options.epoch_seconds or (6.0 if quick else EPOCH_SECONDS)
     warm_up = min(epoch + 10, WARM_UP_SECONDS)
     return Plan(
         peers=[peers[name] for name in options.peers.split(",")],
@@ -139,8 +141,7 @@ def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:
         paces=[p for p in PACES if "latency" in wanted and str(p.per_second) in options.paces.split(",")],
         rounds=options.rounds or (1 if quick else 3),
         quick=quick,
-        # It holds the end of an epoch, of short ones two.
-        window_seconds=options.window or max(2 * epoch + 5 if warm_up > epoch else 0, epoch + 40 - warm_up),
+        window_seconds=options.window or ENDS * epoch + 10,
         warm_up_seconds=warm_up,
         epoch_seconds=epoch,
         delay_seconds=20.0 if quick else 60.0,

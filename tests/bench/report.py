@@ -140,8 +140,9 @@ def _latency(paced: Sequence[PacedRun]) -> str:
             fields = ("p50", "p99", "p999", "highest", "records", "missing")
             cells = [spread(float(getattr(result, name)) for result in found) for name in fields]
             forms = (ms, ms, ms, ms, count, whole)
-            rows.append([f"{pace.per_second}/s", peer, *map(cell, cells, forms)])
-    return table(["pace", "", "p50", "p99", "p99.9", "highest", "records", "missing"], rows)
+            goal = f"p99.9 < {pace.goal_ms:.0f}" if peer == "drkit" else ""
+            rows.append([f"{pace.per_second}/s", peer, *map(cell, cells, forms), goal])
+    return table(["pace", "", "p50", "p99", "p99.9", "highest", "records", "missing", "goal"], rows)
 
 
 def ratios(

@@ -50,6 +50,8 @@ class Pace:
     """One latency measurement: a steady stream of records of one size."""
 
     per_second: int
+    goal_ms: float
+    """Of the 99.9th percentile."""
     record_bytes: int = 200
 
     @property
@@ -92,7 +94,7 @@ TOGETHER: Final = Scenario("a+b", "both, one after the other", 6_200_000, 700_00
 
 PARTS: Final = ("a", "b")
 
-PACES: Final = (Pace(200), Pace(5_000))
+PACES: Final = (Pace(200, 60.0), Pace(5_000, 200.0))
 
 GROUP_COUNTS: Final = (500, 1_000, 2_000)
 """Consumer groups in a checkpoint round: their cost must grow no faster than their number."""
