@@ -11,9 +11,11 @@ from tests.bench.latency import Latency
 from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
+from tests.bench.scale import ScaleRun
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
+from tests.bench.workers import WorkersRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Results:
     lost: list[LostPrimaryRun] = field(default_factory=list)
     starts: list[StartUp] = field(default_factory=list)
     takeovers: list[TakeoverRun] = field(default_factory=list)
+    scale: list[ScaleRun] = field(default_factory=list)
+    workers: list[WorkersRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -99,4 +103,6 @@ def joined(old: Results, new: Results) -> Results:
         new.lost or old.lost,
         new.starts or old.starts,
         new.takeovers or old.takeovers,
+        scale=new.scale or old.scale,
+        workers=new.workers or old.workers,
     )

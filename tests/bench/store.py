@@ -16,9 +16,11 @@ from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
+from tests.bench.scale import ScaleRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
+from tests.bench.workers import WorkersRun
 
 
 def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
@@ -37,6 +39,8 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "lost_primary": _plain(results.lost),
         "start_up": _plain(results.starts),
         "takeovers": _plain(results.takeovers),
+        "scale": _plain(results.scale),
+        "workers": _plain(results.workers),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -78,4 +82,6 @@ def load(path: Path) -> Results:
         lost=[LostPrimaryRun(**raw) for raw in document.get("lost_primary", ())],
         starts=[StartUp(**raw) for raw in document.get("start_up", ())],
         takeovers=[TakeoverRun(**raw) for raw in document.get("takeovers", ())],
+        scale=[ScaleRun(**raw) for raw in document.get("scale", ())],
+        workers=[WorkersRun(**raw) for raw in document.get("workers", ())],
     )
