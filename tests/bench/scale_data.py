@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 import threading
 import time
 from typing import Final
@@ -12,7 +13,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from drkit.model import TopicPartition
-from tests.bench.positions import GroupOffsets
+from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.waiting import until
 from tests.replicate.compare import NOT_YET
 
@@ -46,6 +47,7 @@ class Data:
         self._source, self._target = (AdminClient(_settings(at)) for at in (source, target))
         self._out = Producer(_settings(source) | {"linger.ms": 0})
         self._expected = 0
+        self._lost: KafkaError | None = None
         self.before = 0
         """What :meth:`sampled_end` was when a replicator was started."""
 
@@ -56,11 +58,13 @@ class Data:
             for i in range(RECORDS * PARTITIONS):
                 self._write(name, i % PARTITIONS)
             self._out.poll(0)
-        self._out.flush(_WAIT_SECONDS)
-        names = sorted(self._commits())
+        self._flush()
+        wanted = self._commits()
+        names = sorted(wanted)
         with GroupOffsets(self._from) as source:
             for i in range(0, len(names), _AT_ONCE):
-                source.commit({g: self._commits()[g] for g in names[i : i + _AT_ONCE]})
+                some = {g: wanted[g] for g in names[i : i + _AT_ONCE]}
+                until(partial(_commit, source, some), _WAIT_SECONDS, "a coordinator")
 
     def _commits(self) -> dict[str, dict[TopicPartition, int]]:
         """Each group in one to four partitions of neighbouring topics."""
@@ -78,17 +82,25 @@ class Data:
         self._expected += 1
         while True:
             try:
-                return self._out.produce(topic, value, partition=partition)
+                return self._out.produce(topic, value, partition=partition, on_delivery=self._delivered)
             except BufferError:
                 self._out.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, message: object) -> None:  # noqa: ARG002  the client's call
+        if error is not None:
+            self._lost = error
+
+    def _flush(self) -> None:
+        """Wait until everything is written. Raises RuntimeError when something was not."""
+        if self._out.flush(_WAIT_SECONDS) or self._lost is not None:
+            raise RuntimeError(f"a record was not written: {self._lost}")
 
     def _create(self, names: list[str]) -> None:
         for i in range(0, len(names), _AT_ONCE):
             topics = [NewTopic(n, PARTITIONS, 1) for n in names[i : i + _AT_ONCE]]
             for future in self._source.create_topics(topics).values():
                 future.result(_WAIT_SECONDS)
-        last = names[-1]
-        until(lambda: last in self._source.list_topics(last, _WAIT_SECONDS).topics, _WAIT_SECONDS, last)
+        until(lambda: _exist(self._source, names), _WAIT_SECONDS, "topics of the source")
 
     def is_copied(self) -> bool:
         """Whether the target has every record."""
@@ -103,7 +115,7 @@ class Data:
         self.before = self.sampled_end()
         for name in self._sampled:
             self._write(name, 0)
-        self._out.flush(_WAIT_SECONDS)
+        self._flush()
 
     def groups_are_there(self, *, whole: bool) -> bool:
         """Whether the last group, or every one, has all its positions on the target."""
@@ -138,7 +150,7 @@ class Data:
             time.sleep(max(0.0, began + number / LOAD_RATE - time.monotonic()))
             self._write(self._sampled[number % SAMPLES], 0, b"%.6f" % time.monotonic())
             self._out.poll(0)
-        self._out.flush(_WAIT_SECONDS)
+        self._flush()
         over.set()
         thread.join()
         reader.close()
@@ -150,9 +162,18 @@ class Data:
         began = time.monotonic()
         self._create([name])
         self._write(name, 0)
-        self._out.flush(_WAIT_SECONDS)
+        self._flush()
         until(lambda: _end(self._target, [name]) > 0, patience, name)
         return round(time.monotonic() - began, 2)
+
+
+def _commit(source: GroupOffsets, wanted: Commits) -> bool:
+    """Commit; False while the topic of the offsets is being created."""
+    try:
+        source.commit(wanted)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _settings(bootstrap: str) -> dict[str, str | int | float | bool]:
