@@ -29,6 +29,7 @@ LOAD_RATE: Final = 100
 """Records a second, over all of them."""
 _AT_ONCE: Final = 200
 _WAIT_SECONDS: Final = 60.0
+_CREATE_SECONDS: Final = 240.0
 _GRACE_SECONDS: Final = 5.0
 _NEW: Final = NOT_YET | {KafkaError.UNKNOWN_LEADER_EPOCH}
 
@@ -100,7 +101,7 @@ class Data:
             topics = [NewTopic(n, PARTITIONS, 1) for n in names[i : i + _AT_ONCE]]
             for future in self._source.create_topics(topics).values():
                 future.result(_WAIT_SECONDS)
-        until(lambda: _exist(self._source, names), _WAIT_SECONDS, "topics of the source")
+        until(lambda: _exist(self._source, names), _CREATE_SECONDS, "topics of the source")
 
     def is_copied(self) -> bool:
         """Whether the target has every record."""
