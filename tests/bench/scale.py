@@ -39,7 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _PATIENCE: Final = 300.0
 _TRIES: Final = 3
-_LOOK_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.1
 _SETTLE_SECONDS: Final = 15.0
 _SETTINGS: Final = 'groups = ["scale-.*"]\n[failover]\njournal_folder = "{journal}"\n'
 
