@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         measure_lost_primaries(results, _tell, rounds=plan.rounds)
         page.keep(results)
     if SCALE in wanted:
-        measure_scale(results, folder.resolve(), _tell, options.topics)
+        measure_scale(results, folder.resolve(), _tell, options.topics, quick=plan.quick)
         page.keep(results)
     if WORKERS in wanted:
         measure_workers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)

@@ -37,8 +37,10 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "status": ("status", "--json"),
     "failover --all --dry-run": ("failover", "--all", "--dry-run", "--json"),
 }
-_PATIENCE: Final = 300.0
+_PATIENCE: Final = 600.0
 _TRIES: Final = 3
+_QUICK: Final = 0.5
+"""Of the times, in quick mode."""
 _LOOK_SECONDS: Final = 0.1
 _SETTLE_SECONDS: Final = 15.0
 _SETTINGS: Final = 'groups = ["scale-.*"]\n[failover]\njournal_folder = "{journal}"\n'
@@ -79,18 +81,27 @@ class ScaleRun:
 Tell = Callable[[str], None]
 
 
-def measure(source: LocalCluster, target: LocalCluster, topics: int, folder: Path, tell: Tell) -> ScaleRun:
+def measure(
+    source: LocalCluster, target: LocalCluster, topics: int, folder: Path, tell: Tell, *, quick: bool
+) -> ScaleRun:
     """Measure one size on clusters that hold nothing else.
 
     :raises TimeoutError: something is not on the target in time
     :raises RuntimeError: a command failed
     """
-    return _Case(source, target, topics, folder, tell).run()
+    return _Case(source, target, topics, folder, tell, quick=quick).run()
 
 
 class _Case:
     def __init__(
-        self, source: LocalCluster, target: LocalCluster, topics: int, folder: Path, tell: Tell
+        self,
+        source: LocalCluster,
+        target: LocalCluster,
+        topics: int,
+        folder: Path,
+        tell: Tell,
+        *,
+        quick: bool,
     ) -> None:
         self._pids = {
             role: [b.pid for b in cluster.brokers]
@@ -102,6 +113,7 @@ class _Case:
             source.bootstrap(), target.bootstrap(), "scale-.*", "none", folder, settings=settings
         )
         self._tell = tell
+        self._share, self._tries = (_QUICK, 1) if quick else (1.0, _TRIES)
 
     def run(self) -> ScaleRun:
         data, tell = self._data, self._tell
@@ -135,15 +147,15 @@ class _Case:
         self, replicator: Running, first: float, whole: float, groups: float, restart: float
     ) -> ScaleRun:
         data = self._data
-        rest = self._used(replicator, lambda: time.sleep(REST_SECONDS))
+        rest = self._used(replicator, lambda: time.sleep(self._share * REST_SECONDS))
         memory = _memory(replicator)
         self._tell(f"    at rest {rest}, memory {memory}")
         delays: list[float] = []
-        load = self._used(replicator, lambda: delays.extend(data.light_load(LOAD_SECONDS)))
+        load = self._used(replicator, lambda: delays.extend(data.light_load(self._share * LOAD_SECONDS)))
         new = [data.new_topic(number, _PATIENCE) for number in range(NEW_TOPICS)]
         self._tell(f"    under load {load}, new topics {new}")
         costs = {
-            name: _cost([*words, "--config", str(self._flow.folder / "drkit.toml")])
+            name: _cost([*words, "--config", str(self._flow.folder / "drkit.toml")], self._tries)
             for name, words in COMMANDS.items()
         }
         self._tell(f"    commands {costs}")
@@ -205,10 +217,10 @@ def _pss(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
-def _cost(words: Sequence[str]) -> tuple[float, float]:
+def _cost(words: Sequence[str], tries: int) -> tuple[float, float]:
     """Seconds and processor seconds of a command, the middle one of some tries."""
-    tried = sorted(_once(words) for _ in range(_TRIES))
-    return tried[_TRIES // 2]
+    tried = sorted(_once(words) for _ in range(tries))
+    return tried[tries // 2]
 
 
 def _once(words: Sequence[str]) -> tuple[float, float]:

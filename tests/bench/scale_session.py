@@ -20,12 +20,14 @@ _FAILURES: Final = (*FAILURES, RuntimeError)
 Tell = Callable[[str], None]
 
 
-def measure_scale(results: Results, folder: Path, tell: Tell, sizes: Iterable[int]) -> None:
+def measure_scale(results: Results, folder: Path, tell: Tell, sizes: Iterable[int], *, quick: bool) -> None:
     """Measure each size on clusters of its own; one that gives no figure costs no other."""
     for topics in sizes:
         try:
             with clusters(tell, _BROKER) as (source, target):
-                results.scale.append(scale.measure(source, target, topics, folder / f"scale-{topics}", tell))
+                results.scale.append(
+                    scale.measure(source, target, topics, folder / f"scale-{topics}", tell, quick=quick)
+                )
         except _FAILURES as error:
             _failed(results, tell, f"{topics} topics", error)
 
