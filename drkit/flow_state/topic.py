@@ -101,7 +101,7 @@ def _ensure(
         return found
     needed = {**_CONFIGS, **configs}
     try:
-        create_own_topic(target, name, needed | segment, partitions)
+        create_own_topic(target, name, {**needed, **segment}, partitions)
     except DrkitError:
         create_own_topic(target, name, needed, partitions)
     return appeared(target, name)

@@ -91,12 +91,12 @@ class TopicSync:
                 pairs[name] = pairs[name]._replace(target=found.get(pairs[name].target_name))
             # What only the target knows is compared now: brokers' defaults, the number of replicas.
             self._changes.make(done, [pairs[n] for n in created if pairs[n].target is not None])
-        found = [
-            (name, entry)
+        entries = {
+            name: entry
             for name, decision in ready.items()
             if name not in done.left_out and (entry := self._take(done, decision, pairs[name])) is not None
-        ]
-        self._state.put_all((n, e) for n, e in found if self._state.get(GenerationRecord, n) != e)
+        }
+        self._state.put_all((n, e) for n, e in entries.items() if self._state.get(GenerationRecord, n) != e)
         return done
 
     def _forget_when_due(self) -> None:

@@ -113,6 +113,7 @@ class _Case:
             source.bootstrap(), target.bootstrap(), "scale-.*", "none", folder, settings=settings
         )
         self._tell = tell
+        self._ticks: dict[tuple[str, int], int] = {}
         self._share, self._tries = (_QUICK, 1) if quick else (1.0, _TRIES)
 
     def run(self) -> ScaleRun:
@@ -176,9 +177,12 @@ class _Case:
         return {role: round((after[role] - before[role]) / minutes, 2) for role in after}
 
     def _clocks(self, replicator: Running) -> dict[str, float]:
+        for role, processes in _by_role(replicator.tree.members()).items():
+            self._ticks |= {(role, p.pid): p.ticks for p in processes}
+        # A worker that has ended keeps what it had used when it was seen last.
         found = {
-            role: sum(p.ticks for p in processes) / TICKS_PER_SECOND
-            for role, processes in _by_role(replicator.tree.members()).items()
+            role: sum(ticks for (of, _), ticks in self._ticks.items() if of == role) / TICKS_PER_SECOND
+            for role in ROLES
         }
         for role, pids in self._pids.items():
             ticks = sum(parse_stat((PROC / str(pid) / "stat").read_text()).ticks for pid in pids)

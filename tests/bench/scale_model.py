@@ -26,6 +26,7 @@ from drkit.replicate.planner import Placed, Rates
 from drkit.replicate.report import PartitionReport, TaskReport
 
 T = TypeVar("T")
+Records = list[tuple[MapKey, MapRecord]]
 PARTITIONS: Final = (2000, 10_000, 20_000)
 PER_TOPIC: Final = 10
 BUCKETS: Final = 16
@@ -78,8 +79,8 @@ def measure(partitions: int) -> ModelRun:
         _AT, {p: NotedEnds(10**9 + i, 10**9 + 10**6, 10**9 + 10**6) for i, p in enumerate(at)}
     )
     noted = timed("note of the source's ends", seen.encode)
-    claims = [(_key(p.lease), _CLAIM) for p in placed]
-    marks = [(_key(p.lease), _MARK) for p in placed]
+    claims: Records = [(_key(p.lease), _CLAIM) for p in placed]
+    marks: Records = [(_key(p.lease), _MARK) for p in placed]
     timed("marks of all partitions", lambda: pairs(marks))
     written = [*pairs(claims), *pairs(marks)]
     timed("map read again", lambda: _read(written))
@@ -153,9 +154,9 @@ def _state(placed: list[Placed]) -> int:
     return total
 
 
-def _largest_batch(marks: list[tuple[MapKey, MapRecord]]) -> int:
+def _largest_batch(marks: Records) -> int:
     """Bytes of the largest batch in which a bucket's marks are written together."""
-    by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
+    by_bucket: dict[int, Records] = {}
     for number, mark in enumerate(marks):
         topic, partition = f"orders.region-{number // PER_TOPIC:05d}", number % PER_TOPIC
         by_bucket.setdefault(bucket_of(topic, partition, BUCKETS), []).append(mark)
