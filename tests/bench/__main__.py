@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 import sys
 import tempfile
@@ -70,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         measure_lost_primaries(results, _tell, rounds=plan.rounds)
         page.keep(results)
     if SCALE in wanted:
-        measure_scale(results, folder.resolve(), _tell, options.topics, quick=plan.quick)
-        page.keep(results)
+        keep = partial(page.keep, results)
+        measure_scale(results, folder.resolve(), _tell, options.topics, keep, quick=plan.quick)
     if WORKERS in wanted:
         measure_workers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
         page.keep(results)

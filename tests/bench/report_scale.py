@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import math
-from typing import Final
+from typing import Any, Final
 
 from tests.bench.results import Results
 from tests.bench.scale import BROKERS, COMMANDS, ROLES, ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.tables import cell, count, seconds, spread, table, whole
 from tests.bench.workers import WorkersRun
 
 MIB: Final = 2**20
 _NOTHING: Final = 1e-9
+_LEAST: Final = 1e-4
 Figure = Callable[[ScaleRun], float]
 
 
@@ -21,6 +23,8 @@ def scale_tables(results: Results) -> list[str]:
     parts: list[str] = []
     if results.scale:
         parts += ["### Many topics, partitions and groups", _sizes(results.scale)]
+    if results.models:
+        parts += ["### Plans, leases and state by number of partitions (no cluster)", _models(results.models)]
     if results.workers:
         parts += ["### One copy by more and more tasks (1 KB records, lz4)", _workers(results.workers)]
     return parts
@@ -86,6 +90,19 @@ def _rest(run: ScaleRun) -> dict[str, float]:
 
 def _load(run: ScaleRun) -> dict[str, float]:
     return run.load
+
+
+def _models(runs: Sequence[ModelRun]) -> str:
+    def row(name: str, of: Callable[[ModelRun], dict[str, Any]], unit: float, form: str) -> list[str]:
+        values = [of(r)[name] for r in runs]
+        times = runs[-1].partitions / runs[0].partitions
+        power = f"{growth(values[0], values[-1], times):.1f}" if len(runs) > 1 and values[0] > _LEAST else ""
+        return [name, *(form.format(v * unit) for v in values), power]
+
+    rows = [row(name, lambda r: r.seconds, 1000, "{:.1f} ms") for name in runs[0].seconds]
+    rows += [row(name, lambda r: r.sizes, 0.001, "{:,.0f} kB") for name in runs[0].sizes]
+    header = ["partitions", *(count(r.partitions) for r in runs), "grows to the power of"]
+    return table(header, rows)
 
 
 def _workers(runs: Sequence[WorkersRun]) -> str:

@@ -12,6 +12,7 @@ from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.scale import ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
@@ -76,6 +77,7 @@ class Results:
     takeovers: list[TakeoverRun] = field(default_factory=list)
     scale: list[ScaleRun] = field(default_factory=list)
     workers: list[WorkersRun] = field(default_factory=list)
+    models: list[ModelRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -105,4 +107,5 @@ def joined(old: Results, new: Results) -> Results:
         new.takeovers or old.takeovers,
         scale=new.scale or old.scale,
         workers=new.workers or old.workers,
+        models=new.models or old.models,
     )

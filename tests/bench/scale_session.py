@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import scale, workers
+from tests.bench import scale, scale_model, workers
 from tests.bench.results import Results
 from tests.bench.session import FAILURES, clusters
 
@@ -20,8 +20,21 @@ _FAILURES: Final = (*FAILURES, RuntimeError)
 Tell = Callable[[str], None]
 
 
-def measure_scale(results: Results, folder: Path, tell: Tell, sizes: Iterable[int], *, quick: bool) -> None:
-    """Measure each size on clusters of its own; one that gives no figure costs no other."""
+def measure_scale(
+    results: Results,
+    folder: Path,
+    tell: Tell,
+    sizes: Iterable[int],
+    done: Callable[[], None],
+    *,
+    quick: bool,
+) -> None:
+    """Measure each size on clusters of its own; one that gives no figure costs no other.
+
+    :param done: called after every size
+    """
+    tell("computing plans, leases and state")
+    results.models.extend(map(scale_model.measure, scale_model.PARTITIONS))
     for topics in sizes:
         try:
             with clusters(tell, _BROKER) as (source, target):
@@ -30,6 +43,7 @@ def measure_scale(results: Results, folder: Path, tell: Tell, sizes: Iterable[in
                 )
         except _FAILURES as error:
             _failed(results, tell, f"{topics} topics", error)
+        done()
 
 
 def measure_workers(results: Results, folder: Path, tell: Tell, *, rounds: int, quick: bool) -> None:

@@ -17,6 +17,7 @@ from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scale import ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
@@ -41,6 +42,7 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "takeovers": _plain(results.takeovers),
         "scale": _plain(results.scale),
         "workers": _plain(results.workers),
+        "models": _plain(results.models),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -84,4 +86,5 @@ def load(path: Path) -> Results:
         takeovers=[TakeoverRun(**raw) for raw in document.get("takeovers", ())],
         scale=[ScaleRun(**raw) for raw in document.get("scale", ())],
         workers=[WorkersRun(**raw) for raw in document.get("workers", ())],
+        models=[ModelRun(**raw) for raw in document.get("models", ())],
     )

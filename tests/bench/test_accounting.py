@@ -21,6 +21,7 @@ from tests.bench.report import BEGIN, END, ratios, splice, to_markdown, with_sum
 from tests.bench.report_scale import growth
 from tests.bench.results import CostRun, PacedRun, Results, Run, joined
 from tests.bench.scale import BROKERS, COMMANDS, ROLES, ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.store import load, save
 from tests.bench.throughput import Throughput
@@ -145,6 +146,7 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         starts=[StartUp("dry run", 0.8, 1.1)],
         scale=[sized(250, 3.0)],
         workers=[WorkersRun(2, 1, 1000.0, 1e6, 0.5, 0.7, 0.1)],
+        models=[ModelRun(2000, {"plan": 0.5}, {"all leases": 5000})],
     )
     save(tmp_path / "runs.json", {}, measured)
     old = load(tmp_path / "runs.json")
@@ -204,6 +206,13 @@ def test_sizes_stand_side_by_side_with_the_power_by_which_a_figure_grows():
     assert "| `drkit status`: CPU s | 1.0 | 16.0 | 2.0 |" in text
     assert growth(3.0, 12.0, 4.0) == 1.0
     assert "| 250 |" not in to_markdown({}, Results(scale=[sized(250, 1.0)]))
+
+
+def test_what_is_computed_without_a_cluster_grows_in_a_table_of_its_own():
+    runs = [ModelRun(n, {"plan": n / 1e6}, {"all leases": n * n}) for n in (1000, 10_000)]
+    text = to_markdown({}, Results(models=runs))
+    assert "| plan | 1.0 ms | 10.0 ms | 1.0 |" in text
+    assert "| all leases | 1,000 kB | 100,000 kB | 2.0 |" in text
 
 
 def test_copies_by_more_tasks_have_a_row_for_each_number():
