@@ -153,6 +153,7 @@ class _Case:
         self._tell(f"    at rest {rest}, memory {memory}")
         delays: list[float] = []
         load = self._used(replicator, lambda: delays.extend(data.light_load(self._share * LOAD_SECONDS)))
+        delays.sort()
         new = [data.new_topic(number, _PATIENCE) for number in range(NEW_TOPICS)]
         self._tell(f"    under load {load}, new topics {new}")
         costs = {
