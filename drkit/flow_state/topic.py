@@ -5,12 +5,12 @@ Nothing of a flow lives elsewhere, so any machine can go on with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import threading
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -20,19 +20,23 @@ from drkit.control_key import signed, verify
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.newest import Newest
 from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
 from drkit.flow_state.state import Change, FlowState, R
+from drkit.flow_state.topic_clients import state_consumer, state_producer
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
 from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.permit import may_send
-from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import Topic, describe_topics
 
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
+_STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20)}
+_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
+"""Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
+command, would read all notes of the source's ends since, and in each bucket of the map all marks."""
 KEPT_MS: Final = str(100 * 365 * 86_400_000)
 _FINAL: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -43,7 +47,7 @@ _FINAL: Final = frozenset({
 
 def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
     """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
-    _ensure(target, state_topic(flow.source), 1, kept_tombstones(target.settings))
+    _ensure(target, state_topic(flow.source), 1, _STATE_SEGMENT, kept_tombstones(target.settings))
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
@@ -64,7 +68,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
         )
-    found = found or _ensure(target, name, flow.buckets)
+    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
     if len(found.partitions) != flow.buckets:
         raise Failed(
             "the offset map was made with another number of buckets",
@@ -81,11 +85,25 @@ def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:
     return {} if cluster.control is None else {"delete.retention.ms": KEPT_MS}
 
 
-def _ensure(target: Cluster, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
+def _ensure(
+    target: Cluster,
+    name: str,
+    partitions: int,
+    segment: Mapping[str, str],
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> Topic:
+    """The topic, created where it is missing.
+
+    :param segment: settings that some services refuse; the topic is correct without them
+    """
     found = describe_topics(target, [name]).get(name)
     if found is not None:
         return found
-    create_own_topic(target, name, _CONFIGS | dict(configs or {}), partitions)
+    needed = {**_CONFIGS, **configs}
+    try:
+        create_own_topic(target, name, {**needed, **segment}, partitions)
+    except DrkitError:
+        create_own_topic(target, name, needed, partitions)
     return appeared(target, name)
 
 
@@ -97,33 +115,12 @@ class StateTopic:
         self._target = target
         self.records = FlowState(f"{self.name} on {target.alias}")
         """What was read so far."""
-        config = {**confluent_config(target), "log_level": 0}
-        self._consumer = Consumer(
-            {
-                **config,
-                # Never used as a group: partitions are assigned and offsets never committed.
-                "group.id": f"drkit-{source}-state",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 50,
-            },
-            logger=QUIET,
-        )
-        self._producer = Producer(
-            {
-                **config,
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "message.timeout.ms": 30_000,
-                "allow.auto.create.topics": False,  # deleted, it must not come back as another one
-            },
-            logger=QUIET,
-        )
+        self._consumer = state_consumer(target, source)
+        self._producer = state_producer(target)
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position, self._is_read, self._is_closed = 0, False, False
+        self._newest = Newest(self._take, lambda key: key in self.records.unreadable)
         self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
@@ -153,18 +150,19 @@ class StateTopic:
                     continue
                 error = message.error()
                 if error is None:
-                    self._take(message)
+                    self._position = (message.offset() or 0) + 1
+                    self._newest.put(message.key(), message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
                     # Told once per end reached, also behind transaction markers, which are no messages.
                     self._position = message.offset() or 0
                 elif error.code() in _FINAL or monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
+            self._newest.flush()
             self._name_dropped()
             self._is_read = True
 
     def _take(self, message: Message) -> None:
         offset, key, value = message.offset() or 0, message.key(), message.value()
-        self._position = offset + 1
         if key is None:
             return
         if why := verify(self._target.control, self.name, key, value, headers_of(message)):
@@ -226,9 +224,14 @@ class StateTopic:
         :param name: the name in the key, for kinds with many records
         :raises Failed: it was not accepted
         """
-        key, value = record.key(name), record.encode()
-        self.write(key, value)
-        self.records.keep(key, record, value)
+        self.put_all([(name, record)])
+
+    def put_all(self, records: Iterable[tuple[str, Record]]) -> None:
+        """Write records with their names, durably and together. Raises as :meth:`put` does."""
+        written = [(record.key(name), record, record.encode()) for name, record in records]
+        self._write([(key, value) for key, _, value in written])
+        for key, record, value in written:
+            self.records.keep(key, record, value)
 
     def delete(self, kind: type[Record], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
@@ -238,19 +241,26 @@ class StateTopic:
 
     def write(self, key: str, value: bytes | None) -> None:
         """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""
+        self._write([(key, value)])
+
+    def _write(self, written: Sequence[tuple[str, bytes | None]]) -> None:
+        if not written:
+            return
         reported: list[KafkaError | None] = []
-        name = key.encode()
         may_send()
-        self._producer.produce(
-            self.name, value, name, partition=0, on_delivery=lambda error, _: reported.append(error),
-            headers=signed(self._target.control, self.name, name, value),
-        )  # fmt: skip
+        for key, value in written:
+            name = key.encode()
+            self._producer.produce(
+                self.name, value, name, partition=0, on_delivery=lambda error, _: reported.append(error),
+                headers=signed(self._target.control, self.name, name, value),
+            )  # fmt: skip
         self._producer.flush(_WRITE_SECONDS)
-        if not reported or reported[0] is not None:
+        failed = next((error for error in reported if error is not None), None)
+        if len(reported) < len(written) or failed is not None:
             raise Failed(
                 "the flow's state cannot be written",
                 where=f"{self.name} on {self._target.alias}",
-                evidence=str(reported[0]) if reported else f"no answer in {_WRITE_SECONDS:.0f} s",
+                evidence=str(failed) if failed is not None else f"no answer in {_WRITE_SECONDS:.0f} s",
                 hint="check in-sync replicas of the target and drkit's permission to write there",
             )
 

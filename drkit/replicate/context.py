@@ -210,10 +210,6 @@ class TaskContext:
         age = self.lease.live_max_age_ms
         return wall_ms() - (age // 2 if state is State.BULK else age)
 
-    def queued(self) -> int:
-        """Bytes fetched and not yet acknowledged."""
-        return sum(p.queued_bytes for p in self.partitions)
-
     def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
         """Whether anybody waits for what was acknowledged: room, an end, an empty pipeline.
 

@@ -53,16 +53,21 @@ async def follow_control(task: TaskContext) -> None:
 
 
 async def _look(task: TaskContext, reading: Reading) -> None:
+    has_more = False
     try:
-        await _poll(task, reading)
+        has_more = await _poll(task, reading)
     except (RawError, KeyError):
         task.state_topic = None
-    if not task.ending:
+    if not has_more and not task.ending:
         await task.loop.sleep(_POLL_SECONDS)
 
 
-async def _poll(task: TaskContext, reading: Reading) -> None:
-    """Read on, and do what is said there."""
+async def _poll(task: TaskContext, reading: Reading) -> bool:
+    """Read on, and do what is said there; returns whether there is more to read at once.
+
+    Of a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
+    before its renewals are read.
+    """
     asked = boottime()
     name = task.lease.state_topic
     topic = await task.internal(name, refresh=task.state_topic is None)
@@ -71,19 +76,21 @@ async def _poll(task: TaskContext, reading: Reading) -> None:
     if reading.position is None:
         listed = (await list_offsets(task.links.target, node, {where: LATEST}, committed=False))[where]
         if listed.error:
-            return
+            return False
         reading.end, reading.position = listed.offset, max(0, listed.offset - _LOOK_BACK)
     answer = await fetch_one(
         task.links.target, node, (name, topic.topic_id), 0, reading.position, max_bytes=1 << 20, max_wait_ms=0
     )
     if answer.error_code:
         task.state_topic = reading.position = reading.complete_at = None
-        return
+        return False
     out = visible(answer.records or b"", reading.position, aborted=aborted_in(answer))
     take(task, reading, [record for chunk in out.chunks for record in records_in(chunk)])
-    reading.position = max(reading.position, out.next_source)
+    before, reading.position = reading.position, max(reading.position, out.next_source)
     if reading.position >= answer.last_stable_offset:
         reading.complete_at = asked
+        return False
+    return reading.position > before
 
 
 def take(task: TaskContext, reading: Reading, records: Iterable[Record]) -> None:

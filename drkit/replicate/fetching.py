@@ -6,7 +6,6 @@ the leader epoch of the last batch is sent along, so a source that lost its tail
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
@@ -56,22 +55,15 @@ class Fetcher:
         self._session_epoch = 0
         self._in_session: dict[PartitionCopy, Asked] = {}
         self._pace = FetchPace()
+        self._places = {(p.source_id, p.source.partition): p for p in task.partitions}
+        self._held_back = False
+        """A partition was left out of the last request because enough of it is queued."""
 
     async def run(self) -> None:
         """Fetch until the epoch ends."""
         task = self._task
-        limit = 2 * task.flow.fetch_partition_max_bytes
         while not task.ending:
-            full = task.queued() > QUEUE_LIMIT_BYTES
-            now = boottime()
-            wanted = {
-                p: Asked(p.generation, p.fetch_position, p.leader_epoch)
-                for p in task.partitions
-                if not full
-                and p.leader == self._node
-                and p.fetchable(limit)
-                and self._health.may_fetch(p, now)
-            }
+            wanted = self._wanted(boottime())
             pause = task.throttle.pause()
             if pause or not wanted:
                 task.waits_for_room += 1
@@ -83,6 +75,33 @@ class Fetcher:
                 await self._take(answer, wanted)
             if left := self._pace.pause(boottime()):
                 await task.loop.sleep(left)
+
+    def _wanted(self, now: float) -> dict[PartitionCopy, Asked]:
+        """What to ask for now; what was asked for before and has not moved is the same object.
+
+        Each fetch goes over all partitions of the task, thousands of them in a large flow.
+        """
+        limit = 2 * self._task.flow.fetch_partition_max_bytes
+        node, before, quiet = self._node, self._in_session, self._health.is_quiet
+        wanted: dict[PartitionCopy, Asked] = {}
+        queued, self._held_back = 0, False
+        for p in self._task.partitions:
+            queued += p.queued_bytes
+            if p.leader != node or not p.wants_more or not (quiet or self._health.may_fetch(p, now)):
+                continue
+            if p.queued_bytes >= limit:
+                self._held_back = True
+                continue
+            asked = before.get(p)
+            if (
+                asked is None
+                or asked.offset != p.fetch_position
+                or asked.generation != p.generation
+                or asked.leader_epoch != p.leader_epoch
+            ):
+                asked = Asked(p.generation, p.fetch_position, p.leader_epoch)
+            wanted[p] = asked
+        return wanted if queued <= QUEUE_LIMIT_BYTES else {}
 
     async def _ask(self, wanted: dict[PartitionCopy, Asked]) -> Any:
         """The answer to a fetch of some partitions; None when the broker gave none."""
@@ -119,7 +138,7 @@ class Fetcher:
         flow = self._task.flow
         by_topic: dict[tuple[str, Any], list[Any]] = {}
         for p, asked in wanted.items():
-            if self._in_session.get(p) != asked:
+            if self._in_session.get(p) is not asked:
                 by_topic.setdefault((p.source.topic, p.source_id), []).append(
                     _PARTITION(
                         partition=p.source.partition,
@@ -131,10 +150,9 @@ class Fetcher:
                     )
                 )
         forgotten: dict[tuple[str, Any], list[int]] = {}
-        for p in self._in_session:
-            if p not in wanted:
-                forgotten.setdefault((p.source.topic, p.source_id), []).append(p.source.partition)
-        wait_ms = max(1, min(self._patience_ms(wanted), int(self._task.seconds_left * 1000)))
+        for p in self._in_session.keys() - wanted.keys():
+            forgotten.setdefault((p.source.topic, p.source_id), []).append(p.source.partition)
+        wait_ms = max(1, min(self._patience_ms, int(self._task.seconds_left * 1000)))
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
@@ -148,21 +166,17 @@ class Fetcher:
             ],
             rack_id="",
         )
-        self._in_session = dict(wanted)
+        self._in_session = wanted
         return request
 
-    def _patience_ms(self, wanted: Collection[PartitionCopy]) -> int:
-        """How long the source may wait for records of these.
+    @property
+    def _patience_ms(self) -> int:
+        """How long the source may wait for records.
 
         A partition that is left out because enough of it is queued wants its place back within moments:
         it must not wait for a long poll over others that have nothing to give.
         """
-        now = boottime()
-        held_back = any(
-            p.leader == self._node and p not in wanted and p.wants_more and self._health.may_fetch(p, now)
-            for p in self._task.partitions
-        )
-        return _HELD_BACK_MS if held_back else self._task.flow.fetch_max_wait_ms
+        return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
 
     async def _take(self, answer: Any, wanted: dict[PartitionCopy, Asked]) -> None:
         if answer.error_code:
@@ -175,17 +189,18 @@ class Fetcher:
         self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
         if not answer.session_id:
             self._in_session = {}
-        places = {(p.source_id, p.source.partition): p for p in wanted}
-        fetched = {p for p, asked in wanted.items() if self._counts(p, asked)}
+        quiet = self._health.is_quiet  # then no fetch is the end of a trouble
+        fetched = set() if quiet else {p for p, asked in wanted.items() if self._counts(p, asked)}
         size = 0
         for topic in answer.responses:
             for data in topic.partitions:
-                p = places.get((topic.topic_id, data.partition_index))
-                if p is None or p not in fetched:
+                p = self._places.get((topic.topic_id, data.partition_index))
+                asked = None if p is None else wanted.get(p)
+                if p is None or asked is None or not self._counts(p, asked):
                     continue
                 if data.error_code or data.diverging_epoch is not None:
                     fetched.discard(p)
-                    self._trouble(p, wanted[p], data)
+                    self._trouble(p, asked, data)
                 elif data.records:
                     size += len(data.records)
                     self._task.throttle.take(len(data.records))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 import json
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from drkit.flow_state.lease_turn import LeaseRight
@@ -123,7 +123,10 @@ class TaskLease:
 
     def to_json(self) -> str:
         """The lease as JSON."""
-        return json.dumps(asdict(self))
+        # Not `asdict`, which copies each value: between two epochs nothing is copied.
+        plain = {name: getattr(self, name) for name in _NAMES}
+        plain["partitions"] = [{n: getattr(p, n) for n in _PARTITION_NAMES} for p in self.partitions]
+        return json.dumps(plain)
 
     @classmethod
     def from_json(cls, text: str) -> TaskLease:
@@ -135,3 +138,7 @@ class TaskLease:
         if raw["bulk_producer_ids"] is not None:
             raw["bulk_producer_ids"] = tuple(raw["bulk_producer_ids"])
         return cls(**raw)
+
+
+_NAMES: Final = tuple(f.name for f in fields(TaskLease))
+_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionLease))

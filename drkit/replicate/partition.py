@@ -144,14 +144,11 @@ class PartitionCopy:
             self.state is not State.RESOLVING and self.exhausted and self.settled
         )
 
-    def fetchable(self, limit: int) -> bool:
-        """More may be fetched without holding more than about `limit` bytes."""
-        return self.wants_more and self.queued_bytes < limit
-
     @property
     def wants_more(self) -> bool:
         """There may be more to fetch, whatever is queued already."""
-        return self.state in {State.LIVE, State.BULK} and not self.exhausted
+        # By identity: to hash a state costs more than all else of a fetch over many partitions.
+        return (self.state is State.LIVE or self.state is State.BULK) and not self.exhausted
 
     def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
         """Queue what a fetch brought."""

@@ -75,6 +75,11 @@ class SourceHealth:
         """It was answered, or it failed."""
         self._open.pop(node, None)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no partition is in trouble, or reported as such."""
+        return not self._troubles and not self._reported
+
     def may_fetch(self, p: PartitionCopy, now: float) -> bool:
         """Whether a partition may be fetched: not while the back-off after a failure lasts."""
         trouble = self._troubles.get(p)
@@ -110,7 +115,7 @@ class SourceHealth:
 
     def works(self, fetched: Iterable[PartitionCopy]) -> list[PartitionCopy]:
         """Fetches of some partitions succeeded. Returns those that were reported as unavailable."""
-        if not self._troubles and not self._reported:
+        if self.is_quiet:
             return []
         over = []
         for p in fetched:

@@ -22,6 +22,10 @@ class Spread:
         self.count += 1
         self.total += value
 
+    def as_dict(self) -> dict[str, int]:
+        """The figures by name."""
+        return {"count": self.count, "total": self.total, "least": self.least, "most": self.most}
+
     @property
     def mean(self) -> float:
         """The mean; 0 without values."""

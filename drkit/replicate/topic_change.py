@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -72,13 +72,18 @@ class TopicChanges:
                 done.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
             changes = applied.done
         done.changes += changes
+        by_topic: dict[str, list[Change]] = {}
+        for change in changes:
+            by_topic.setdefault(change.topic, []).append(change)
+        kept: list[tuple[str, ConfigsRecord]] = []
         for pair in fit:
-            ours = [c for c in changes if c.topic == pair.target_name]
+            ours = by_topic.get(pair.target_name, [])
             if ours:
                 name = pair.source.name
                 done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(ours)]))
             if pair.target_name in configs and pair.source.name not in done.left_out:
-                self._keep(pair, configs[pair.target_name], ours)
+                kept += self._compared_with(pair, configs[pair.target_name], ours)
+        self._state.put_all(kept)
         for name, deletion in gone.items():
             if deletion in changes:
                 self._deleted(done, name, deletion)
@@ -139,8 +144,10 @@ class TopicChanges:
             self._events.once("target_has_more_partitions", name, f"{ours}>{theirs}", level="warning",
                               source_partitions=theirs, target_partitions=ours)  # fmt: skip
 
-    def _keep(self, pair: Pair, configs: Configs, changes: Sequence[Change]) -> None:
-        """Remember what was compared, and name what somebody else had changed."""
+    def _compared_with(
+        self, pair: Pair, configs: Configs, changes: Sequence[Change]
+    ) -> Iterator[tuple[str, ConfigsRecord]]:
+        """What is to be remembered of a comparison; names what others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
         known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
         recorded = known.settings if known is not None else None
@@ -160,7 +167,7 @@ class TopicChanges:
             # The fence hides the source's own value: it returns when the topic is opened.
             now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
         if now != recorded:
-            self._state.put(ConfigsRecord(now), name)
+            yield name, ConfigsRecord(now)
 
     def _deleted(self, done: Round, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])

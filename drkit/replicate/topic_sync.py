@@ -91,9 +91,12 @@ class TopicSync:
                 pairs[name] = pairs[name]._replace(target=found.get(pairs[name].target_name))
             # What only the target knows is compared now: brokers' defaults, the number of replicas.
             self._changes.make(done, [pairs[n] for n in created if pairs[n].target is not None])
-        for name, decision in ready.items():
-            if name not in done.left_out:
-                self._take(done, decision, pairs[name])
+        entries = {
+            name: entry
+            for name, decision in ready.items()
+            if name not in done.left_out and (entry := self._take(done, decision, pairs[name])) is not None
+        }
+        self._state.put_all((n, e) for n, e in entries.items() if self._state.get(GenerationRecord, n) != e)
         return done
 
     def _forget_when_due(self) -> None:
@@ -167,23 +170,22 @@ class TopicSync:
             time.sleep(_SETTLE_PAUSE_SECONDS)
         return found
 
-    def _take(self, done: Round, decision: Decision, pair: Pair) -> None:
+    def _take(self, done: Round, decision: Decision, pair: Pair) -> GenerationRecord | None:
+        """Enter a topic into the round; returns what is to be remembered of it."""
         name, target = pair.source.name, pair.target
         if not self._effects:
             done.actions.setdefault(name, "copy")
-            return
+            return None
         if target is None or target.topic_id not in self._changes.limits:
             where = f"{self._target.alias}: {pair.target_name}"
             missing = Failed("the target topic is not there yet", where=where)
             done.left_out[name] = self._events.left_out(name, missing)
-            return
-        entry = GenerationRecord(
-            pair.target_name, pair.source.topic_id, target.topic_id, decision.generation,
-            self._source.cluster_id,
-        )  # fmt: skip
-        if self._state.get(GenerationRecord, name) != entry:
-            self._state.put(entry, name)
+            return None
         done.copied[name] = CopiedTopic(
             pair.source, pair.target_name, str(target.topic_id), is_compacted(pair.configs),
             self._changes.limits[target.topic_id],
+        )  # fmt: skip
+        return GenerationRecord(
+            pair.target_name, pair.source.topic_id, target.topic_id, decision.generation,
+            self._source.cluster_id,
         )  # fmt: skip

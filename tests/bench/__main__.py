@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Peer
 from tests.bench.report import splice, to_markdown
 from tests.bench.results import Results, joined
+from tests.bench.scale import QUICK_SIZES, SIZES
+from tests.bench.scale_session import SCALE, WORKERS, measure_scale, measure_workers
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.session import Plan, Session, clusters
 from tests.bench.store import load, save
@@ -39,7 +42,9 @@ EPOCH_SECONDS: Final = 90.0
 ENDS: Final = 3
 START: Final = "start"
 """Its name in ``--only``."""
-ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, FAILOVER, LOST, STANDBY)
+OWN: Final = (FAILOVER, LOST, STANDBY, SCALE, WORKERS)
+"""Each has clusters of its own."""
+ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, *OWN)
 RATES: Final = [str(pace.per_second) for pace in PACES]
 
 
@@ -52,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     page = _Page(options, plan, facts(java, classpath), folder)
     wanted, results = options.only.split(","), Results()
-    if set(wanted) - {FAILOVER, LOST, STANDBY}:
+    if set(wanted) - set(OWN):
         with clusters(_tell) as (source, target):
             session = Session(plan, source, target, folder.resolve(), _tell, results)
             session.measure(lambda: page.keep(results))
@@ -71,6 +76,12 @@ def main(arguments: Sequence[str]) -> int:
         page.keep(results)
     if LOST in wanted:
         measure_lost_primaries(results, _tell, rounds=plan.rounds)
+        page.keep(results)
+    if SCALE in wanted:
+        keep = partial(page.keep, results)
+        measure_scale(results, folder.resolve(), _tell, options.topics, keep, quick=plan.quick)
+    if WORKERS in wanted:
+        measure_workers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
         page.keep(results)
     sys.stdout.write(page.tables)
     _tell(f"figures and logs are in {folder}")
@@ -116,12 +127,16 @@ def _options(arguments: Sequence[str]) -> Namespace:
         default=",".join(RATES),
         help=f"records per second of the latency runs, some of {','.join(RATES)}",
     )
+    sizes = f"default {_all(SIZES)}, quick {_all(QUICK_SIZES)}"
+    parser.add_argument("--topics", help=f"sizes of {SCALE}, {sizes}")
     parser.add_argument("--epoch-seconds", type=float, help="drkit's epochs in the latency runs")
     parser.add_argument("--keep", help="folder for configurations, logs and the JSON file")
     parser.add_argument(
         "--write", action="store_true", help="write docs/benchmarks.* also after a partial run"
     )
     options = parser.parse_args(arguments)
+    given = options.topics or _all(QUICK_SIZES if options.quick else SIZES)
+    options.topics = [int(topics) for topics in given.split(",")]
     unknown = set(options.only.split(",")) - set(ALL)
     if unknown:
         parser.error(f"unknown scenario: {', '.join(sorted(unknown))}")
@@ -129,6 +144,10 @@ def _options(arguments: Sequence[str]) -> Namespace:
         parser.error(f"the paces are {', '.join(RATES)}")
     options.write |= not options.quick and options.only == ",".join(ALL) and options.peers == "mm2,drkit"
     return options
+
+
+def _all(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _plan(options: Namespace, peers: dict[str, Peer]) -> Plan:

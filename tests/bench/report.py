@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.bench.report_failover import failover_tables
 from tests.bench.report_groups import group_tables
+from tests.bench.report_scale import scale_tables
 from tests.bench.report_starts import start_tables
 from tests.bench.results import CostRun, PacedRun, Results, Run
 from tests.bench.scenarios import PARTS, TOGETHER, Scenario
@@ -35,6 +36,7 @@ def to_markdown(facts: Mapping[str, str], results: Results) -> str:
     parts += start_tables(results.restarts)
     parts += group_tables(results)
     parts += failover_tables(results)
+    parts += scale_tables(results)
     remarks = [*_remarks([*runs, *paced, *results.costs]), *results.failures]
     return "\n\n".join(parts + ["\n".join(f"- {line}" for line in remarks)] * bool(remarks)) + "\n"
 

@@ -11,10 +11,13 @@ from tests.bench.latency import Latency
 from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
+from tests.bench.scale import ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
 from tests.bench.starts import ReplicatorStart
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
+from tests.bench.workers import WorkersRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,9 @@ class Results:
     starts: list[StartUp] = field(default_factory=list)
     takeovers: list[TakeoverRun] = field(default_factory=list)
     restarts: list[ReplicatorStart] = field(default_factory=list)
+    scale: list[ScaleRun] = field(default_factory=list)
+    workers: list[WorkersRun] = field(default_factory=list)
+    models: list[ModelRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -101,5 +107,8 @@ def joined(old: Results, new: Results) -> Results:
         new.lost or old.lost,
         new.starts or old.starts,
         new.takeovers or old.takeovers,
-        new.restarts or old.restarts,
+        restarts=new.restarts or old.restarts,
+        scale=new.scale or old.scale,
+        workers=new.workers or old.workers,
+        models=new.models or old.models,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ BROKER: Final = {
 """Kafka's own thread numbers, and the disk space of a finished run back at once."""
 
 
+_PLAIN: Final[Mapping[str, str]] = {}
 FAILURES: Final = (ReplicatorDied, TimeoutError, KafkaException)
 """What costs one figure and not the session."""
 
@@ -162,11 +163,18 @@ class Session:
 
 
 @contextmanager
-def clusters(tell: Callable[[str], None]) -> Iterator[tuple[LocalCluster, LocalCluster]]:
-    """A source and a target of one broker each, compiled at full optimisation as in production."""
+def clusters(
+    tell: Callable[[str], None], properties: Mapping[str, str] = _PLAIN
+) -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    """A source and a target of one broker each, compiled at full optimisation as in production.
+
+    :param properties: more of the brokers' settings
+    """
+    settings = {**BROKER, **properties}
     source, target = (
         LocalCluster(
-            ClusterSpec(name, heap="1g", properties=BROKER, jvm=("-XX:TieredStopAtLevel=4",)), progress=tell
+            ClusterSpec(name, heap="1g", properties=settings, jvm=("-XX:TieredStopAtLevel=4",)),
+            progress=tell,
         )
         for name in ("source", "target")
     )

@@ -16,10 +16,13 @@ from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
 from tests.bench.repointing import Moved
 from tests.bench.results import CostRun, PacedRun, Results, Run
+from tests.bench.scale import ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.starts import ReplicatorStart
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
+from tests.bench.workers import WorkersRun
 
 
 def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
@@ -39,6 +42,9 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "start_up": _plain(results.starts),
         "takeovers": _plain(results.takeovers),
         "replicator_starts": _plain(results.restarts),
+        "scale": _plain(results.scale),
+        "workers": _plain(results.workers),
+        "models": _plain(results.models),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -81,4 +87,7 @@ def load(path: Path) -> Results:
         starts=[StartUp(**raw) for raw in document.get("start_up", ())],
         takeovers=[TakeoverRun(**raw) for raw in document.get("takeovers", ())],
         restarts=[ReplicatorStart(**raw) for raw in document.get("replicator_starts", ())],
+        scale=[ScaleRun(**raw) for raw in document.get("scale", ())],
+        workers=[WorkersRun(**raw) for raw in document.get("workers", ())],
+        models=[ModelRun(**raw) for raw in document.get("models", ())],
     )

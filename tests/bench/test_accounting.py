@@ -18,10 +18,14 @@ from tests.bench.positions import Truth
 from tests.bench.process_tree import Process, ProcessTree, family, parse_stat
 from tests.bench.repointing import Moved
 from tests.bench.report import BEGIN, END, ratios, splice, to_markdown, with_sums
+from tests.bench.report_scale import growth
 from tests.bench.results import CostRun, PacedRun, Results, Run, joined
+from tests.bench.scale import BROKERS, COMMANDS, ROLES, ScaleRun
+from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.store import load, save
 from tests.bench.throughput import Throughput
+from tests.bench.workers import WorkersRun
 
 SCENARIO = SCENARIOS[0]
 
@@ -30,6 +34,16 @@ LOST = LostPrimaryRun(6.0, 1.2, {"OPEN": 0.3, "VERIFY": 0.2}, 0.9, 0.1, 3.0, 9.0
 
 def process(pid: int, parent: int, started: int = 1) -> Process:
     return Process(pid, parent, "x", 0, started, 0)
+
+
+def sized(topics: int, figure: float) -> ScaleRun:
+    """A run of one size, with one figure everywhere."""
+    used = dict.fromkeys((*ROLES, *BROKERS), figure)
+    memory, commands = dict.fromkeys(ROLES, int(figure) << 20), dict.fromkeys(COMMANDS, figure)
+    return ScaleRun(
+        topics, 2 * topics, 2 * topics, figure, figure, figure, figure, memory, used, used, figure, figure,
+        figure, commands, commands, 0.5,
+    )  # fmt: skip
 
 
 def result(records: int, seconds: float, cpu: float) -> Throughput:
@@ -130,6 +144,9 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         repoints=[Moved("killed", "Java", None, 1, gap=False)],
         lost=[LOST],
         starts=[StartUp("dry run", 0.8, 1.1)],
+        scale=[sized(250, 3.0)],
+        workers=[WorkersRun(2, 1, 1000.0, 1e6, 0.5, 0.7, 0.1)],
+        models=[ModelRun(2000, {"plan": 0.5}, {"all leases": 5000})],
     )
     save(tmp_path / "runs.json", {}, measured)
     old = load(tmp_path / "runs.json")
@@ -179,6 +196,29 @@ def test_failovers_have_tables_of_their_own():
     assert "| killed | 2 | 8.0 | 11.0 (9.0–13.0) | < 12 |" in text
     assert "| FailoverConsumer, classic | < 2 | 0.4 |" in text
     assert "| Java |  | 3.0, 1 of 2 never, 2 repeated, gap |" in text
+
+
+def test_sizes_stand_side_by_side_with_the_power_by_which_a_figure_grows():
+    text = to_markdown({}, Results(scale=[sized(1000, 16.0), sized(250, 1.0)]))
+    assert "| topics / partitions / groups | 250 / 500 / 500 | 1,000 / 2,000 / 2,000 |" in text
+    assert "| memory of tasks, PSS: MiB | 1 | 16 | 2.0 |" in text
+    assert "| at rest, source broker: CPU s a minute | 1.0 | 16.0 | 2.0 |" in text
+    assert "| `drkit status`: CPU s | 1.0 | 16.0 | 2.0 |" in text
+    assert growth(3.0, 12.0, 4.0) == 1.0
+    assert "| 250 |" not in to_markdown({}, Results(scale=[sized(250, 1.0)]))
+
+
+def test_what_is_computed_without_a_cluster_grows_in_a_table_of_its_own():
+    runs = [ModelRun(n, {"plan": n / 1e6}, {"all leases": n * n}) for n in (1000, 10_000)]
+    text = to_markdown({}, Results(models=runs))
+    assert "| plan | 1.0 ms | 10.0 ms | 1.0 |" in text
+    assert "| all leases | 1,000 kB | 100,000 kB | 2.0 |" in text
+
+
+def test_copies_by_more_tasks_have_a_row_for_each_number():
+    runs = [WorkersRun(tasks, n, 1000.0 * tasks, 1e6, 0.5, 0.75, 0.1) for tasks in (1, 2) for n in (1, 2)]
+    text = to_markdown({}, Results(workers=runs))
+    assert "| 2 | 2,000 | 1 | 0.50 | 0.75 | 10 |" in text
 
 
 def test_truth_tells_a_skip_and_a_repeat_from_the_same_next_record():

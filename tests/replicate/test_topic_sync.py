@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from drkit.errors import Failed, Refused
+from drkit.flow_state import topic
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.topic import ensure_offset_map, ensure_state_topic
+from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.topic import StateTopic, ensure_offset_map, ensure_state_topic
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.topic_rules import Round
 from drkit.topology.topic_configs import WIDEST
@@ -47,6 +50,55 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
     for name in found:
         assert world.settings(name)["cleanup.policy"] == "compact"
         assert world.settings(name)["unclean.leader.election.enable"] == "false"
+    # Kafka compacts no segment in use: with its default a start would read a gigabyte of each bucket.
+    assert world.settings(state)["segment.bytes"] == str(16 << 20)
+    assert world.settings(offset_map)["segment.bytes"] == str(1 << 20)
+
+
+def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_setting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    """No broker allows less than 14 bytes: a value below that stands for what a service does not take."""
+    monkeypatch.setattr(topic, "_MAP_SEGMENT", {"segment.bytes": "1"})
+    ensure_offset_map(world.target, world.flow(), world.state)
+    settings = world.settings(map_topic_name(world.source.alias))
+    assert settings["cleanup.policy"] == "compact"
+    assert "segment.bytes" not in settings or settings["segment.bytes"] != "1"
+
+
+def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
+    """More than a megabyte, which is what brokers take at the most."""
+    ends = {
+        TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): NotedEnds(
+            10**9 + n, 10**9 + 7 * n
+        )
+        for n in range(20_000)
+    }
+    world.state.put(SourceSeenRecord(1, ends))
+    with StateTopic(world.target.settings, world.source.alias) as again:
+        again.load()
+        found = again.get(SourceSeenRecord)
+    assert found is not None
+    assert found.ends == ends
+
+
+def test_the_records_of_all_new_topics_are_written_together(world: World):
+    names = {world.create(world.source, f"orders{n}") for n in range(3)}
+    flushes, flush = [], world.state._producer.flush
+
+    class Counted:
+        produce = world.state._producer.produce
+
+        def flush(self, seconds: float) -> int:
+            flushes.append(seconds)
+            return flush(seconds)
+
+    world.state._producer = Counted()  # type: ignore[assignment]
+    found = world.sync().look()
+    assert found.copied.keys() == names
+    assert len(flushes) == 2  # their settings, and which topics they are
+    known = stored(world.state)
+    assert all(f"topic/{n}" in known and f"configs/{n}" in known for n in names)
 
 
 def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
