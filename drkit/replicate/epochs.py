@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 import threading
-from typing import Any, Final
+from typing import Any
 
 from drkit.clock import boottime, wall_ms
 from drkit.model import TopicPartition
@@ -13,16 +13,11 @@ from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates, assign
 from drkit.replicate.slots import Slots
 
-FIRST_EPOCH_SECONDS: Final = 0.0
-"""The first epoch copies nothing: it connects, and takes the one slow change of epochs (Spark still loads
-code then) to before the first record, where it holds up nobody."""
-
 
 class Epochs:
     """Plans epochs: the driver's thread brings partitions, the epochs' own thread the reports.
 
     :param frame: everything about a task but its number and its partitions
-    :param short_first: the first epoch is only there to warm up
     :param until: until when the flow's lease lets tasks write, by the clock of this machine's boot
     """
 
@@ -32,16 +27,12 @@ class Epochs:
         tasks: int,
         rates: Rates,
         *,
-        short_first: bool,
         until: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._frame = frame
         self._tasks = self._most = tasks
         self._rates = rates
         self._until = until
-        self._seconds = frame.epoch_seconds
-        if short_first:
-            self._seconds = min(FIRST_EPOCH_SECONDS, frame.epoch_seconds)
         self._placed: dict[PartitionLease, int] = {}
         self._version = self._epoch = 0
         self._plan: tuple[TaskLease, ...] = ()
@@ -146,7 +137,6 @@ class Epochs:
                         size=part["bytes"],
                         seconds=report["seconds"],
                     )
-            self._seconds = self._frame.epoch_seconds
             # The plan that the next tasks get is written together with the frame.
             self._skips, self._busy = self._frame.skip_producer_ids, False
             if last:
@@ -166,7 +156,7 @@ class Epochs:
 
     def _write(self) -> None:
         placed = (Placed(lease, leader) for lease, leader in self._placed.items())
-        frame = replace(self._frame, plan=self._version + 1, epoch_seconds=self._seconds)
+        frame = replace(self._frame, plan=self._version + 1)
         leases = tuple(
             replace(frame, task=task, partitions=partitions)
             for task, partitions in enumerate(assign(placed, self._tasks, self._rates))

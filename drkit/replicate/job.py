@@ -68,7 +68,6 @@ class FlowJob:
         self.workshop = workshop
         self.run_id = run_id
         self.once, self.standby = once, standby
-        self.is_warm = False  # Spark's workers are there and connected
         self.rates = Rates()
         self.events = TaskEvents(flow.name)
         self.found = Round()
@@ -95,8 +94,7 @@ class FlowJob:
             lease = FlowLease(target.settings, self.flow, state, self.run_id, workers=workers)
             if self.standby:
                 self.progress = None  # what looks after a flow that copies does nothing now
-                self.is_warm = Standby(self.flow, self.clusters, self.workshop, state, lease).wait(stop)
-                if not self.is_warm:
+                if not Standby(self.flow, self.clusters, self.workshop, state, lease).wait(stop):
                     return
             self.events.follow(state)
             writes_for = self.flow.epoch_seconds + GRACE_SECONDS
@@ -142,8 +140,7 @@ class Attempt:
         frame = task_frame(job.flow, job.run_id, target, state, self._ids)
         takes_over = job.flow.takeover_from_mm2
         self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
-        cold = not (job.once or job.is_warm)
-        self._epochs = Epochs(frame, job.flow.tasks, job.rates, short_first=cold, until=lambda: lease.until)
+        self._epochs = Epochs(frame, job.flow.tasks, job.rates, until=lambda: lease.until)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)

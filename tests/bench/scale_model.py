@@ -111,7 +111,7 @@ def _planned(placed: list[Placed]) -> Epochs:
         "source->target", "a1b2c3.1", 0, 0, 0, *_HISTORY, (_HISTORY.producer_id,), (),
         "map", "state", 300.0, 15.0, 21_600_000, (),
     )  # fmt: skip
-    epochs = Epochs(frame, TASKS, Rates(), short_first=False)
+    epochs = Epochs(frame, TASKS, Rates())
     epochs.update(placed)
     return epochs
 

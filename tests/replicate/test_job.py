@@ -185,7 +185,7 @@ def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
     )  # fmt: skip
 
     def ended(_attempt: int) -> DrkitError:
-        epochs = Epochs(frame, 1, Rates(), short_first=False)
+        epochs = Epochs(frame, 1, Rates())
         epochs.update([Placed(partition, 0)])
         loop = EpochLoop(world.workshop, epochs, world.clusters, job.flow, lambda _: None)
         loop.start()

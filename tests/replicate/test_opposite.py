@@ -233,7 +233,7 @@ def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow
 
 
 def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLease, placed: Placed):
-    epochs = Epochs(frame, 1, Rates(), short_first=False)
+    epochs = Epochs(frame, 1, Rates())
     assert not epochs.reframe(skip=(1,), bulk=())
     assert list(epochs.skips) == [1], "nothing runs yet"
 

@@ -45,7 +45,7 @@ def test_a_worker_that_comes_and_goes_changes_nothing():
 
 
 def test_running_tasks_end_when_slots_are_lost_and_when_they_are_back():
-    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs = Epochs(FRAME, 3, Rates())
     epochs.update(PLACED)
     assert len(epochs.begin()) == 3
     version = epochs.version
@@ -62,7 +62,7 @@ def test_running_tasks_end_when_slots_are_lost_and_when_they_are_back():
 
 
 def test_running_tasks_end_to_begin_anew_with_the_same_work():
-    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs = Epochs(FRAME, 3, Rates())
     epochs.update(PLACED)
     assert not epochs.anew(), "no task runs that would have to end"
     before = epochs.begin()
@@ -75,7 +75,7 @@ def test_running_tasks_end_to_begin_anew_with_the_same_work():
 
 
 def test_a_task_that_has_reached_its_ends_ends_no_other():
-    epochs = Epochs(FRAME, 3, Rates(), short_first=False)
+    epochs = Epochs(FRAME, 3, Rates())
     epochs.update([p._replace(lease=replace(p.lease, end=7)) for p in PLACED])
     epochs.begin()
     assert not epochs.anew()

@@ -85,7 +85,7 @@ def started(workshop: Workshop, error: Exception | None = None) -> Any:
 
 
 def loop_of(workshop: Workshop, placed: tuple[Placed, ...]) -> tuple[Epochs, EpochLoop]:
-    epochs = Epochs(FRAME, 1, Rates(), short_first=False)
+    epochs = Epochs(FRAME, 1, Rates())
     epochs.update(placed)
     return epochs, EpochLoop(workshop, epochs, CLUSTERS, FLOW, lambda _: None)
 
