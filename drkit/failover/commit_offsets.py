@@ -72,7 +72,7 @@ class CommitOffsets:
         counted = Counter(v.name for p in verdicts.values() for v in p.values())
         kept = sorted(g for g, p in verdicts.items() if Verdict.MOVED in p.values())
         moved = [g for g in groups if g not in kept]
-        notes = [f"{len(moved)} groups stand at their places on {context.flow.target}"]
+        notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
         notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(counted)}, tuple(notes))
 
