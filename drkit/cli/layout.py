@@ -17,6 +17,7 @@ from rich.text import Text
 from drkit.visible import visible
 
 _INDENT: Final = 2
+_UNBOUNDED: Final = 10_000
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -34,7 +35,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def pairs(values: Mapping[str, Any], console: Console, width: int) -> RenderableType:
     """Names and values: tables beside their names where the width allows it, else below them."""
     beside = _beside(values)
-    if Measurement.get(console, console.options, beside).maximum <= width:
+    if Measurement.get(console, console.options.update(width=_UNBOUNDED), beside).maximum <= width:
         return beside
     parts: list[RenderableType] = []
     short: dict[str, Any] = {}

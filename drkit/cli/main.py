@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import faulthandler
-import os
 import sys
 import tempfile
 import traceback
@@ -16,7 +15,7 @@ from drkit import __version__
 from drkit.cli.common import equip
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
-from drkit.cli.streams import is_of_the_system, prepare, refused_by_the_system
+from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
 from drkit.cli.talk import say, show
 from drkit.errors import DrkitError, Failed, Usage
 from drkit.masking import scrubbed
@@ -134,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answer has seen enough; the interpreter must not complain at its last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_stdout()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
         return _failed(_unexpected(error, asked), as_json=asked.as_json)
@@ -167,6 +166,8 @@ def _usage(error: click.ClickException) -> Usage:
 
 def _unexpected(error: Exception, asked: Session) -> DrkitError:
     if isinstance(error, OSError) and is_of_the_system(error):
+        if not error.filename:
+            drop_stdout()
         return refused_by_the_system(error)
     text = scrubbed("".join(traceback.format_exception(error)))
     if asked.log_level == "debug":

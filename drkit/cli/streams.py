@@ -20,6 +20,11 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def drop_stdout() -> None:
+    """Let what is still in its buffer go nowhere: the interpreter's last flush must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def is_of_the_system(error: OSError) -> bool:
     """Whether it names a file, or a disk that is full or read-only: no fault of the program's."""
     return bool(error.filename) or error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
 import io
-import sys
 from typing import Any
 
 import pytest
@@ -38,13 +38,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr(sys, "stdout", made)
     return made
 
 
+def on(terminal: Terminal, data: Any) -> str:
+    with redirect_stdout(terminal):
+        emit(data)
+    return terminal.getvalue()
+
+
 def test_nothing_is_cut_at_80_columns(terminal: Terminal):
-    emit(STATUS)
-    text = terminal.getvalue()
+    text = on(terminal, STATUS)
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert text.count("t" * 10) * 10 + 80 >= len(LONG)
@@ -55,8 +59,8 @@ def test_nothing_is_cut_at_80_columns(terminal: Terminal):
 
 
 def test_what_fits_stands_beside_its_name(terminal: Terminal):
-    emit({"role": "replicating", "topics": [{"topic": "orders", "lag": 0}]})
-    assert "topics  topic   lag" in terminal.getvalue()
+    text = on(terminal, {"role": "replicating", "topics": [{"topic": "orders", "lag": 0}]})
+    assert "topics  topic   lag" in text
 
 
 def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.CaptureFixture[str]):
