@@ -37,7 +37,7 @@ groups = [".*"]
 #kind = "file"
 #path = "/etc/app/kafka-endpoint.json"
 
-# Who watches the primary: the names that `drkit watch --observer` is given (docs/detection.md).
+# Who watches the primary: the names that --observer of `drkit watch` gives (docs/detection.md).
 #[watch]
 #observers = ["obs-a", "obs-b", "obs-c"]
 

@@ -36,10 +36,10 @@ def test_without_a_terminal_the_reason_and_the_option_are_named(monkeypatch: pyt
 
 @pytest.mark.parametrize("stdin", [None, subprocess.DEVNULL])
 def test_a_service_learns_why_it_ended(stdin: int | None):
-    closed = {"preexec_fn": lambda: os.close(0)} if stdin is None else {}
-    done = subprocess.run(
-        [sys.executable, "-c", ASKS], stdin=stdin, capture_output=True, text=True, check=False, **closed
-    )
+    command = [sys.executable, "-c", ASKS]
+    if stdin is None:
+        command = ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *command]
+    done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "usage: no terminal to ask on: nothing was changed" in done.stderr
     assert "add --yes" in done.stderr
