@@ -78,7 +78,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit fence pay": (W,),
     "drkit fence show": (A,),
     "drkit replicate --dry-run": (A,),
-    "drkit local up --write FILE": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
     "drkit replicate --standby": (A,),
