@@ -19,7 +19,7 @@ PROCESSES ?= 2
 .PHONY: help setup java demo test test-containers check lint types format bench soak clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 setup: $(JARS) ## the virtual environment and Kafka's jars
 
@@ -34,11 +34,11 @@ test-containers: $(JARS) ## images, brokers in containers, docker/compose.yaml w
 
 check: lint types ## lint, format and types
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) ## ruff: lint and format
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 
-types: $(INSTALLED)
+types: $(INSTALLED) ## mypy
 	@$(BIN)/mypy
 
 format: $(INSTALLED) ## let ruff mend what it can

@@ -18,6 +18,8 @@ class DrkitError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    heading: ClassVar[str] = "failed"
+    """The word before the sentence."""
 
     def __init__(self, what: str, *, where: str = "", evidence: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -58,12 +60,20 @@ class ConfigError(DrkitError):
     """Wrong usage or configuration (exit 2)."""
 
     exit_code: ClassVar[int] = 2
+    heading: ClassVar[str] = "configuration"
+
+
+class Usage(ConfigError):
+    """The command line asks for something that does not exist or cannot be combined; no file is wrong."""
+
+    heading: ClassVar[str] = "usage"
 
 
 class Refused(DrkitError):
     """drkit could but will not, until somebody clears the named reason (exit 3)."""
 
     exit_code: ClassVar[int] = 3
+    heading: ClassVar[str] = "refused"
 
 
 class ClusterUnreachable(Failed):

@@ -82,9 +82,16 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
         cache_logger_on_first_use=False,
     )
     # Libraries log through the standard library; only what they warn of is worth a line here.
-    logging.basicConfig(
-        level=max(number, logging.WARNING), stream=sys.stderr, format="%(name)s: %(message)s", force=True
-    )
+    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, force=True)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_Escaped("%(name)s: %(message)s"))
+
+
+class _Escaped(logging.Formatter):
+    """A library's line: it may hold names from a cluster."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible_lines(scrubbed(super().format(record)))
 
 
 def event(kind: str, *, level: Level = "info", **fields: object) -> None:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 NEEDED = {
     "Refused": {"evidence", "hint"},
     "ConfigError": {"where", "hint"},
+    "Usage": {"where", "hint"},
     "NotAuthorized": {"where", "evidence", "hint"},
     "NotAuthenticated": {"where", "evidence", "hint"},
     "LeaseTaken": {"where", "evidence", "hint"},

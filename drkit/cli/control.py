@@ -6,16 +6,18 @@ import os
 from pathlib import Path
 import secrets
 
-import click
 from pydantic_core import PydanticCustomError
 
 from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import to_type
+from drkit.cli.talk import say
 from drkit.config.control import read_key
 from drkit.errors import ConfigError, Refused
 from drkit.failover import adopt as adopting
 from drkit.failover.adopt_refusals import refuse_loss, refuse_running
+from drkit.visible import visible
 
 _BYTES = 32
 
@@ -66,12 +68,8 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
         if not yes:
             _show(found)
         question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
-        if not yes and not click.confirm(question, default=False, err=True):
-            raise ConfigError(
-                "nothing was signed: the question was not answered with y",
-                where="drkit control adopt",
-                hint="answer y, or add --yes",
-            )
+        if not yes:
+            ask(question, command="drkit control adopt")
         signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
         emit(answer | {"signed": signed, "next": to_type(_next(found, unsigned=unsigned or discard))})
 
@@ -79,7 +77,7 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
 def _show(found: adopting.FlowRecords) -> None:
     """For the question: which records there are, and the keys of those without a MAC."""
     for row in found.to_json():
-        click.echo(", ".join(f"{name}: {value}" for name, value in row.items()), err=True)
+        say(visible(", ".join(f"{name}: {value}" for name, value in row.items())))
 
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from drkit.cli.configuration import configuration
-from drkit.cli.failover_view import notes_of, rows_of, show_progress, show_proposal, shown
+from drkit.cli.failover_view import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
+from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
-from drkit.errors import ConfigError, DrkitError
+from drkit.errors import DrkitError, Usage
 from drkit.failover.context import Request
 from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
 from drkit.failover.journal import NoRun
@@ -41,6 +40,7 @@ def failover(
     evict_members: bool,
     keep_positions: bool,
     repoint_others: bool,
+    verbose: bool,
 ) -> None:
     """Run ``drkit failover``."""
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
@@ -51,26 +51,26 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with Desk(settings, chosen, show_progress) as desk:
+    with Desk(settings, chosen, Progressing()) as desk:
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
-        elif resume:
-            _told(desk, lambda: _found(settings, flow, lambda: desk.resume(request, take_over=take_over)))
-        elif abort:
-            _told(
-                desk,
-                lambda: _found(
-                    settings, flow, lambda: desk.abort("asked for by --abort", take_over=take_over)
-                ),
-            )
-        else:
-            _told(desk, lambda: desk.begin(groups, request, _asking(yes=yes), topics=topics))
+            return
+
+        def work() -> dict[str, Any]:
+            if resume:
+                return _found(settings, flow, lambda: desk.resume(request, take_over=take_over))
+            if abort:
+                why = "asked for by --abort"
+                return _found(settings, flow, lambda: desk.abort(why, take_over=take_over))
+            return desk.begin(groups, request, _asking(yes=yes), topics=topics)
+
+        _reported(desk, work, verbose=verbose)
 
 
 def _one_of(**said: bool) -> None:
     if sum(said.values()) != 1:
-        raise ConfigError(
-            "say what is to be done, and one thing only",
+        raise Usage(
+            "choose exactly one of --group or --topic, --all, --resume, --abort",
             where=_PLACE,
             evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
             hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
@@ -86,20 +86,24 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 
-def _told(desk: Desk, work: Callable[[], dict[str, Any]]) -> None:
+def _reported(desk: Desk, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report also of a run that was held."""
     try:
         report = work()
     except DrkitError:
         if (so_far := desk.report()) is not None:
-            _print(so_far)
+            _print(so_far, verbose=verbose)
         raise
-    _print(report)
+    _print(report, verbose=verbose)
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: dict[str, Any], *, verbose: bool) -> None:
     report = report | {"next": [to_type(line) for line in report["next"]]}
-    emit(report if session().as_json else shown(report))
+    if session().as_json:
+        emit(report)
+        return
+    for part in shown(report, verbose=verbose):
+        emit(part)
 
 
 def _rehearse(flow: str, found: Rehearsal) -> None:
@@ -110,19 +114,19 @@ def _rehearse(flow: str, found: Rehearsal) -> None:
     ]
     show_proposal(proposal)
     notes = notes_of(proposal)
-    emit({"steps": rows, "refused": refused, "notes": notes} if session().as_json else rows)
+    verdict = verdict_of(found)
+    answer = {"verdict": verdict, "steps": rows, "refused": refused, "notes": notes}
+    emit(answer if session().as_json else rows)
+    if not session().as_json:
+        emit(verdict)
     for _, error in found.refusals:
         raise error
 
 
 def _asking(*, yes: bool) -> Confirm:
-    def ask(proposal: Proposal) -> None:
+    def confirm(proposal: Proposal) -> None:
         show_proposal(proposal)
-        if not yes and not click.confirm("Fail over?", default=False, err=True):
-            raise ConfigError(
-                "nobody agreed, so nothing was begun",
-                where=_PLACE,
-                hint="answer y, or add --yes",
-            )
+        if not yes:
+            ask("Fail over?", command=_PLACE)
 
-    return ask
+    return confirm

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
-from drkit.errors import ConfigError
 from drkit.failover import fence_dues
 from drkit.failover.desk import Desk
 from drkit.flow_state.fence_debt import paid_with
@@ -57,12 +55,8 @@ def lift(
         if dry_run or not wanted:
             emit({"would lift": wanted, "lifted": []})
             return
-        if not yes and not click.confirm(f"Lift the fences of {', '.join(wanted)}?", default=False, err=True):
-            raise ConfigError(
-                "nobody agreed, so nothing was lifted",
-                where="drkit fence lift",
-                hint="answer y, or add --yes",
-            )
+        if not yes:
+            ask(f"Lift the fences of {', '.join(wanted)}?", command="drkit fence lift")
         emit({"lifted": fence_dues.lift(desk, topics, accept_divergence)})
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from drkit.cli.render import emit
+from drkit.cli.talk import say
 from drkit.local.pair import LocalPair, default_folder
+from drkit.next_command import typed
 
 
 def up(folder: Path | None, brokers: int, config: Path, *, as_json: bool) -> None:
     """Run ``drkit local up``."""
     pair = LocalPair(folder or default_folder())
-    emit(pair.up(config, brokers=brokers, progress=lambda line: click.echo(line, err=True)), as_json)
+    answer = pair.up(config, brokers=brokers, progress=say)
+    given = [] if config == Path("drkit.toml") else ["--config", str(config)]
+    emit(answer | {"next": typed("drkit", "replicate", *given)}, as_json)
 
 
 def down(folder: Path | None, *, as_json: bool) -> None:
     """Run ``drkit local down``."""
     emit(LocalPair(folder or default_folder()).down(), as_json)
+
+
+def kill(folder: Path | None, cluster: str, *, as_json: bool) -> None:
+    """Run ``drkit local kill``."""
+    emit(LocalPair(folder or default_folder()).kill(cluster), as_json)
+
+
+def start(folder: Path | None, cluster: str, *, as_json: bool) -> None:
+    """Run ``drkit local start``."""
+    emit(LocalPair(folder or default_folder()).start(cluster, say), as_json)
 
 
 def status(folder: Path | None, *, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import faulthandler
-import os
 import sys
 import tempfile
 import traceback
@@ -16,7 +15,9 @@ from drkit import __version__
 from drkit.cli.common import equip
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
-from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
+from drkit.cli.talk import say, show
+from drkit.errors import DrkitError, Failed, Usage
 from drkit.masking import scrubbed
 from drkit.next_command import completed
 
@@ -74,6 +75,8 @@ _COMMANDS: Final = {
         "fence_agent",
         "Beside the primary: stops writes when its lease is lost.",
     ),
+    "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
+    "help": _Row("drkit.cli.commands.help", "help_on", "The help of drkit, or of one of its commands."),
 }
 
 
@@ -109,6 +112,7 @@ def root() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
     # Where a library written in C ends the process, nothing else would tell why.
+    prepare()
     faulthandler.enable()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
@@ -119,39 +123,55 @@ def run(arguments: Sequence[str]) -> int:
     asked = Session(as_json="--json" in arguments, typed=tuple(arguments))
     try:
         code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
+        sys.stdout.flush()
     except DrkitError as error:
         error.hint = completed(error.hint, asked.given)
-        _emit_error(error, as_json=asked.as_json)
-        return error.exit_code
+        return _failed(error, as_json=asked.as_json)
     except click.ClickException as error:
-        _emit_error(_usage(error), as_json=asked.as_json)
-        return ConfigError.exit_code
+        return _answer_usage(error, as_json=asked.as_json)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our answer has seen enough; the interpreter must not complain at its last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_stdout()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
-        _emit_error(_unexpected(error, asked), as_json=asked.as_json)
-        return Failed.exit_code
+        return _failed(_unexpected(error, asked), as_json=asked.as_json)
     return code if isinstance(code, int) else 0
+
+
+def _failed(error: DrkitError, *, as_json: bool) -> int:
+    _emit_error(error, as_json=as_json)
+    return error.exit_code
 
 
 def _emit_error(error: DrkitError, *, as_json: bool) -> None:
     work("drkit.cli.render").emit_error(error, as_json=as_json)
 
 
-def _usage(error: click.ClickException) -> ConfigError:
+def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
+    """Help for a command without words, else what is wrong with them."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        show(error.format_message())
+        return 0
+    _emit_error(_usage(error), as_json=as_json)
+    return Usage.exit_code
+
+
+def _usage(error: click.ClickException) -> Usage:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "drkit"
-    return ConfigError(error.format_message().rstrip("."), where=path, hint=f"{path} --help")
+    return Usage(error.format_message().rstrip("."), where=path, hint=f"{path} --help")
 
 
-def _unexpected(error: Exception, asked: Session) -> Failed:
+def _unexpected(error: Exception, asked: Session) -> DrkitError:
+    if isinstance(error, OSError) and is_of_the_system(error):
+        if not error.filename:
+            drop_stdout()
+        return refused_by_the_system(error)
     text = scrubbed("".join(traceback.format_exception(error)))
     if asked.log_level == "debug":
-        sys.stderr.write(text)
+        say(text)
         hint = "the traceback stands above"
     else:
         with tempfile.NamedTemporaryFile(

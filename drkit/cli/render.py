@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 import dataclasses
 import json
 import sys
 from typing import Any, Final, TextIO
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 from rich.text import Text
 
+from drkit.cli.layout import cell, pairs, table
 from drkit.cli.session import session
 from drkit.errors import DrkitError
 from drkit.masking import scrubbed
@@ -33,18 +33,25 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
         return
     rows = _plain(data)
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
-        _print(_table(rows))
+        _print(table(rows))
     elif isinstance(rows, list):
-        _print(*(Text(visible_lines(row)) if isinstance(row, str) else _cell(row) for row in rows))
+        _print(*(Text(visible_lines(row)) if isinstance(row, str) else cell(row) for row in rows))
     elif isinstance(rows, dict):
-        _print(_pairs(rows))
+        console = _console(sys.stdout)
+        _print(pairs(rows, console, console.width))
     elif isinstance(rows, str):
         _print(Text(visible_lines(rows)))
     elif rows is not None:
-        _print(_cell(rows))
+        _print(cell(rows))
 
 
-def _print(*parts: Table | Text) -> None:
+def emit_line(data: object) -> None:
+    """Print one of many answers: JSON on one line, at once."""
+    sys.stdout.write(visible_json(json.dumps(_plain(data), ensure_ascii=False)) + "\n")
+    sys.stdout.flush()
+
+
+def _print(*parts: RenderableType) -> None:
     """On stdout; in a pipe without the blanks that fill up columns."""
     console = _console(sys.stdout)
     with console.capture() as made:
@@ -63,7 +70,7 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
         sys.stderr.write(visible_json(scrubbed(text)) + "\n")
         return
     console = _console(sys.stderr)
-    console.print(Text.assemble((f"{_title(error)}: ", "bold red"), visible(scrubbed(error.what))))
+    console.print(Text.assemble((f"{error.heading}: ", "bold red"), visible(scrubbed(error.what))))
     for name, text in (("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)):
         for number, line in enumerate(visible_lines(scrubbed(text)).split("\n") if text else ()):
             console.print(
@@ -71,54 +78,8 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
             )
 
 
-def _title(error: DrkitError) -> str:
-    return {2: "configuration", 3: "refused"}.get(error.exit_code, "failed")
-
-
 def _console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, width=None if stream.isatty() else _UNBOUNDED)
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        numbers = all(type(row.get(column)) in {int, float, type(None)} for row in rows)
-        table.add_column(Text(visible(column.replace("_", " "))), justify="right" if numbers else "left")
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    return table
-
-
-def _pairs(values: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for key, value in values.items():
-        table.add_row(Text(visible(key.replace("_", " "))), _nested(value))
-    return table
-
-
-def _nested(value: object) -> Table | Text:
-    if isinstance(value, dict) and value:
-        return _pairs(value)
-    if isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
-        return _table(value)
-    return _cell(value)
-
-
-def _cell(value: object) -> Text:
-    if value is None:
-        return Text("–")
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
-    if isinstance(value, list):
-        return Text(", ".join(str(_cell(v)) for v in value) or "–")
-    if isinstance(value, dict):
-        return Text(", ".join(f"{visible(str(k))}={_cell(v)}" for k, v in value.items()) or "–")
-    if isinstance(value, float):
-        return Text(f"{value:,.3f}".rstrip("0").rstrip("."))
-    return Text(visible(str(value)))
 
 
 def _plain(value: object) -> Any:

@@ -10,13 +10,12 @@ import threading
 from types import FrameType
 from typing import Any
 
-import click
-
 from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.errors import ConfigError
+from drkit.cli.talk import say, say_over
+from drkit.errors import Usage
 from drkit.replicate.page.server import Listen
 from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import Glance, Options
@@ -44,7 +43,7 @@ def replicate(
 ) -> None:
     """Run ``drkit replicate``."""
     if once and standby:
-        raise ConfigError(
+        raise Usage(
             "--once and --standby exclude each other",
             where="drkit replicate",
             hint="a copy with an end waits for nobody: leave one of them out",
@@ -71,7 +70,7 @@ def replicate(
         options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
     answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
     if terminal:
-        click.echo(err=True)
+        say()
     emit(_view(answer.flows))
     raise SystemExit(answer.exit_code)
 
@@ -127,7 +126,7 @@ def _show(seen: Glance) -> None:
     if held := seen.held_back:
         line += f"  held back {held[0].text()}"
         line += f", and in {len(held) - 1} more partitions" if len(held) > 1 else ""
-    click.echo(f"\r\x1b[2K{line}", nl=False, err=True)
+    say_over(line)
 
 
 def _log(seen: Glance) -> None:

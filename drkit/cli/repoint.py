@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
+from drkit.cli.talk import say
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.kafka.admin import Cluster
 from drkit.repoint import Asked, Way, adapters, ask_all, endpoint_of, tell_all
-from drkit.visible import visible
 
 _MUTE: Final = ("command", "webhook", "print")
 """Kinds whose receivers alone know what they were told."""
@@ -48,9 +46,7 @@ def apply(alias: str, term: int | None) -> None:
 
 
 def _ways() -> list[Way]:
-    found = adapters(
-        configuration().settings.failover.repoint, say=lambda line: click.echo(visible(line), err=True)
-    )
+    found = adapters(configuration().settings.failover.repoint, say=say)
     if not found:
         raise ConfigError(
             "no way to tell clients is configured",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.errors import ConfigError
+from drkit.errors import Usage
 from drkit.replicate.spark_checkpoint import Request, translate_checkpoint
 
 
@@ -21,7 +21,7 @@ def spark_checkpoint(
 ) -> None:
     """Run ``drkit translate spark-checkpoint``."""
     if out is None and not dry_run:
-        raise ConfigError(
+        raise Usage(
             "where is the new checkpoint to be written?", where="--out", hint="--out DIR2, or --dry-run"
         )
     settings = configuration().settings

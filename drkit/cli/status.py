@@ -12,7 +12,7 @@ from drkit.cli.signals import until_signalled
 from drkit.cli.status_screen import as_data, show_again
 from drkit.cli.status_view import Shown, view
 from drkit.config.closest import closest
-from drkit.errors import ConfigError
+from drkit.errors import Usage
 from drkit.replicate.status import FlowStatus
 from drkit.replicate.status_look import StatusCollector
 
@@ -68,7 +68,7 @@ def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
     for group in groups:
         if group not in known | others:
             near = closest(group, known)
-            raise ConfigError(
+            raise Usage(
                 f"there is no group {group} with a committed offset in a copied topic",
                 where=", ".join(f.flow for f in found),
                 evidence=f"{len(known)} groups have one",

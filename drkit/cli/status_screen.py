@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import json
 import sys
-from typing import Any, Final
+from typing import Any
 
-import click
-
-from drkit.cli.render import emit
+from drkit.cli.render import emit, emit_line
 from drkit.cli.session import session
 from drkit.cli.status_view import Shown, view
+from drkit.cli.talk import clear_screen
 from drkit.replicate.status import FlowStatus
-
-_CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
     """A line of JSON, or the screen anew."""
     if session().as_json:
-        sys.stdout.write(json.dumps(as_data(found, shown)) + "\n")
-        sys.stdout.flush()
+        emit_line(as_data(found, shown))
         return
     if sys.stdout.isatty():
-        click.echo(_CLEAR, nl=False)
+        clear_screen()
     emit({f.flow: view(f, shown) for f in found})
 
 

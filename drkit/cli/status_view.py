@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.status_groups import group_lines
-from drkit.failover.words import first_of
+from drkit.failover.words import counted, first_of
 from drkit.replicate.hanging import OpenTransaction, held_by
 from drkit.replicate.runners import StandbyStatus
 from drkit.replicate.status import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
@@ -64,7 +64,7 @@ def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     if loss.records is None:
         return "not known"
     some = "" if loss.exact else "up to " if loss.held_back else "about "
-    text = f"{some}{loss.records:,} records"
+    text = f"{some}{counted(loss.records, 'record')}"
     if loss.bytes is not None and loss.records:
         text += f", {size(loss.bytes)}"
     if loss.seconds is not None and loss.records:

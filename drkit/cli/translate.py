@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.errors import ConfigError, Refused
+from drkit.errors import Refused, Usage
 from drkit.replicate.translate import UNAVAILABLE, Question
 from drkit.replicate.translate import translate as ask
 
@@ -21,7 +21,7 @@ def translate(
     """Run ``drkit translate``."""
     one = (topic, partition, offset)
     if (group is None) == (None in one) or (group is not None and one != (None, None, None)):
-        raise ConfigError(
+        raise Usage(
             "name either a group or one offset",
             where="drkit translate",
             hint="drkit translate --group G, or --topic T --partition P --offset N",

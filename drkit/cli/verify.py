@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.cli.talk import say
 from drkit.replicate.spark_conf import given_conf
 from drkit.replicate.verify import Request
 from drkit.replicate.verify import verify as compare
 from drkit.replicate.verify_report import answer, exit_code
-from drkit.visible import visible
 
 
 def verify(
@@ -29,6 +27,6 @@ def verify(
     """Run ``drkit verify``."""
     spark = given_conf(conf, spark_properties)
     request = Request(flow, topics, only_new=only_new, master=master, conf=spark)
-    reports = compare(configuration().settings, request, lambda line: click.echo(visible(line), err=True))
+    reports = compare(configuration().settings, request, say)
     emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

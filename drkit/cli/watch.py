@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 import getpass
+from typing import Any
 
 from drkit import observe
 from drkit.cli.configuration import configuration
@@ -47,7 +49,8 @@ def watch(
 def pause(names: tuple[str, ...], reason: str) -> None:
     """Run ``drkit watch pause``."""
     settings = configuration().settings
-    emit([by_hand.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)])
+    rows = [by_hand.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
+    emit(rows if session().as_json else list(map(_with_times, rows)))
 
 
 def resume(names: tuple[str, ...]) -> None:
@@ -60,6 +63,15 @@ def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
     emit([by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)])
+
+
+def _with_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Times as a person reads them, instead of milliseconds."""
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms")}
+    return {
+        k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
+        for k, v in row.items()
+    }
 
 
 def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-import json
 import sys
 from typing import Final
 
@@ -14,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from drkit.cli.render import emit_line
 from drkit.cli.session import session
 from drkit.detect.verdict import Kind
 from drkit.visible import visible
@@ -48,8 +48,7 @@ def _silent(_said: Sequence[Said]) -> None:
 def _lines(said: Sequence[Said]) -> None:
     for s in said:
         if s.changed:
-            sys.stdout.write(json.dumps(s.moment.as_dict() | {"command": s.command}) + "\n")
-            sys.stdout.flush()
+            emit_line(s.moment.as_dict() | {"command": s.command})
 
 
 def in_short(said: Said) -> str:
@@ -84,4 +83,4 @@ def panel(said: Said) -> Panel:
     if picture.paused:
         rows.add_row("failovers", Text(visible(picture.paused), style="magenta"))
     rows.add_row("next", Text(visible(said.command or verdict.next), style="bold" if said.command else ""))
-    return Panel(rows, title=moment.flow, border_style=color)
+    return Panel(rows, title=Text(visible(moment.flow)), border_style=color)

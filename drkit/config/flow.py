@@ -72,7 +72,7 @@ class FlowSettings(Strict):
 
     takeover_from_mm2: bool = False
     """Go on where MirrorMaker 2 stopped instead of copying its topics anew; it must be stopped."""
-    tasks: PositiveInt = 2
+    tasks: int = Field(2, gt=0, le=10_000)
     """Copy tasks that run at once."""
     buckets: PositiveInt = 16
     """Partitions of the offset map and transactional ids of bulk mode. Fixed once the flow has run."""

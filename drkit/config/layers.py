@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 import re
+import tomllib
 from typing import Any, Final, NamedTuple
 
 from drkit.config.client_properties import ROLES
@@ -56,7 +57,7 @@ class _Said(NamedTuple):
     """Alias, source and target, or number; nothing for a table that is there once."""
     setting: str
     property: str
-    value: str
+    value: object
 
 
 def override(document: Document, env: Mapping[str, str], flags: Iterable[str] = ()) -> None:
@@ -101,7 +102,17 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
         found = tuple(aliases) or tuple(k for k in (match["number"], match["alias"]) if k)
         # A property may stand in quotation marks, as `drkit config show` has it.
         name = (match["property"] or "").strip('"')
-        yield _Said(f"--set {key.strip()}", table, found, match["setting"], name, value.strip())
+        yield _Said(f"--set {key.strip()}", table, found, match["setting"], name, _value(value.strip()))
+
+
+def _value(text: str) -> object:
+    """The text, or the strings of an array as a TOML file has it; [a-z]+ stays a regular expression."""
+    try:
+        found = tomllib.loads(f"value = {text}")["value"] if text.startswith("[") else text
+    except tomllib.TOMLDecodeError:
+        return text
+    is_array = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return found if is_array else text
 
 
 def _target(tables: dict[str, Any], said: _Said) -> tuple[dict[str, Any], str, str]:

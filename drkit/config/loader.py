@@ -89,13 +89,17 @@ def read(
     document = _document(file, env)
     written = set(_places(document.tables, ""))
     override(document, env, flags)
-    _refuse(file, document.problems)
+    if file.suffix == MM2_SUFFIX:  # what is wrong in a key makes no table, and the model would miss it
+        _refuse(file, document.problems)
     keys_beside(file.parent, document.tables)
     try:
         settings = Settings.model_validate(document.tables)
     except ValidationError as error:
         # `from None`: pydantic's own text repeats the input, and with it passwords.
-        raise _problems(file, _in_the_users_words(document, _translated(error))) from None
+        named = {problem.at for problem in document.problems}
+        more = [p for p in _in_the_users_words(document, _translated(error)) if p.at not in named]
+        raise _problems(file, [*document.problems, *more]) from None
+    _refuse(file, document.problems)
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
@@ -189,13 +193,13 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
             "the configuration file does not exist",
             where=str(file),
             evidence=f"named by {source}",
-            hint=f"correct {source}; drkit local up --write FILE writes one to begin with",
+            hint=f"correct {source}; drkit config init FILE writes one to begin with",
         )
     raise ConfigError(
         "no configuration",
         where=str(file.absolute()),
         evidence=f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}",
-        hint="name a file with --config FILE, or see it work without one: drkit demo",
+        hint="name a file with --config FILE, or begin with drkit config init; without one: drkit demo",
     )
 
 

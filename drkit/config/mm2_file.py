@@ -14,7 +14,15 @@ from drkit.config.closest import suggestion
 from drkit.config.document import Document
 from drkit.config.fields import host_and_port
 from drkit.config.interpolate import Problem, interpolate, place
-from drkit.config.mm2_keys import FLOW_KEYS, NO_CLIENT, ROLE_NEEDED, Effect, Mm2Key, connect_reason
+from drkit.config.mm2_keys import (
+    FLOW_KEYS,
+    NO_CLIENT,
+    ROLE_NEEDED,
+    Effect,
+    Mm2Key,
+    changes_copies,
+    connect_reason,
+)
 from drkit.config.mm2_overrides import Direction, Override, placed
 from drkit.config.mm2_properties import Entry
 from drkit.config.naming_class import is_own_class
@@ -193,7 +201,9 @@ class _Reader:
             self.note(key, known.effect, known.why)
 
     def connect_or_unknown(self, key: str, name: str) -> None:
-        if why := connect_reason(name):
+        if to_do := changes_copies(name, self.values[key]):
+            self.problem(key, "it changes what is copied, and drkit cannot do it", to_do)
+        elif why := connect_reason(name):
             self.note(key, Effect.NOTHING, why)
         elif acts(name) or _is_of_a_role(name):
             self.note(key, Effect.NOTHING, ROLE_NEEDED)

@@ -124,8 +124,6 @@ CONNECT_KEYS: Final = {
     "key.converter": _CONVERTERS,
     "value.converter": _CONVERTERS,
     "header.converter": _CONVERTERS,
-    "transforms": _CONVERTERS,
-    "predicates": _CONVERTERS,
     "errors": _CONVERTERS,
     "offset.storage": _STORAGE,
     "status.storage": _STORAGE,
@@ -167,15 +165,36 @@ CONNECT_KEYS: Final = {
     "add.source.alias.to.metrics": "metrics carry source and target; Kafka 4 dropped the key",
     "source.cluster": "the name of the flow says it: A->B",
     "target.cluster": "the name of the flow says it: A->B",
-    "topic.filter.class": "topics and topics.exclude choose",
-    "group.filter.class": "groups and groups.exclude choose",
-    "config.property.filter.class": "config.properties.exclude chooses",
 }
 """Keys, or their beginnings up to a dot, that only Kafka Connect or Java can use → why not here."""
 
 
+CHOOSES_COPIES: Final = {
+    "transforms": "drkit copies records as they are; transform them in an application on the target",
+    "predicates": "they choose records for transforms, and drkit copies records as they are",
+    "topic.filter.class": "name the topics by topics and topics.exclude, then remove this line",
+    "group.filter.class": "name the groups by groups and groups.exclude, then remove this line",
+    "config.property.filter.class": "name the settings by config.properties.exclude, then remove this line",
+}
+"""Keys, or their beginnings up to a dot, that change what is copied: to ignore them copies something else."""
+FILTERS_OF_KAFKA: Final = frozenset(
+    {"DefaultTopicFilter", "DefaultGroupFilter", "DefaultConfigPropertyFilter"}
+)
+"""Classes of Kafka's own that choose by the regular expressions that drkit reads."""
+
+
+def changes_copies(key: str, value: str) -> str | None:
+    """What to do with a key that changes what is copied; None when its value asks for what drkit does."""
+    if not value.strip() or value.rpartition(".")[2] in FILTERS_OF_KAFKA:
+        return None
+    return next((to_do for name, to_do in CHOOSES_COPIES.items() if _is_part(key, name)), None)
+
+
+def _is_part(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}.")
+
+
 def connect_reason(key: str) -> str | None:
     """Why this key does nothing here; None when it is not one of Kafka Connect's."""
-    return next(
-        (why for name, why in CONNECT_KEYS.items() if key == name or key.startswith(f"{name}.")), None
-    )
+    known = CONNECT_KEYS | CHOOSES_COPIES
+    return next((why for name, why in known.items() if _is_part(key, name)), None)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from drkit.config.changes import LIVE
 from drkit.config.client_properties import CONNECTION, FLOW_FIELDS, IDLE
-from drkit.config.mm2_keys import CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
+from drkit.config.mm2_keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
 from drkit.config.reference_toml import reference_toml, unit
 from drkit.config.settings import Settings
 
@@ -191,6 +191,7 @@ def coming_from_mm2() -> str:
         ("any other of Kafka's", Effect.NOTHING.value, "only Java's clients have what it steers")
     )
     connect = [(f"`{name}`, `{name}.…`", why) for name, why in CONNECT_KEYS.items()]
+    refused = [(f"`{name}`, `{name}.…`", to_do) for name, to_do in CHOOSES_COPIES.items()]
     return "".join([
         _HEADER, _COMING,
         "\n## Flows\n\n", *_table(("key", "default of MM2", "here", "in drkit.toml", "remark"), flow),
@@ -198,6 +199,8 @@ def coming_from_mm2() -> str:
         *_table(("override", "here", "in drkit.toml"), overrides),
         "\n## Keys of Kafka Connect: accepted, they do nothing here\n\n",
         *_table(("key", "why"), connect),
+        "\n## Keys that change what is copied: refused, except with Kafka's own default filters\n\n",
+        *_table(("key", "what to do"), refused),
     ])  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from drkit.failover.group_look import TargetGroup, on_target, partition_of
 from drkit.failover.group_writes import Writes, restore, write
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
+from drkit.failover.words import counted
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
 from drkit.offsets.group_guard import Case, Stored, Verdict, judge, to_write
@@ -69,12 +70,12 @@ class CommitOffsets:
             if failed:
                 raise _not_stored(context, failed)
             context.tell(Progress(self.name, f"{len(part)} groups committed", {"last": max(part)}))
-        counted = Counter(v.name for p in verdicts.values() for v in p.values())
+        by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
         kept = sorted(g for g, p in verdicts.items() if Verdict.MOVED in p.values())
         moved = [g for g in groups if g not in kept]
-        notes = [f"{len(moved)} groups stand at their places on {context.flow.target}"]
+        notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
         notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
-        return StepResult({"groups": moved, "kept": kept, "verdicts": dict(counted)}, tuple(notes))
+        return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.step.Step`: what the target keeps is what was translated.

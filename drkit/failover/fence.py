@@ -18,7 +18,7 @@ from drkit.failover.fence_stop import has_stop, still_there, stop_site
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.transactions import Resolved, Resolver
-from drkit.failover.words import first_of
+from drkit.failover.words import counted, first_of
 from drkit.flow_state.fence_debt import owe, paid_with, settle
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
@@ -54,7 +54,7 @@ class Fence:
         if means is None:
             return [Effect("look whether producers are refused", alias, 'means = "none"')]
         why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
-        lines = [Effect(f"fence {number} topics by {means.name}", alias, why)]
+        lines = [Effect(f"fence {counted(number, 'topic')} by {means.name}", alias, why)]
         policy = context.settings.failover.fence.open_transactions
         return [*lines, Effect("wait for open transactions", alias, f"{policy} those that do not end")]
 

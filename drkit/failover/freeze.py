@@ -12,6 +12,7 @@ from drkit.failover.machine import StepName
 from drkit.failover.silent import STOP, copied_until, newest_beat
 from drkit.failover.standing import pairs_of
 from drkit.failover.step import Effect, StepResult
+from drkit.failover.words import counted
 from drkit.flow_state.lease_watch import replicator_of
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.flow_state.records import (
@@ -45,9 +46,9 @@ class Freeze:
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`."""
         partitions, target = pairs_of(context), context.flow.target
-        what = f"fence drkit's writers on {len(partitions)} partitions, proven on each"
+        what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
         return [
-            Effect(f"stop copying {len(context.scope.topics)} topics", context.flow.name),
+            Effect(f"stop copying {counted(len(context.scope.topics), 'topic')}", context.flow.name),
             Effect(what, target, "a copy task that wakes up later is refused there"),
         ]
 
@@ -70,7 +71,8 @@ class Freeze:
             outcome["fenced"] = len(standing.proven)
         _refuse(context, standing)
         evidence: FreezeEvidence = {"proven": True, "details": told}
-        notes = (f"drkit's writers are fenced on {len(standing.proven)} partitions, each proven by a canary",)
+        fenced = counted(len(standing.proven), "partition")
+        notes = (f"drkit's writers are fenced on {fenced}, each proven by a canary",)
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:

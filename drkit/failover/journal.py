@@ -8,7 +8,7 @@ from typing import Any, Final
 import uuid
 
 from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
-from drkit.errors import ConfigError, Refused
+from drkit.errors import Refused, Usage
 from drkit.failover.entries import Entry, Kind, RunLog
 from drkit.failover.journal_file import JournalFile
 from drkit.failover.journal_topic import Fenced, JournalTopic
@@ -33,7 +33,7 @@ class Taken(Refused):
     """Another orchestrator works at it."""
 
 
-class NoRun(ConfigError):
+class NoRun(Usage):
     """The journal on the target has no run that is under way."""
 
     runs: frozenset[str] = frozenset()

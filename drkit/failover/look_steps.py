@@ -9,6 +9,7 @@ from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
 from drkit.failover.survey import Survey, survey
 from drkit.failover.terms import refused_later
+from drkit.failover.words import counted
 
 
 class Lock:
@@ -50,7 +51,7 @@ class Snapshot:
     def plan(self, context: Context) -> list[Effect]:
         """See :class:`drkit.failover.step.Step`."""
         flow, scope = context.flow, context.scope
-        what = f"look at {len(scope.topics)} topics and {len(scope.groups)} groups"
+        what = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
         return [Effect(what, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")]
 
     def run(self, context: Context) -> StepResult:

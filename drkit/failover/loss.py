@@ -11,6 +11,7 @@ from drkit.failover.evidence import LossEvidence
 from drkit.failover.gap import Counted, count_gaps
 from drkit.failover.risk import held_text, held_total
 from drkit.failover.standing import Standing
+from drkit.failover.words import counted
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
@@ -179,7 +180,7 @@ def _statement(
             return f"nothing is lost: every record up to the fenced ends of {len(lost)} partitions is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
     places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
-    count = "an unknown number of records" if total is None else f"{total:,} records"
+    count = "an unknown number of records" if total is None else counted(total, "record")
     held = held_of(lost)
     if held_by := held_text(held.records, held.acknowledged):
         count = f"{count if total is None else 'up to ' + count}, among them {held_by}"

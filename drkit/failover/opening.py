@@ -14,6 +14,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.context import Context
 from drkit.failover.machine import StepName
 from drkit.failover.step import Effect, StepResult
+from drkit.failover.words import counted
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -78,7 +79,7 @@ class Open:
             outcome["refused"] = {t: e.evidence for t, e in failed.items()}
         if failed:
             raise _refused("settings of topics", context, failed)
-        notes = [f"{len(scope.topics)} topics of {context.flow.target} are open for producers"]
+        notes = [f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))

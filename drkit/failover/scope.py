@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.config.closest import closest
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, Usage
 from drkit.failover.context import Context, Scope
 from drkit.failover.group_look import Positions
 from drkit.failover.survey import positions_of
@@ -110,7 +110,7 @@ def copied_of(context: Context) -> dict[str, str]:
 def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) -> None:
     for group in groups:
         if group not in basis.positions:
-            raise ConfigError(
+            raise Usage(
                 f"the group '{group}' has no committed offsets in a topic that the flow copies",
                 where=f"--group, flow {basis.flow.name}",
                 evidence=f"{len(basis.positions)} groups have some, as known from {basis.origin}",
@@ -118,7 +118,7 @@ def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) 
             )
     for topic in topics:
         if topic not in basis.copied:
-            raise ConfigError(
+            raise Usage(
                 f"the flow has no copy of the topic '{topic}'",
                 where=f"--topic, flow {basis.flow.name}",
                 evidence=f"{len(basis.copied)} topics of {basis.flow.source} have one",

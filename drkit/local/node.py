@@ -27,6 +27,7 @@ _LOG4J = """\
 </Configuration>
 """
 PROPERTIES_FILE = "server.properties"
+_LOG4J_FILE = "log4j2.xml"
 
 
 class Runtime(NamedTuple):
@@ -45,6 +46,12 @@ class Runtime(NamedTuple):
         return [str(self.java), *_JVM, f"-Xmx{spec.heap}", *shared, *spec.jvm, "-cp", self.classpath]
 
 
+def broker_command(java: Sequence[str], home: Path) -> list[str]:
+    """The command line of the broker whose files are in ``home``."""
+    logs = [f"-Dlog4j2.configurationFile={home / _LOG4J_FILE}", f"-Ddrkit.log={home / 'server.log'}"]
+    return [*java, *logs, "kafka.Kafka", str(home / PROPERTIES_FILE)]
+
+
 def prepare_broker(
     spec: ClusterSpec,
     node_id: int,
@@ -60,14 +67,12 @@ def prepare_broker(
     properties = broker_properties(spec, node_id, nodes, home / "data", certificate)
     file = home / PROPERTIES_FILE
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    log4j = home / "log4j2.xml"
-    log4j.write_text(_LOG4J)
-    command = [*java, f"-Dlog4j2.configurationFile={log4j}", f"-Ddrkit.log={home / 'server.log'}"]
+    (home / _LOG4J_FILE).write_text(_LOG4J)
     listen = nodes[node_id].listen
     return LocalBroker(
         node_id,
         home,
-        [*command, "kafka.Kafka", str(file)],
+        broker_command(java, home),
         (HOST, listen[INTERNAL]),
         others=[(HOST, listen[role]) for role in spec.listeners],
         plain=spec.protocol == "PLAINTEXT",

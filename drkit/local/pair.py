@@ -14,15 +14,20 @@ import time
 from typing import Any
 
 from drkit.errors import ConfigError, Failed, Refused
+from drkit.local.broker import LocalBroker
+from drkit.local.broker_record import BrokerRecord
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.file_lock import locked
-from drkit.local.jars import Progress
+from drkit.local.jars import Progress, default_cache
 from drkit.local.process import ProcessIdentity
-from drkit.local.readiness import ask
+from drkit.local.runtime import find_runtime
 from drkit.local.spec import ClusterSpec
 
 NAMES = ("primary", "standby")
 _STOP_SECONDS = 20.0
+_START_SECONDS = 120.0
+_OWN = ".drkit-local"
+"""In a cluster's folder: `drkit local up` made it."""
 _CONFIG = """\
 [clusters.primary]
 bootstrap_servers = "{primary}"
@@ -42,38 +47,6 @@ def default_folder(env: Mapping[str, str] = os.environ) -> Path:
     """Where the pair of this user lives: ``drkit/local`` in the state folder (XDG base directories)."""
     home = env.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home, "drkit", "local")
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerRecord:
-    """A broker as the state file remembers it."""
-
-    cluster: str
-    node_id: int
-    bootstrap: str
-    host: str
-    port: int
-    pid: int
-    started: str
-    logs: str
-
-    @property
-    def process(self) -> ProcessIdentity:
-        """The process that was started then."""
-        return ProcessIdentity(self.pid, self.started)
-
-    def describe(self) -> dict[str, Any]:
-        """The broker as data for people: is it there, does it answer."""
-        running = self.process.alive
-        answers = running and ask(self.host, self.port) is not None
-        return {
-            "cluster": self.cluster,
-            "broker": self.node_id,
-            "bootstrap": self.bootstrap,
-            "pid": self.pid,
-            "state": "ready" if answers else "silent" if running else "ended",
-            "logs": self.logs,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +71,7 @@ class LocalPair:
             if records := self._records():
                 return self._already_up(records)
             self._refuse_foreign(config)
+            self._claim_folders()
             clusters = [
                 LocalCluster(ClusterSpec(name, brokers=brokers), folder=self.folder / name, progress=progress)
                 for name in NAMES
@@ -119,10 +93,12 @@ class LocalPair:
     def down(self) -> dict[str, Any]:
         """Stop the brokers that :meth:`up` started, and only those; remove their data and the config.
 
+        :raises Refused: folders of these names exist, and no ``up`` made them
         :raises Failed: a broker does not end
         """
         with self._locked():
             records = self._records()
+            self._refuse_folders_of_others(records)
             stopped = [record.pid for record in records if record.process.alive]
             _stop(records)
             config = Path(self._state().get("config", ""))
@@ -132,6 +108,45 @@ class LocalPair:
                 shutil.rmtree(self.folder / name, ignore_errors=True)
             self._file.unlink(missing_ok=True)
         return {"stopped": stopped, "folder": str(self.folder)}
+
+    def kill(self, cluster: str) -> dict[str, Any]:
+        """End the brokers of one cluster at once, as a power cut does; their data remains.
+
+        :raises Refused: there is no such pair
+        """
+        with self._locked():
+            for record in self._of(cluster):
+                record.process.signal(signal.SIGKILL)
+                if not record.process.wait_ended(time.monotonic() + _STOP_SECONDS):
+                    raise Failed("a broker does not end", where=f"{cluster} broker {record.node_id}")
+        return self.status()
+
+    def start(self, cluster: str, progress: Progress = lambda _line: None) -> dict[str, Any]:
+        """Start the brokers of one cluster that do not run, with their data, ids and ports.
+
+        :raises Refused: there is no such pair
+        :raises Failed: a broker does not start
+        """
+        with self._locked(progress):
+            records = self._of(cluster)
+            runtime = find_runtime(default_cache(), progress)
+            java = runtime.command(ClusterSpec(cluster, brokers=len(records)))
+            ended = [record for record in records if not record.process.alive]
+            brokers = {record.node_id: record.launcher(java) for record in ended}
+            everyone = frozenset(record.node_id for record in records)
+            try:
+                for broker in brokers.values():
+                    broker.start()
+                for broker in brokers.values():
+                    broker.wait_ready(everyone, time.monotonic() + _START_SECONDS)
+                self._renew(cluster, brokers)
+                for broker in brokers.values():
+                    broker.detach()
+            except BaseException:
+                for broker in brokers.values():
+                    broker.kill()
+                raise
+        return self.status()
 
     def status(self) -> dict[str, Any]:
         """What runs: ``state`` is up, down or degraded."""
@@ -150,6 +165,36 @@ class LocalPair:
                 hint="drkit local down, then up again",
             )
         return self.status()
+
+    def _of(self, cluster: str) -> list[BrokerRecord]:
+        found = [record for record in self._records() if record.cluster == cluster]
+        if not found:
+            raise Refused(
+                "there is no local pair in this folder",
+                where=str(self.folder),
+                evidence=f"no broker of {cluster} is recorded there",
+                hint="drkit local up",
+            )
+        return found
+
+    def _claim_folders(self) -> None:
+        """Mark the clusters' folders as made by drkit, unless they exist already."""
+        self._refuse_folders_of_others([])
+        for name in NAMES:
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            (self.folder / name / _OWN).touch()
+
+    def _refuse_folders_of_others(self, records: list[BrokerRecord]) -> None:
+        """A state with brokers in it was written by ``up``, which made their folders."""
+        found = [name for name in NAMES if (self.folder / name).exists()]
+        others = [name for name in found if not records and not (self.folder / name / _OWN).exists()]
+        if others:
+            raise Refused(
+                "drkit local up did not make these folders, and nothing in them is deleted",
+                where=str(self.folder),
+                evidence=", ".join(others),
+                hint="name another folder with --folder, or remove them yourself",
+            )
 
     @property
     def _mark(self) -> str:
@@ -201,7 +246,22 @@ class LocalPair:
             for cluster in clusters
             for broker in cluster.brokers
         ]
-        state = {"config": str(config.resolve()), "brokers": [asdict(record) for record in records]}
+        self._write(config.resolve(), records)
+
+    def _renew(self, cluster: str, started: Mapping[int, LocalBroker]) -> None:
+        """Put the new processes of one cluster's brokers into the state file."""
+        self._write(
+            Path(self._state()["config"]),
+            [
+                record.with_process(started[record.node_id].pid)
+                if record.cluster == cluster and record.node_id in started
+                else record
+                for record in self._records()
+            ],
+        )
+
+    def _write(self, config: Path, records: list[BrokerRecord]) -> None:
+        state = {"config": str(config), "brokers": [asdict(record) for record in records]}
         fresh = self._file.with_suffix(".new")
         fresh.write_text(json.dumps(state, indent=1))
         fresh.replace(self._file)

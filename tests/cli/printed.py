@@ -24,7 +24,7 @@ PRINTED: Final = re.compile(
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
-    "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control",
+    "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -78,7 +78,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit fence pay": (W,),
     "drkit fence show": (A,),
     "drkit replicate --dry-run": (A,),
-    "drkit local up --write FILE": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
     "drkit replicate --standby": (A,),

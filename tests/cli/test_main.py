@@ -114,6 +114,27 @@ def test_a_surprise_at_debug_level_shows_its_traceback(failing: Any, capsys: pyt
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["/dev/full", "/proc/no-such-folder/file"])
+def test_what_the_system_refuses_is_no_bug_of_drkit(
+    failing: Any, target: str, capsys: pytest.CaptureFixture[str]
+):
+    failing(OSError(28, "No space left on device", target))
+    assert cli.run(["boom"]) == 1
+    err = capsys.readouterr().err
+    assert target in err
+    assert "No space left on device" in err
+    assert "report" not in err
+
+
+@pytest.mark.parametrize("to", ["> /dev/full", ">&-", "| cat"])
+def test_an_answer_goes_to_any_stdout(config: str, to: str):
+    command = f"PYTHONIOENCODING=ascii {sys.executable} -m drkit --config {config} config show {to}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert "report" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("No space left" in done.stderr) == ("full" in to)
+
+
 def test_version(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
@@ -131,6 +152,52 @@ def test_every_command_loads_and_knows_the_common_options(command: str, capsys: 
     out = capsys.readouterr().out
     for option in ("--config", "--json", "--log-format", "--log-level"):
         assert option in out
+
+
+def test_without_words_there_is_help(capsys: pytest.CaptureFixture[str]):
+    for words in ([], ["help"]):
+        assert cli.run(words) == 0
+        out, err = capsys.readouterr()
+        assert "Usage: drkit" in out
+        assert "failover" in out
+        assert not err
+    assert cli.run(["fence"]) == 0
+    assert "Usage: drkit fence" in capsys.readouterr().out
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["help", "fence", "lift"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: drkit fence lift" in out
+    assert "--accept-divergence" in out
+    assert cli.run(["help", "nope"]) == 2
+
+
+@pytest.mark.parametrize("words", [["nope"], ["failover"], ["translate"], ["config", "check", "--nope"]])
+def test_a_wrong_command_line_is_not_called_configuration(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+):
+    assert cli.run(words) == 2
+    assert capsys.readouterr().err.startswith("usage: ")
+
+
+def test_a_starter_configuration_is_whole_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["config", "init"]) == 0
+    assert "drkit config check --connect" in capsys.readouterr().out
+    assert cli.run(["config", "check"]) == 0
+    file = tmp_path / "drkit.toml"
+    lines = [line.removeprefix("#") for line in file.read_text().splitlines() if not line.startswith("# ")]
+    file.write_text("\n".join(lines).replace("/etc/drkit/control.key", "key"))
+    monkeypatch.setenv("PRIMARY_PASSWORD", "x")
+    assert cli.run(["control", "create", "key"]) == 0
+    assert cli.run(["config", "check"]) == 0, "what the comments offer can be taken as it is"
+    capsys.readouterr()
+    assert cli.run(["config", "init"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert cli.run(["config", "init", "other.toml"]) == 0
 
 
 def test_config_check(config: str, capsys: pytest.CaptureFixture[str]):

@@ -97,6 +97,11 @@ def test_tables_with_odd_names():
     }
 
 
+def test_an_array_of_toml_is_taken_and_a_set_of_characters_is_one(tmp_path: Path):
+    found = loaded(tmp_path, 'flows[0].topics=["orders", "pay.*"]', "flows[1].topics=[a-z]+")
+    assert [flow.topics for flow in found.settings.flows] == [("orders", "pay.*"), ("[a-z]+",)]
+
+
 def test_flags_win_over_variables_over_the_file(tmp_path: Path):
     env = {"DRKIT_FLOWS__PRIMARY__STAND_BY__TASKS": "5", "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS": "8"}
     found = loaded(

@@ -34,6 +34,13 @@ def problem(file: Path, text: str, env: dict[str, str] = ENV) -> ConfigError:
     return caught.value
 
 
+def test_an_unset_variable_hides_no_other_problem(file: Path):
+    error = problem(file, CLUSTERS + FLOW + "tasks = 100000000\ntopcs = []\n", env={})
+    assert error.what == "the configuration has 3 problems"
+    for found in ("PASSWORD", "less than or equal to 10000", "'topics'"):
+        assert found in error.evidence
+
+
 def test_what_is_written_is_read(file: Path):
     file.write_text(CLUSTERS + FLOW + 'topics = ["orders.*", "payments"]\ngroups = "a, b"\ntasks = 4\n')
     settings = load(file, ENV)

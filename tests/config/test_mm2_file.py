@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drkit.config import Loaded, load, read
-from drkit.config.mm2_keys import CONNECT_KEYS, FLOW_KEYS, Effect
+from drkit.config.mm2_keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect
 from drkit.errors import ConfigError
 
 BOTH = """# two data centres, both directions
@@ -167,6 +167,20 @@ def test_every_key_acts_or_is_said_not_to(file: Path, key):
 def test_keys_of_connect_do_nothing(file: Path, key: str):
     notes = loaded(file, BOTH + f"{key} = x\n").notes
     assert [(n.what, n.hint) for n in notes] == [("accepted, does nothing here", CONNECT_KEYS[key])]
+
+
+@pytest.mark.parametrize("key", CHOOSES_COPIES)
+@pytest.mark.parametrize("prefix", ["", "west->east."])
+def test_keys_that_change_what_is_copied_are_refused(file: Path, key: str, prefix: str):
+    with pytest.raises(ConfigError, match="changes what is copied") as caught:
+        loaded(file, BOTH + f"{prefix}{key} = com.example.Ours\n")
+    assert f"{prefix}{key}" in str(caught.value.as_dict())
+
+
+def test_the_filter_that_kafka_itself_uses_is_no_change(file: Path):
+    name = "org.apache.kafka.connect.mirror.DefaultTopicFilter"
+    (note,) = loaded(file, BOTH + f"topic.filter.class = {name}\n").notes
+    assert note.what == "accepted, does nothing here"
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_dry_run_pays_nothing(owing: Owing):
     assert owing.write() is None, "it is back, and takes what comes"
     done = drkit(owing.file, "fence", "pay", "--dry-run")
     assert done.code == 0, done.err
-    assert "fence 1 topics by max.message.bytes" in {row["what"] for row in done.data}
+    assert "fence 1 topic by max.message.bytes" in {row["what"] for row in done.data}
     shown = drkit(owing.file, "fence", "show").data
     assert shown["owed"]["topics"] == [owing.topic]
     assert shown["topics"][0]["takes_writes"].startswith("yes: partitions 0")

@@ -263,7 +263,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     moving.shared.source.restart()
     eventually(lambda: app.write() == 0, what="it is back, and takes writes")
     with world.desk() as desk:
-        assert "fence 1 topics by acl" in {effect.what for effect in fence_dues.planned(desk)}
+        assert "fence 1 topic by acl" in {effect.what for effect in fence_dues.planned(desk)}
         assert moving.denied() == before, "a plan changes nothing"
         done = fence_dues.pay(desk)
         assert done is not None

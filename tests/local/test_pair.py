@@ -46,6 +46,11 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     assert pair.up(config)["brokers"] == status["brokers"], "a second up changes nothing"
 
     primary, standby = (ProcessIdentity.of(broker["pid"]) for broker in status["brokers"])
+    assert [b["state"] for b in pair.kill("standby")["brokers"]] == ["ready", "ended"]
+    again = pair.start("standby")["brokers"]
+    assert [b["state"] for b in again] == ["ready", "ready"]
+    assert [b["bootstrap"] for b in again] == [b["bootstrap"] for b in status["brokers"]]
+    standby = ProcessIdentity.of(again[1]["pid"])
     os.kill(standby.pid, signal.SIGSTOP)
     assert pair.status()["brokers"][1]["state"] == "silent"
     os.kill(primary.pid, signal.SIGKILL)
@@ -104,6 +109,34 @@ def test_up_refuses_to_overwrite_a_configuration_that_is_not_its_own(pair, tmp_p
         pair.up(config)
     assert config.read_text() == "# precious\n"
     assert pair.status()["state"] == "down"
+
+
+@pytest.mark.parametrize("name", ["primary", "standby"])
+def test_folders_of_others_are_left_alone(tmp_path, name):
+    pair = LocalPair(tmp_path)
+    precious = tmp_path / name / "broker-0" / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("1")
+    for work in (pair.down, lambda: pair.up(tmp_path / "drkit.toml")):
+        with pytest.raises(Refused, match="did not make these folders") as caught:
+            work()
+        assert caught.value.evidence == name
+    assert precious.read_text() == "1"
+
+
+def test_folders_of_a_start_that_failed_go_away(tmp_path):
+    pair = LocalPair(tmp_path)
+    pair._claim_folders()
+    (tmp_path / "primary" / "broker-0").mkdir()
+    pair.down()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize("work", ["kill", "start"])
+def test_a_cluster_that_is_not_there_is_refused(tmp_path, work):
+    with pytest.raises(Refused, match="no local pair") as caught:
+        getattr(LocalPair(tmp_path), work)("primary")
+    assert caught.value.hint == "drkit local up"
 
 
 def test_the_folder_follows_the_environment():

@@ -35,6 +35,15 @@ def test_every_alert_says_what_and_how_bad():
     assert len({a.split()[0] for a in alerts}) == len(alerts)
 
 
+def test_every_alert_leads_to_its_section():
+    text = RULES.read_text(encoding="utf-8")
+    alerts = {a.split()[0]: a for a in text.split("- alert: ")[1:]}
+    sections = re.findall(r"^## (\w+)$", (ROOT / "docs/alerts.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sections == list(alerts)
+    for name, alert in alerts.items():
+        assert f"runbook_url: docs/alerts.md#{name.lower()}\n" in alert
+
+
 def test_labels_in_expressions_exist():
     labels = {label for row in TABLE.values() for label in row.labels}
     labels |= {label for names in observe.COUNTED.values() for label in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +24,16 @@ def config() -> None:
 def check(**given: Any) -> None:
     """Name every problem of the configuration, or say OK."""
     work("drkit.cli.config").check(**given)
+
+
+@config.command()
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default=Path("drkit.toml"))
+def init(**given: Any) -> None:
+    """Write a configuration with comments to begin with; an existing file is not overwritten.
+
+    PATH is drkit.toml unless it is named.
+    """
+    work("drkit.cli.config_init").init(**given)
 
 
 @config.command()

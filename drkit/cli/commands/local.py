@@ -16,6 +16,7 @@ _folder = click.option(
 )
 
 
+_cluster = click.argument("cluster", type=click.Choice(["primary", "standby"]))
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -49,6 +50,24 @@ def up(**given: Any) -> None:
 def down(**given: Any) -> None:
     """Stop the pair; its data and its configuration are removed."""
     work("drkit.cli.local").down(**given)
+
+
+@local.command()
+@_cluster
+@_folder
+@_json
+def kill(**given: Any) -> None:
+    """End one cluster at once, as a power cut does; its data remains."""
+    work("drkit.cli.local").kill(**given)
+
+
+@local.command()
+@_cluster
+@_folder
+@_json
+def start(**given: Any) -> None:
+    """Start one cluster again after `kill`, with its data and at its addresses."""
+    work("drkit.cli.local").start(**given)
 
 
 @local.command()

@@ -8,7 +8,7 @@ import click
 
 from drkit.cli.commands.spark_checkpoint import spark_checkpoint
 from drkit.cli.loading import work
-from drkit.errors import ConfigError
+from drkit.errors import Usage
 
 
 @click.group(invoke_without_command=True)
@@ -30,7 +30,7 @@ def translate(context: click.Context, /, **given: Any) -> Any:
     if context.invoked_subcommand is None:
         return work("drkit.cli.translate").translate(**given)
     if any(value not in {None, False} for value in given.values()):
-        raise ConfigError(
+        raise Usage(
             "these options are not for this command",
             where="drkit translate",
             hint="name its own options behind it: drkit translate spark-checkpoint --help",

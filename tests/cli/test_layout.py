@@ -1,0 +1,96 @@
+"""At 80 columns nothing of an answer is cut, and a failover ends in a few lines."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+import io
+from typing import Any
+
+import pytest
+
+from drkit.cli.failover_view import Progressing, shown
+from drkit.cli.render import emit
+from drkit.failover.context import Progress
+from drkit.failover.machine import StepName
+
+LONG = "t" * 249
+COMMAND = "kafka-transactions.sh --bootstrap-server 127.0.0.1:9092 abort --topic orders --partition 3"
+STATUS = {
+    "primary->standby": {
+        "role": "replicating",
+        "faults": [{"fault": "source_unreachable", "": f"no broker answers: {COMMAND}"}],
+        "topics": [{"topic": LONG, "copy": "orders", "partitions": 4, "lag": 0, "bytes": "0 B"}],
+        "positions": [
+            {"group": "billing-of-the-shop", "state": "Empty", "protocol": "classic", "ready": "3/3",
+             "reads again": "0", "left to read": "711", "checkpoint": "4 s ago", "why not": "behind"}
+        ],
+    }
+}  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    made = Terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    return made
+
+
+def on(terminal: Terminal, data: Any) -> str:
+    with redirect_stdout(terminal):
+        emit(data)
+    return terminal.getvalue()
+
+
+def test_nothing_is_cut_at_80_columns(terminal: Terminal):
+    text = on(terminal, STATUS)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert text.count("t" * 10) * 10 + 80 >= len(LONG)
+    squeezed = "".join(text.split())
+    assert "source_unreachable" in squeezed
+    assert "127.0.0.1:9092" in text
+    assert text.index("faults") < text.index("topics")
+
+
+def test_what_fits_stands_beside_its_name(terminal: Terminal):
+    text = on(terminal, {"role": "replicating", "topics": [{"topic": "orders", "lag": 0}]})
+    assert "topics  topic   lag" in text
+
+
+def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.CaptureFixture[str]):
+    groups = [f"g{n}" for n in range(11)]
+    report: dict[str, Any] = {
+        "flow": "a->b", "run": "r1", "term": 3, "state": "done", "topics": {"orders": "orders"},
+        "moved_before": [], "loss": {"statement": "known lost: 0 records"}, "fence": {"proven": True},
+        "groups": {"moved": groups, "kept": [], "at_work": dict.fromkeys(groups, "no members")},
+        "outside": {}, "seconds": {"SURVEY": 1.0},
+        "steps": [{"step": "SURVEY", "notes": ["a note", "another"]}],
+        "next": ["drkit fence pay", "drkit divergence"],
+    }  # fmt: skip
+    for part in shown(report):
+        emit(part)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "failover   done: a->b, 1 topic, 11 groups, run r1, term 3",
+        "lost       known lost: 0 records",
+        "fence      proven",
+        "not moved  0 of 11 moved groups active on the standby yet",
+        "1. drkit fence pay",
+        "2. drkit divergence",
+    ]
+    for part in shown(report, verbose=True):
+        emit(part)
+    assert "a note" in capsys.readouterr().out
+
+
+def test_a_step_that_waits_says_so_once(capsys: pytest.CaptureFixture[str]):
+    tell = Progressing()
+    for count in (11, 11, 11, 10):
+        tell(Progress(StepName.VERIFY, "waits for members", {"groups": count}))
+    assert len(capsys.readouterr().err.splitlines()) == 2
