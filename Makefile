@@ -73,5 +73,5 @@ $(INSTALLED): pyproject.toml drkit/__init__.py | java
 $(JARS): $(INSTALLED) drkit/local/jars.py | java
 	@$(BIN)/python -m drkit.local.jars
 	@echo "preparing Spark to start faster (once; half a minute)" >&2
-	@$(BIN)/python -m drkit.replicate.class_training
+	@$(BIN)/python -m drkit.spark.class_training
 	@touch $@

@@ -6,9 +6,9 @@ from typing import Any
 
 from drkit.clock import steady
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.failover.context import Context
+from drkit.failover.core.context import Context
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.replicate.heartbeat_tail import HeartbeatTail
+from drkit.status.heartbeat_tail import HeartbeatTail
 
 HOUR_MS = 3_600_000
 

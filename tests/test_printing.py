@@ -13,13 +13,13 @@ PRINTS = re.compile(
 PRINTERS = {
     "drkit.cli.render": "answers and errors, each text escaped",
     "drkit.cli.talk": "lines on stderr, escaped",
-    "drkit.cli.demo_screen": "the demo's own clusters, with names of its own",
+    "drkit.cli.screens.demo": "the demo's own clusters, with names of its own",
     "drkit.config.reference": "writes the reference; prints the names of its own files",
     "drkit.failover.picture": "writes the tables of a page; prints the page's name",
     "drkit.watch.reference": "likewise",
     "drkit.local.jars": "run by make, before there is a command line",
-    "drkit.replicate.class_training": "likewise",
-    "drkit.replicate.worker_daemon": "a process of Spark's, before any cluster is asked",
+    "drkit.spark.class_training": "likewise",
+    "drkit.spark.worker_daemon": "a process of Spark's, before any cluster is asked",
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drkit.config import changes
-from drkit.failover import journal
+from drkit.failover.journal import journal
 
 ROOT = Path(__file__).parents[1]
 NEEDED = {

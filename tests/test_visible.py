@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit import observe
-from drkit.cli.failover_view import show_progress
 from drkit.cli.render import emit, emit_error
+from drkit.cli.screens.failover import show_progress
 from drkit.errors import Failed
-from drkit.failover.context import Progress
-from drkit.failover.machine import StepName
+from drkit.failover.core.context import Progress
+from drkit.failover.core.machine import StepName
 from drkit.visible import visible, visible_json, visible_lines
 from tests.failover.odd_groups import HARMFUL, ODD
 

@@ -1,6 +1,7 @@
 """Kafka clients for applications that follow a failover: confluent-kafka's, under the same method names.
 
-Needs confluent-kafka only; Spark, kafka-python and the other packages of drkit are never imported.
+Producer, consumer and the switch between clusters by the published endpoint. Needs confluent-kafka only:
+Spark, kafka-python and the other packages that drkit depends on are never imported.
 """
 
 from drkit.client.consumer import FailoverConsumer

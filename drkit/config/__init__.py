@@ -1,11 +1,16 @@
-"""What the user wants: drkit.toml as one settings model."""
+"""What the user wants: drkit.toml, or MirrorMaker 2's file, as one settings model.
 
-from drkit.config.cluster import ClusterSettings
-from drkit.config.flow import FlowSettings
+`loader` turns a file into settings or into one error that names every problem; `changes` says what a
+changed file means for flows that run; `reference` writes the reference pages. Nothing here talks to a
+cluster.
+"""
+
 from drkit.config.loader import Loaded, load, read
-from drkit.config.metrics import MetricsSettings
-from drkit.config.repoint import RepointSettings
-from drkit.config.settings import DrillSettings, FailoverSettings, Settings
+from drkit.config.tables.cluster import ClusterSettings
+from drkit.config.tables.flow import FlowSettings
+from drkit.config.tables.metrics import MetricsSettings
+from drkit.config.tables.repoint import RepointSettings
+from drkit.config.tables.settings import DrillSettings, FailoverSettings, Settings
 
 __all__ = [
     "ClusterSettings",

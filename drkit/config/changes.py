@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from drkit.config.client_properties import ROLES
-from drkit.config.flow import FlowSettings
-from drkit.config.settings import Settings
+from drkit.config.tables.client_properties import ROLES
+from drkit.config.tables.flow import FlowSettings
+from drkit.config.tables.settings import Settings
 from drkit.masking import MASK, is_secret
 
 LIVE: Final = (

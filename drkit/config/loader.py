@@ -11,20 +11,20 @@ from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from drkit.config.auto_proof import by_number
-from drkit.config.client_properties import ROLES, idle, is_kafkas, nearest
-from drkit.config.closest import suggestion
-from drkit.config.control import keys_beside
-from drkit.config.document import Document
-from drkit.config.fields import TO_DO
-from drkit.config.interpolate import Problem, interpolate, place
-from drkit.config.layers import override
-from drkit.config.mm2_file import translate
-from drkit.config.mm2_keys import Effect
-from drkit.config.mm2_properties import MalformedEscape, parse
-from drkit.config.security_properties import PROTOCOLS, is_misspelt
-from drkit.config.settings import Settings
-from drkit.config.toml_lines import lines_of
+from drkit.config.files.document import Document
+from drkit.config.files.interpolate import Problem, interpolate, place
+from drkit.config.files.layers import override
+from drkit.config.files.toml_lines import lines_of
+from drkit.config.mm2.file import translate
+from drkit.config.mm2.keys import Effect
+from drkit.config.mm2.properties import MalformedEscape, parse
+from drkit.config.tables.auto_proof import by_number
+from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.control import keys_beside
+from drkit.config.tables.fields import TO_DO
+from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
+from drkit.config.tables.settings import Settings
 from drkit.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"

@@ -12,10 +12,10 @@ import sys
 from typing import Any, Final
 
 from drkit.config.changes import LIVE
-from drkit.config.client_properties import CONNECTION, FLOW_FIELDS, IDLE
-from drkit.config.mm2_keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
+from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
 from drkit.config.reference_toml import reference_toml, unit
-from drkit.config.settings import Settings
+from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
+from drkit.config.tables.settings import Settings
 
 _TABLES: Final = {
     "ClusterSettings": "[clusters.ALIAS]",

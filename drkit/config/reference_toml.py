@@ -7,7 +7,7 @@ import json
 from textwrap import wrap
 from typing import Any, Final
 
-from drkit.config.settings import Settings
+from drkit.config.tables.settings import Settings
 
 UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": "bytes/s"}
 """Ending of a setting's name → its unit."""

@@ -12,7 +12,7 @@ from drkit.demo.shop import ORDERS, PAYMENTS
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate.verify_read import Reader
+from drkit.verify.reading import Reader
 
 
 class Reading(NamedTuple):

@@ -9,9 +9,9 @@ from typing import ClassVar
 from drkit.detect.lease import Hold
 from drkit.detect.shapes import count, label, lines, moment
 from drkit.detect.votes import MOST_AGENTS
-from drkit.flow_state.body import record, stored
-from drkit.flow_state.fields import flag, member
-from drkit.flow_state.record import Record
+from drkit.flow_state.codec.body import record, stored
+from drkit.flow_state.codec.fields import flag, member
+from drkit.flow_state.codec.record import Record
 
 
 @record

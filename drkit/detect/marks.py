@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final
 
 from drkit.detect.seen import Address
 from drkit.detect.shapes import label, line, lines, moment, server
-from drkit.flow_state.body import record, stored
-from drkit.flow_state.fields import optional, row, tuple_of, whole
-from drkit.flow_state.record import Record
+from drkit.flow_state.codec.body import record, stored
+from drkit.flow_state.codec.fields import optional, row, tuple_of, whole
+from drkit.flow_state.codec.record import Record
 
 LOOK: Final = "look"
 """Key of whoever only looks on: no vote. What its topic takes tells an observer that the cluster is there."""

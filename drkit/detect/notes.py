@@ -15,8 +15,8 @@ from drkit.detect.agents import AgentNote
 from drkit.detect.marks import LOOK, Automatic, Known, Pause
 from drkit.detect.speakers import ANYBODY, NO_DOUBT, Doubt, Speakers, Speaking
 from drkit.detect.votes import Vote
-from drkit.flow_state.fields import Malformed
-from drkit.flow_state.record import Record
+from drkit.flow_state.codec.fields import Malformed
+from drkit.flow_state.codec.record import Record
 
 R = TypeVar("R", bound=Record)
 _BY_NAME: Final[tuple[type[Record], ...]] = (Vote, AgentNote)

@@ -25,15 +25,15 @@ from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.codec.record import Record
 from drkit.flow_state.names import watch_topic
-from drkit.flow_state.record import Record
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.compacted import Newest, newest_values
-from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.compacted import Newest, newest_values
+from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 

@@ -15,14 +15,14 @@ from kafka.errors import KafkaTimeoutError
 from kafka.protocol.metadata import MetadataRequest
 
 from drkit.config import ClusterSettings
-from drkit.config.detection import DetectionSettings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import TOPIC, Place, Sung, is_forbidden, placed, sing
 from drkit.detect.seen import Address, Outcome, Probe
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.probe import Kind, probe
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.security import read_security
+from drkit.kafka.security.settings import read_security
 
 _RENEW_SECONDS: Final = 10.0
 """Then a name is resolved and an identity asked for anew: it may point elsewhere by now."""

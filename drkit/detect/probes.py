@@ -16,7 +16,7 @@ from kafka.protocol.admin.cluster import DescribeClusterRequest
 
 from drkit import observe
 from drkit.config import ClusterSettings
-from drkit.config.detection import DetectionSettings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
 from drkit.detect.marks import MOST_ADDRESSES, Known
@@ -25,7 +25,7 @@ from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.security import read_security
+from drkit.kafka.security.settings import read_security
 
 OWN: Final = "own"
 """The listener that the flow itself uses."""

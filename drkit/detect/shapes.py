@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from drkit.flow_state.fields import EXACT, Malformed, text, tuple_of, whole
+from drkit.flow_state.codec.fields import EXACT, Malformed, text, tuple_of, whole
 
 _LABEL: Final = text(256, least=1)
 _LINE: Final = text(16_384)

@@ -14,9 +14,9 @@ from typing import ClassVar, Final, NamedTuple
 
 from drkit.detect.seen import Sight
 from drkit.detect.shapes import count, label, lines, moment
-from drkit.flow_state.body import record, stored
-from drkit.flow_state.fields import mapping_of, member, optional, seconds
-from drkit.flow_state.record import Record
+from drkit.flow_state.codec.body import record, stored
+from drkit.flow_state.codec.fields import mapping_of, member, optional, seconds
+from drkit.flow_state.codec.record import Record
 
 MOST_AGENTS: Final = 1000
 """Fence agents whose requests one vote answers."""

@@ -1,1 +1,5 @@
-"""Failover: one table of steps, an interpreter with a journal, and a file for each step."""
+"""`drkit failover`: walks the table of steps with a journal, forwards or back.
+
+The interpreter, the connections it works with, the report, pending fences, and the generated tables of the
+documentation. What a single step does belongs to :mod:`drkit.failover.steps`; nothing here prints.
+"""

@@ -12,23 +12,23 @@ import uuid
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Refused
-from drkit.failover.context import Context, JournalView, Progress, Request, Scope
-from drkit.failover.decision import decided
-from drkit.failover.entries import RunLog
-from drkit.failover.gates import refusals
+from drkit.failover.checks.decision import decided
+from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.scope import Chosen, choose
+from drkit.failover.checks.survey import Survey, survey
+from drkit.failover.checks.terms import least_term
+from drkit.failover.core.context import Context, JournalView, Progress, Request, Scope
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.core.stall import Stall
+from drkit.failover.core.step import Step
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
-from drkit.failover.journal import Journal, NoJournal, open_run, refuse_open
-from drkit.failover.journal_file import JournalFile, folder_of
-from drkit.failover.journal_topic import JournalTopic, ensure_topic
-from drkit.failover.look_steps import question_of
-from drkit.failover.machine import State, StepName
+from drkit.failover.journal.entries import RunLog
+from drkit.failover.journal.file import JournalFile, folder_of
+from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
+from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import report_of
-from drkit.failover.scope import Chosen, choose
-from drkit.failover.stall import Stall
-from drkit.failover.step import Step
-from drkit.failover.steps import all_steps
-from drkit.failover.survey import Survey, survey
-from drkit.failover.terms import least_term
+from drkit.failover.steps.look import question_of
+from drkit.failover.steps.table import all_steps
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError

@@ -11,15 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
-from drkit.failover.context import Context, Scope
+from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
 from drkit.failover.desk import Desk
-from drkit.failover.fence import Fence
-from drkit.failover.fence_lift import lift_fences
-from drkit.failover.fence_means import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
-from drkit.failover.fence_proof import Proof, prove, worth_of
-from drkit.failover.journal import NoJournal
-from drkit.failover.machine import StepName
-from drkit.failover.step import Effect, StepResult
+from drkit.failover.fencing.lift import lift_fences
+from drkit.failover.fencing.means import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
+from drkit.failover.fencing.proof import Proof, prove, worth_of
+from drkit.failover.journal.journal import NoJournal
+from drkit.failover.steps.fence import Fence
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.fence_debt import settle
 from drkit.flow_state.records import FenceDebt, PendingLift
@@ -68,7 +68,7 @@ class _Beside(NoJournal):
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """See :class:`drkit.failover.context.JournalView`."""
+        """See :class:`drkit.failover.core.context.JournalView`."""
         observe.event("fence_changes", step=step.value, effect=name, details=dict(details))
         outcome: dict[str, Any] = {}
         yield outcome

@@ -15,10 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover.context import Context, Progress
-from drkit.failover.entries import Kind, RunLog
-from drkit.failover.journal import Journal, Taken
-from drkit.failover.machine import (
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.machine import (
     FIRST_CHANGE,
     ORDER,
     POINT_OF_NO_RETURN,
@@ -29,8 +27,10 @@ from drkit.failover.machine import (
     StepName,
     is_before,
 )
-from drkit.failover.stall import Stall, StoodStill
-from drkit.failover.step import Effect, Step, StepResult
+from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.core.step import Effect, Step, StepResult
+from drkit.failover.journal.entries import Kind, RunLog
+from drkit.failover.journal.journal import Journal, Taken
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError

@@ -13,8 +13,8 @@ import sys
 from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
-from drkit.failover.gates import GATES
-from drkit.failover.machine import (
+from drkit.failover.checks.gates import GATES
+from drkit.failover.core.machine import (
     FIRST_CHANGE,
     GROUNDS,
     POINT_OF_NO_RETURN,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drkit.failover.entries import Kind, RunLog
-from drkit.failover.machine import ORDER, State, StepName
+from drkit.failover.core.machine import ORDER, State, StepName
+from drkit.failover.journal.entries import Kind, RunLog
 
 _CLIENTS_AGAIN = StepName.REPOINT
 

@@ -1,1 +1,5 @@
-"""A flow's state on the target: its topics and transactional ids by name, its records by type."""
+"""What a flow keeps on its target: records by type, the topic they are in, and names of internal topics.
+
+This is the only place that knows the keys of the state, the names of internal topics and transactional ids.
+Records of older versions stay readable; what to do about a state is decided by the callers.
+"""

@@ -16,7 +16,7 @@ from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
+from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
 
 
 class ProducerIds(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from drkit.flow_state.failover_records import (
+from drkit.flow_state.codec.fields import Malformed
+from drkit.flow_state.codec.record import Record
+from drkit.flow_state.kinds.failover import (
     AclsRecord,
     FenceAclsRecord,
     FenceDebt,
@@ -12,9 +14,7 @@ from drkit.flow_state.failover_records import (
     PendingLift,
     PromotionRecord,
 )
-from drkit.flow_state.fields import Malformed
-from drkit.flow_state.record import Record
-from drkit.flow_state.run_records import (
+from drkit.flow_state.kinds.run import (
     BulkProducerRecord,
     CheckpointsRecord,
     ClustersRecord,
@@ -28,8 +28,8 @@ from drkit.flow_state.run_records import (
     SkipsRecord,
     StandbyRecord,
 )
-from drkit.flow_state.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
-from drkit.flow_state.topic_records import (
+from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
+from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
     EventRecord,
     GenerationRecord,

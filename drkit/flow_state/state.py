@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, Self, TypeVar, cast
 
 from drkit.control_key import NO_KEY
 from drkit.errors import Refused
+from drkit.flow_state.codec.fields import Fields, Malformed
 from drkit.flow_state.dropped import HOW_TO_ADOPT
-from drkit.flow_state.fields import Fields, Malformed
 from drkit.flow_state.records import Record, decoded, kind_of
 
 R = TypeVar("R", bound=Record)

@@ -25,9 +25,9 @@ from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
 from drkit.flow_state.state import Change, FlowState, R
 from drkit.flow_state.topic_clients import state_consumer, state_producer
 from drkit.kafka.admin import Cluster
-from drkit.kafka.headers import headers_of
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.permit import may_send
+from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.topics import Topic, describe_topics
 
 _READ_SECONDS: Final = 20.0

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError
-from drkit.kafka.oauth import ClientCredentials
-from drkit.kafka.security import Sasl, Security, Tls, read_security
+from drkit.kafka.security.oauth import ClientCredentials
+from drkit.kafka.security.settings import Sasl, Security, Tls, read_security
 
 _JAVA_TO_LIBRDKAFKA: Final = {
     "request.timeout.ms": "socket.timeout.ms",

@@ -13,12 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.config.client_properties import nearest
+from drkit.config.tables.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.client_config import confluent_config, refuse_unusable
 from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.security import read_security
+from drkit.kafka.security.settings import read_security
 from drkit.time_limit import begun
 
 CONNECT_SECONDS: Final = 10.0

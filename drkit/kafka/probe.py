@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from drkit.kafka import codes
 from drkit.kafka.client_config import tls_context
-from drkit.kafka.security import Security, Tls
+from drkit.kafka.security.settings import Security, Tls
 
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from drkit.config import ClusterSettings
 from drkit.kafka.probe import Finding, Kind, probe
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.security import read_security
+from drkit.kafka.security.settings import read_security
 
 SECONDS: Final = 1.0
 """For each step: connecting, the first answer."""

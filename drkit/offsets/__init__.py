@@ -1,4 +1,8 @@
-"""The offset map: which target offset holds which source offset, exactly. Pure."""
+"""The offset map: which target offset holds which source offset, exactly.
+
+Segments, the records of the map topic in both formats, their settlement against a log, translation of
+positions, and the formats of MirrorMaker 2's and Spark's offsets. Pure: no cluster, no clock, no file.
+"""
 
 from drkit.offsets.map_record import (
     Decoded,

@@ -1,1 +1,6 @@
-"""The Spark jobs: replicate, and what they stand on (leases, copier, offset map, topic sync)."""
+"""`drkit replicate`: flows from their configuration to running epochs.
+
+Checks before the start, one supervised job per flow with its lease, plan and epochs, and what runs beside
+the copy. No record is copied here: that is done in :mod:`drkit.copy_task`, and what Spark needs is in
+:mod:`drkit.spark`.
+"""

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.copier import copy_task
+from drkit.copy_task.core.lease import TaskLease
 from drkit.errors import DrkitError, Failed
-from drkit.replicate.copier import copy_task
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.lease import TaskLease
-from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkJobs, cause_of
+from drkit.spark.jobs import SparkJobs, cause_of
+from drkit.spark.session import Workshop
 
 Report = dict[str, Any]
 _STOP_SECONDS: Final = 10.0

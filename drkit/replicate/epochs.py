@@ -8,10 +8,10 @@ import threading
 from typing import Any
 
 from drkit.clock import boottime, wall_ms
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.model import TopicPartition
-from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates, assign
-from drkit.replicate.slots import Slots
+from drkit.spark.slots import Slots
 
 
 class Epochs:

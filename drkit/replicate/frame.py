@@ -6,6 +6,7 @@ from typing import Final
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
+from drkit.copy_task.core.lease import TaskLease
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.processes import boot_id
 from drkit.flow_state.producer_ids import ProducerIds
@@ -13,7 +14,6 @@ from drkit.flow_state.records import OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
-from drkit.replicate.lease import TaskLease
 
 GRACE_SECONDS: Final = 15.0
 _EXPIRATION: Final = "producer.id.expiration.ms"

@@ -10,33 +10,33 @@ from typing import Any, Final
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.lease import PartitionLease
 from drkit.flow_state.frozen_topics import FrozenTopics
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
 from drkit.flow_state.records import AclsRecord, ControlRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.permit import permitted_by
-from drkit.replicate.acl_sync import AclSync
-from drkit.replicate.beside import Beside
 from drkit.replicate.epoch_loop import EpochLoop, Report
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
-from drkit.replicate.lease import PartitionLease
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
-from drkit.replicate.progress import Progress
-from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import session_of
+from drkit.replicate.side_jobs import Beside
 from drkit.replicate.standby import Standby
 from drkit.replicate.supervisor import survives
-from drkit.replicate.takeover import Takeover
 from drkit.replicate.task_events import TaskEvents
-from drkit.replicate.topic_rules import Round, refuse_promoted
-from drkit.replicate.topic_sync import TopicSync
+from drkit.spark.jobs import session_of
+from drkit.spark.session import Workshop
+from drkit.status.progress import Progress
+from drkit.takeover.start import Takeover
 from drkit.time_limit import within
+from drkit.topic_sync.acl_sync import AclSync
+from drkit.topic_sync.rules import Round, refuse_promoted
+from drkit.topic_sync.sync import TopicSync
 
 _WATCH_SECONDS: Final = 0.1
 _OPPOSITE_SECONDS: Final = 1.0

@@ -16,12 +16,12 @@ from drkit.kafka.requests import metadata
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Verdict
-from drkit.replicate.held_back import Held, held_back
-from drkit.replicate.held_report import HeldPartition, held_partitions
-from drkit.replicate.lag_source import Ends
 from drkit.replicate.planner import Placed
-from drkit.replicate.progress import Totals
-from drkit.replicate.source_look import transactions_of
+from drkit.status.held_report import HeldPartition, held_partitions
+from drkit.status.lag.held_back import Held, held_back
+from drkit.status.lag.source import Ends
+from drkit.status.progress import Totals
+from drkit.status.source_look import transactions_of
 
 _AGAIN: Final = frozenset({Verdict.WRITE, Verdict.REFRESH, Verdict.NOT_STORED, Verdict.NOT_TOLD})
 """Behind these another round is worth while: what was written is read back, what failed is tried again."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from drkit.copy_task.core.lease import PartitionLease
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.topic_rules import CopiedTopic, Round
+from drkit.topic_sync.rules import CopiedTopic, Round
 
 IDLE_BYTES_PER_SECOND: Final = 4096.0
 """What a partition weighs at the least: an idle one still costs a place in every fetch."""

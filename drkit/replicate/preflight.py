@@ -7,20 +7,20 @@ import re
 from typing import Final, NamedTuple
 
 from drkit import observe
+from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
-from drkit.kafka.acls import own_principal
+from drkit.kafka.access.acls import own_principal
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
 from drkit.kafka.admin import Cluster
-from drkit.kafka.group_members import listed_groups
-from drkit.kafka.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
-from drkit.kafka.security import read_security
+from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
-from drkit.replicate import rights
-from drkit.replicate.other_groups import is_consumer
-from drkit.replicate.rights import Seen, Sides
-from drkit.replicate.topic_rules import refuse_promoted
+from drkit.replicate import required_acls as rights
+from drkit.replicate.required_acls import Seen, Sides
+from drkit.topic_sync.rules import refuse_promoted
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")

@@ -12,24 +12,24 @@ import uuid
 from py4j.protocol import Py4JError
 
 from drkit import observe
+from drkit.checkpoints.summary import wants_checkpoints
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.run_lease import LeaseTaken
+from drkit.flow_state.lease.run_lease import LeaseTaken
 from drkit.masking import scrubbed
-from drkit.replicate.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
-from drkit.replicate.heartbeats import HeartbeatEmitter, prepare_heartbeats
-from drkit.replicate.held_report import HeldPartition, held_of
+from drkit.mm2_topics.heartbeats import HeartbeatEmitter, prepare_heartbeats
+from drkit.monitoring.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
+from drkit.monitoring.page.server import Listen, answering
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
-from drkit.replicate.page.server import Listen, answering
 from drkit.replicate.preflight import refuse_missing, refuse_unready, tell_missing
 from drkit.replicate.reload import ConfigFile, Reload
-from drkit.replicate.rounds import wants_checkpoints
-from drkit.replicate.session import Workshop, plan_spark, spark_session
-from drkit.replicate.spark_conf import NO_CONF, secrets_of
 from drkit.replicate.supervisor import supervise
-from drkit.replicate.topic_preview import check
+from drkit.spark.conf import NO_CONF, secrets_of
+from drkit.spark.session import Workshop, plan_spark, spark_session
+from drkit.status.held_report import HeldPartition, held_of
+from drkit.topic_sync.preview import check
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0

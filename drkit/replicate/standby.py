@@ -9,18 +9,18 @@ from drkit import observe
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.lease_turn import Turn
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
+from drkit.flow_state.lease.standbys import forget_gone
+from drkit.flow_state.lease.turn import Turn
 from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
-from drkit.flow_state.run_lease import FlowLease, LeaseLost
-from drkit.flow_state.standbys import forget_gone
 from drkit.flow_state.topic import StateTopic
-from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import spark_gone
 from drkit.replicate.supervisor import is_transient
-from drkit.replicate.topic_rules import refuse_promoted
 from drkit.replicate.warmth import Warmth
+from drkit.spark.jobs import spark_gone
+from drkit.spark.session import Workshop
 from drkit.time_limit import within
+from drkit.topic_sync.rules import refuse_promoted
 
 _TICK_SECONDS: Final = 0.05
 """Between two looks at the holder's process, which are a look into /proc."""

@@ -7,10 +7,10 @@ import threading
 from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.worker_links import warm_task
 from drkit.errors import DrkitError
-from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkJobs
-from drkit.replicate.worker_links import warm_task
+from drkit.spark.jobs import SparkJobs
+from drkit.spark.session import Workshop
 
 _STARTING: Final = "Spark is starting"
 _WARMING: Final = "Spark's workers start and connect"

@@ -1,4 +1,8 @@
-"""Telling clients where to go: one adapter per file, all of one contract."""
+"""Telling clients which cluster to use: one adapter per file, all of one contract.
+
+Endpoints with their terms, and the ways to publish them: files, ConfigMaps, webhooks and programs. Adapters
+do not decide when to repoint and know nothing of a failover's steps.
+"""
 
 from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
 from drkit.repoint.endpoints import endpoint_of

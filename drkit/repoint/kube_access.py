@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from drkit.errors import ConfigError
-from drkit.kafka.security import Tls
+from drkit.kafka.security.settings import Tls
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _WHERE: Final = "[failover] repoint, kind configmap"

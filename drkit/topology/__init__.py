@@ -1,4 +1,8 @@
-"""Which topics and groups travel where, and under which name. Pure: no clusters, no clock, no files."""
+"""Which topics, groups and ACLs travel where, and under which name.
+
+Naming, filters, flows, the rules for topic plans and ACL plans, and the refusals that follow from names
+alone. Pure: no cluster, no clock, no file; how settings are read is not its matter.
+"""
 
 from drkit.topology.filters import (
     DEFAULT_GROUPS_EXCLUDE,

@@ -11,7 +11,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.marks import Automatic
 from drkit.detect.verdict import Kind
 from drkit.errors import DrkitError
-from drkit.failover.context import Progress, Request
+from drkit.failover.core.context import Progress, Request
 from drkit.failover.desk import Desk
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError

@@ -6,11 +6,11 @@ import threading
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.config.detection import DetectionSettings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.phi import PhiAccrual, PhiRules
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.replicate.heartbeat_tail import HeartbeatTail
+from drkit.status.heartbeat_tail import HeartbeatTail
 
 
 class Arrivals(NamedTuple):

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from drkit.detect.seen import WELL
 from drkit.detect.verdict import Kind
-from drkit.replicate.board import Board
+from drkit.monitoring.board import Board
 from drkit.watch.observer import Moment
 
 _FLOW: Final = ("source", "target")

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
-from drkit.config.watch import FenceAgentSettings
+from drkit.config.tables.watch import FenceAgentSettings
 from drkit.errors import Failed
 from drkit.kafka.probe import Finding, Kind, probe
-from drkit.kafka.security import read_security
+from drkit.kafka.security.settings import read_security
 from drkit.repoint.contract import TryAgain
 from drkit.repoint.program import run_program
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
-from drkit.failover.risk import held_total
-from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
-from drkit.replicate.status import FlowStatus
+from drkit.failover.loss.risk import held_total
+from drkit.status.lag.source import NOTHING_HELD, HeldBack
+from drkit.status.model import FlowStatus
 
 
 class LossKnown(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from drkit.detect.shapes import label
 from drkit.errors import ConfigError
-from drkit.flow_state.fields import Malformed
+from drkit.flow_state.codec.fields import Malformed
 
 
 def usable_name(name: str, option: str) -> str:

@@ -11,8 +11,8 @@ import uuid
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.config.auto_proof import fenced_within_seconds
-from drkit.config.watch import WatchSettings
+from drkit.config.tables.auto_proof import fenced_within_seconds
+from drkit.config.tables.watch import WatchSettings
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock

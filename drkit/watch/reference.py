@@ -7,10 +7,10 @@ from pathlib import Path
 import sys
 from typing import Final
 
-from drkit.config.auto_proof import times_of
-from drkit.config.detection import DetectionSettings
-from drkit.config.flow import FlowSettings
-from drkit.config.watch import FenceAgentSettings, WatchSettings
+from drkit.config.tables.auto_proof import times_of
+from drkit.config.tables.detection import DetectionSettings
+from drkit.config.tables.flow import FlowSettings
+from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.detect.reasons import runbook
 from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Kind, Row
 from drkit.detect.votes import MEANS

@@ -13,8 +13,8 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import runbook
 from drkit.detect.verdict import Kind
 from drkit.errors import ConfigError
+from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, completed
-from drkit.replicate.page.server import Listen, answering
 from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.automatic import Automat, by_desk
 from drkit.watch.board import WatchBoard

@@ -19,12 +19,12 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.compacted import newest_values
-from drkit.replicate.board import FlowWatch
-from drkit.replicate.growth import Growth
-from drkit.replicate.progress import Progress
-from drkit.replicate.readiness_look import ReadinessLook
-from drkit.replicate.status import FlowStatus
+from drkit.kafka.reading.compacted import newest_values
+from drkit.monitoring.board import FlowWatch
+from drkit.status.copy_growth import Growth
+from drkit.status.model import FlowStatus
+from drkit.status.progress import Progress
+from drkit.status.readiness_look import ReadinessLook
 from drkit.watch.beats import Arrivals, Beats
 from drkit.watch.loss import LossKnown, loss_known
 

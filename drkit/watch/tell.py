@@ -9,10 +9,10 @@ import threading
 from typing import Any, Final
 
 from drkit import observe
-from drkit.config.watch import WatchSettings
+from drkit.config.tables.watch import WatchSettings
 from drkit.errors import DrkitError
 from drkit.kafka.client_config import tls_context
-from drkit.kafka.security import Tls
+from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
 

@@ -1,4 +1,8 @@
-"""Record batches as bytes: pure functions from what a source broker sent to what a target broker gets."""
+"""Record batches as bytes: from what a source broker sends to what a target broker gets.
+
+Batches are cut, renumbered, merged and stamped here, and records are read from them. Pure: no cluster, no
+clock, no file; foreign packages only for codecs and checksums.
+"""
 
 from __future__ import annotations
 

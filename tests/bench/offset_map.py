@@ -16,13 +16,13 @@ from uuid import UUID
 from confluent_kafka import Producer
 
 from drkit.config import ClusterSettings
+from drkit.copy_task.target.packing import parts
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap
 from drkit.offsets.map_record import encode_map_record
 from drkit.offsets.translation import Exact, Place
-from drkit.replicate.packing import parts
 from tests.bench.latency import percentile
 
 SEGMENTS: Final = 1_000_000

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.model import TopicPartition
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 PROC: Final = Path("/proc")
 TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-WORKER_MARK: Final = "drkit.replicate.worker_daemon"
+WORKER_MARK: Final = "drkit.spark.worker_daemon"
 """Spark forks its Python workers from this daemon, so they carry its command line."""
 
 

@@ -13,6 +13,9 @@ import tracemalloc
 from typing import Final, TypeVar
 from uuid import UUID
 
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.report import PartitionReport, TaskReport
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord, NotedEnds, SourceSeenRecord
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
@@ -20,10 +23,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, MapRecord, Mark
 from drkit.offsets.map_record import Mode
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.partition import PartitionCopy
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.report import PartitionReport, TaskReport
 
 T = TypeVar("T")
 Records = list[tuple[MapKey, MapRecord]]

@@ -124,11 +124,12 @@ def printed_in(text: str) -> Iterator[str]:
 def printed() -> dict[str, str]:
     """All of them, each with a module that prints it."""
     rooms = (
-        "cli", "client", "detect", "failover", "flow_state", "kafka", "offset_map", "replicate", "repoint",
-        "watch",
+        "checkpoints", "cli", "client", "copy_task", "detect", "failover", "flow_state", "kafka",
+        "mm2_topics", "monitoring", "offset_map", "replicate", "repoint", "spark", "status",
+        "takeover", "topic_sync", "translate", "verify", "watch",
     )  # fmt: skip
     files = [path for room in rooms for path in sorted((DRKIT / room).rglob("*.py"))]
-    files += [DRKIT / "config" / f"{name}.py" for name in ("loader", "auto_proof")]
+    files += [DRKIT / "config" / f"{name}.py" for name in ("loader", "tables/auto_proof")]
     options = DRKIT / "cli" / "commands"
     return {
         command: str(path.relative_to(DRKIT))

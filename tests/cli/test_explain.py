@@ -9,7 +9,7 @@ import re
 import pytest
 
 from drkit.cli import main as cli
-from drkit.cli.explain import codes, pages_of
+from drkit.cli.actions.explain import codes, pages_of
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = sorted(p.stem for p in (ROOT / "runbooks").glob("*.md") if p.stem != "README")

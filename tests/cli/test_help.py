@@ -44,7 +44,9 @@ def test_help_loads_what_a_command_takes_and_not_what_it_does(words: str, said: 
 
 
 def test_a_failover_loads_neither_spark_nor_arrays():
-    program = "import sys, drkit.cli.failover; print(*{'pyspark', 'pyarrow', 'numpy'} & set(sys.modules))"
+    program = (
+        "import sys, drkit.cli.actions.failover; print(*{'pyspark', 'pyarrow', 'numpy'} & set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from drkit.cli.failover_view import Progressing, shown
 from drkit.cli.render import emit
-from drkit.failover.context import Progress
-from drkit.failover.machine import StepName
+from drkit.cli.screens.failover import Progressing, shown
+from drkit.failover.core.context import Progress
+from drkit.failover.core.machine import StepName
 
 LONG = "t" * 249
 COMMAND = "kafka-transactions.sh --bootstrap-server 127.0.0.1:9092 abort --topic orders --partition 3"

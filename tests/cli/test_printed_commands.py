@@ -13,9 +13,9 @@ import pytest
 
 from drkit.cli.main import root
 from drkit.cli.session import Session
-from drkit.failover.entries import Entry, Kind, RunLog
-from drkit.failover.journal import taken
-from drkit.failover.machine import StepName
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.journal import taken
 from drkit.flow_state.fence_debt import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
 from tests.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts

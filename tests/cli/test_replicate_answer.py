@@ -7,12 +7,12 @@ import json
 import pytest
 
 from drkit import observe
-from drkit.cli import replicate
+from drkit.cli.actions import replicate
 from drkit.model import TopicPartition
-from drkit.replicate.hanging import OpenTransaction
-from drkit.replicate.held_report import HeldPartition, held_partitions
-from drkit.replicate.lag_source import NOTHING_HELD, HeldBack
 from drkit.replicate.run import Glance
+from drkit.status.held_report import HeldPartition, held_partitions
+from drkit.status.lag.hanging import OpenTransaction
+from drkit.status.lag.source import NOTHING_HELD, HeldBack
 
 NOW_MS = 1_800_000_000_000
 ORDERS, PAYMENTS, CALM = (TopicPartition(name, 0) for name in ("orders", "payments", "calm"))

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition as Place

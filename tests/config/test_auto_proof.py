@@ -10,9 +10,9 @@ from pydantic import ValidationError
 import pytest
 
 from drkit.config import read
-from drkit.config.auto_proof import rpo_close, rpo_unmet, times_of, unsafe
-from drkit.config.detection import DetectionSettings
-from drkit.config.watch import FenceAgentSettings, WatchSettings
+from drkit.config.tables.auto_proof import rpo_close, rpo_unmet, times_of, unsafe
+from drkit.config.tables.detection import DetectionSettings
+from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
 from drkit.masking import MASK
 

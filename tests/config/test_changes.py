@@ -4,7 +4,7 @@ from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.changes import LIVE, changes, combined
-from drkit.config.client_properties import ROLES
+from drkit.config.tables.client_properties import ROLES
 
 NAMES = ["a->b"]
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, read
-from drkit.config.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
-from drkit.config.security_properties import OF_LIBRDKAFKA, SECURITY, is_misspelt
+from drkit.config.tables.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
+from drkit.config.tables.security_properties import OF_LIBRDKAFKA, SECURITY, is_misspelt
 from drkit.errors import ConfigError
 from drkit.kafka.connect import connect
 from drkit.local.jars import classpath

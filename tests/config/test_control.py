@@ -11,8 +11,8 @@ import pytest
 from drkit.cli import main as cli
 from drkit.config import read
 from drkit.config.changes import changes
-from drkit.config.control import read_key
-from drkit.config.fields import TO_DO
+from drkit.config.tables.control import read_key
+from drkit.config.tables.fields import TO_DO
 from drkit.errors import ConfigError
 from tests.config.test_auto_proof import CONFIG, SAFE
 from tests.failover.command import drkit

@@ -8,7 +8,7 @@ import pytest
 
 from drkit.config import Loaded, MetricsSettings, Settings, read
 from drkit.config.changes import changes
-from drkit.config.settings import FailoverSettings
+from drkit.config.tables.settings import FailoverSettings
 from drkit.errors import ConfigError
 
 TEXT = '[metrics]\nport = 9404\nhost = "0.0.0.0"\nlabels = { env = "production", site = "ber" }\n'

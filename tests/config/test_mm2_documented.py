@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from drkit.config import FlowSettings, Loaded, read
-from drkit.config.mm2_keys import FLOW_KEYS
+from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.errors import ConfigError
 from drkit.local.jars import MIRROR_MAKER, classpath
 from drkit.local.java import find_java

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drkit.config import Loaded, load, read
-from drkit.config.mm2_keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect
+from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect
 from drkit.errors import ConfigError
 
 BOTH = """# two data centres, both directions

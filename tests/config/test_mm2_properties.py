@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.config.mm2_properties import MalformedEscape, parse
+from drkit.config.mm2.properties import MalformedEscape, parse
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from drkit.config import DrillSettings, FailoverSettings, FlowSettings, Settings, read
 from drkit.config.changes import LIVE
-from drkit.config.mm2_keys import FLOW_KEYS
+from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.config.reference import PAGES, coming_from_mm2, configuration
 from drkit.config.reference_toml import reference_toml
 

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from drkit.cli.demo_screen import RichScreen
+from drkit.cli.screens.demo import RichScreen
 from drkit.demo.observer import Observer
 from drkit.demo.proof import Reading
 from drkit.demo.screen import Scene

@@ -10,7 +10,7 @@ import pytest
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.lease import Hold
 from drkit.detect.votes import MOST_AGENTS
-from drkit.flow_state.fields import Malformed
+from drkit.flow_state.codec.fields import Malformed
 
 TTL = 10.0
 

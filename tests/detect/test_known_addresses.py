@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.config.detection import DetectionSettings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.marks import Known
 from drkit.detect.prober import Met

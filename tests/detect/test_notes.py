@@ -11,8 +11,8 @@ import pytest
 from drkit.detect.marks import Automatic, Known, Pause
 from drkit.detect.notes import Notes, read_note
 from drkit.detect.votes import Vote
-from drkit.flow_state.fields import EXACT, Malformed
-from drkit.flow_state.record import Record
+from drkit.flow_state.codec.fields import EXACT, Malformed
+from drkit.flow_state.codec.record import Record
 from tests.detect.any_notes import AGENT, AUTOMATIC, GOOD, HARD, KNOWN, NOW_MS, PAUSE, VOTE, records
 
 

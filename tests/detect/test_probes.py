@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.config.detection import DetectionSettings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.prober import Met
 from drkit.detect.probes import OWN, Probes

@@ -12,7 +12,7 @@ import pytest
 
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Heard, Says, Vote, VoteRules, quorum, tally, why_not
-from drkit.flow_state.fields import Malformed
+from drkit.flow_state.codec.fields import Malformed
 
 WALL = 1_700_000_000_000
 RULES = VoteRules(ttl=5.0, clock_margin=2.0, observers=3)

@@ -12,10 +12,10 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 import pytest
 
 from drkit.config import ClusterSettings
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.source.fetching import Fetcher
 from drkit.kafka.raw import RawCluster
 from drkit.local.link import Direction
-from drkit.replicate.fetching import Fetcher
-from drkit.replicate.partition import PartitionCopy
 from tests.exactness.conftest import Pair
 from tests.exactness.truth import Truth
 from tests.replicate.clusters import Clusters

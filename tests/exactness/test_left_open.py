@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from drkit.copy_task.target.left_open import is_in_map
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
-from drkit.kafka.transactions import Transactions
+from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, PartitionMap
 from drkit.offsets.map_record import Mode
-from drkit.replicate.left_open import is_in_map
 from drkit.wire import split, stamp
 from tests.exactness.truth import Truth
 from tests.failover.open_transaction import before_implicit_adding

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from drkit.copy_task.target import resolver
 from drkit.kafka.codes import REQUEST_TIMED_OUT
-from drkit.kafka.markers import Marker, write_markers
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.transactions.markers import Marker, write_markers
 from drkit.model import TopicPartition
-from drkit.replicate import resolver
 from tests.exactness.conftest import Pair
 from tests.exactness.history import BAD
 from tests.exactness.truth import Truth

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 import json
 
+from drkit.copy_task.core.lease import TaskLease
 from drkit.local.cluster import LocalCluster
 from drkit.local.link import Direction
-from drkit.replicate.lease import TaskLease
 from tests.exactness.cleaning import clean_often
 from tests.exactness.history import BAD
 from tests.exactness.moments import map_records

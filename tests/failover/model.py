@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.context import Progress
-from drkit.failover.entries import Entry, Kind, RunLog
+from drkit.failover.core.context import Progress
+from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName
+from drkit.failover.core.stall import Stall
+from drkit.failover.core.step import Effect, StepResult
 from drkit.failover.interpreter import Interpreter
-from drkit.failover.journal import Journal, Taken
-from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, State, StepName
-from drkit.failover.stall import Stall
-from drkit.failover.step import Effect, StepResult
+from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.journal import Journal, Taken
 from drkit.kafka.permit import may_send
 
 _S = StepName

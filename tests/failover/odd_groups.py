@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from drkit.config import ClusterSettings
 from drkit.endpoint import parse_endpoint
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from tests.failover.orchestrator import Kill, Orchestrators

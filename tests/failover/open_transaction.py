@@ -11,12 +11,12 @@ from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.transactions import new_producer_id
+from drkit.kafka.transactions.producer import new_producer_id
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster
 from drkit.local.java import find_java
-from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_look import StatusCollector
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
 from drkit.wire import Record, encode, stamp
 from tests.failover.world import World
 from tests.replicate.produce import fill, producer, put

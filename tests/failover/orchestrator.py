@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Self
 
 from drkit.config import Settings
 from drkit.errors import DrkitError
-from drkit.failover.context import Request
+from drkit.failover.core.context import Request
 from drkit.failover.desk import Desk
-from drkit.failover.entries import Entry
-from drkit.failover.journal import Journal
+from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.journal import Journal
 
 _ROOT = Path(__file__).parents[2]
 

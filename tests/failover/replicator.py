@@ -15,30 +15,30 @@ import sys
 import threading
 import uuid
 
+from drkit.checkpoints.shard import Shard
+from drkit.checkpoints.summary import promoted_topics
+from drkit.checkpoints.task import CheckpointTask
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
+from drkit.copy_task.copier import copy_task
+from drkit.copy_task.core.lease import TaskLease
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import known_of
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, SourceSeenRecord
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_offset_map, ensure_state_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.group_members import listed_groups
+from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.replicate.acl_sync import AclSync
-from drkit.replicate.checkpoint_shard import Shard
-from drkit.replicate.checkpoint_task import CheckpointTask
-from drkit.replicate.checkpoint_topic import ensure_checkpoint_topic
-from drkit.replicate.copier import copy_task
+from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
+from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.replicate.frame import task_frame
-from drkit.replicate.heartbeats import HeartbeatEmitter
-from drkit.replicate.lease import TaskLease
 from drkit.replicate.planner import placed_of
-from drkit.replicate.rounds import promoted_topics
-from drkit.replicate.source_look import look_at_source
-from drkit.replicate.status_facts import seen_record
-from drkit.replicate.topic_sync import TopicSync
+from drkit.status.facts import seen_record
+from drkit.status.source_look import look_at_source
+from drkit.topic_sync.acl_sync import AclSync
+from drkit.topic_sync.sync import TopicSync
 
 _PAUSE_SECONDS = 0.5
 _REFRESH_MS = 86_400_000

@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
-from drkit.failover.context import Request
-from drkit.failover.entries import RunLog
+from drkit.failover.core.context import Request
+from drkit.failover.journal.entries import RunLog
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -8,9 +8,9 @@ import signal
 from confluent_kafka import KafkaError, Producer
 import pytest
 
-from drkit.failover.entries import Kind, violations
-from drkit.failover.journal import NoRun
-from drkit.failover.machine import ORDER, ROW, State, StepName
+from drkit.failover.core.machine import ORDER, ROW, State, StepName
+from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.journal.journal import NoRun
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs

@@ -7,9 +7,9 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.failover import interpreter
-from drkit.failover.entries import violations
-from drkit.failover.machine import GROUNDS, TABLE, Belief, State, StepName
-from drkit.failover.stall import Stall, StoodStill
+from drkit.failover.core.machine import GROUNDS, TABLE, Belief, State, StepName
+from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.journal.entries import violations
 from drkit.kafka.admin import Cluster
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop, RawCluster

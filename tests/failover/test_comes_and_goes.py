@@ -11,17 +11,18 @@ import pytest
 from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover import fence_dues, journal
-from drkit.failover.context import Context, Request
+from drkit.failover import fence_dues
+from drkit.failover.core.context import Context, Request
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.core.step import StepResult
 from drkit.failover.desk import Desk
-from drkit.failover.drain import Drain
-from drkit.failover.entries import Kind, violations
-from drkit.failover.freeze import Freeze
-from drkit.failover.machine import State, StepName
-from drkit.failover.step import StepResult
-from drkit.failover.steps import all_steps
+from drkit.failover.journal import journal
+from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.steps.drain import Drain
+from drkit.failover.steps.freeze import Freeze
+from drkit.failover.steps.table import all_steps
+from drkit.flow_state.kinds.run import LeaseRecord
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
-from drkit.flow_state.run_records import LeaseRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec

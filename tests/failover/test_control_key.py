@@ -18,8 +18,8 @@ from drkit.detect.lease import Hold
 from drkit.detect.noticeboard import ensure_board, read_notes, topic_name
 from drkit.detect.votes import Vote
 from drkit.errors import Refused
-from drkit.failover.entries import Entry, Kind, parts_of
-from drkit.failover.journal_topic import JournalTopic, ensure_topic
+from drkit.failover.journal.entries import Entry, Kind, parts_of
+from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import Damaged

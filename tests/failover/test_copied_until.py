@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.failover.silent import STOP, copied_until
+from drkit.failover.loss.silent import STOP, copied_until
 from drkit.flow_state.records import Role, RoleRecord
 
 FROZEN = RoleRecord(Role.FROZEN, 1, "r", 5_000)

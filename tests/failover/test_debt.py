@@ -14,9 +14,9 @@ import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover import fence_dues
-from drkit.failover.context import Request
-from drkit.failover.entries import Kind
-from drkit.failover.machine import StepName
+from drkit.failover.core.context import Request
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Kind
 from drkit.flow_state.fence_debt import owe
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
 from drkit.flow_state.topic import StateTopic

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.divergence import Divergence, Found, Tail, judged
-from drkit.replicate.lag_source import Ends
+from drkit.failover.loss.divergence import Divergence, Found, Tail, judged
+from drkit.status.lag.source import Ends
 
 offsets = st.integers(0, 50)
 

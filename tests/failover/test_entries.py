@@ -8,8 +8,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.entries import Assembly, Entry, Kind, RunLog, parts_of, read_history, violations
-from drkit.failover.machine import ORDER, POINT_OF_NO_RETURN, TABLE, State, StepName, following, is_before
+from drkit.failover.core.machine import (
+    ORDER,
+    POINT_OF_NO_RETURN,
+    TABLE,
+    State,
+    StepName,
+    following,
+    is_before,
+)
+from drkit.failover.journal.entries import Assembly, Entry, Kind, RunLog, parts_of, read_history, violations
 from drkit.wire import Record, encode
 
 

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, Producer
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.context import Request
-from drkit.failover.fence_means import SizeFence
-from drkit.failover.fence_proof import prove
-from drkit.failover.transactions import Resolver
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.means import SizeFence
+from drkit.failover.fencing.open_transactions import Resolver
+from drkit.failover.fencing.proof import prove
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.fence_acls import fence_acls, refusing_own
-from drkit.failover.fence_proof import Rights, Worth, worth
+from drkit.failover.fencing.acls import fence_acls, refusing_own
+from drkit.failover.fencing.proof import Rights, Worth, worth
 from drkit.model import TopicPartition
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
 

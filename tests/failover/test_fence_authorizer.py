@@ -10,9 +10,9 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import fence_dues
-from drkit.failover.context import Request
-from drkit.failover.fence_means import ACL, SIZE, AclFence, Means, choose
-from drkit.failover.fence_proof import Proof, prove
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.means import ACL, SIZE, AclFence, Means, choose
+from drkit.failover.fencing.proof import Proof, prove
 from drkit.flow_state.records import FenceAclsRecord, FenceDebt
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

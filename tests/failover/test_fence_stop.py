@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.config.fence import FenceSettings
+from drkit.config.tables.fence import FenceSettings
 from drkit.errors import Failed
-from drkit.failover.fence_stop import has_stop, still_there, stop_site
+from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.kafka.raw import EventLoop
 from drkit.local.ports import PortReservation
 from tests.repoint.receiver import HttpReceiver

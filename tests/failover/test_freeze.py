@@ -7,10 +7,10 @@ import signal
 from confluent_kafka import Producer
 
 from drkit.clock import monotonic
-from drkit.failover.context import Request
-from drkit.failover.freeze_writers import Writer, fence
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.transactions import ProducerIdentity, new_producer_id
+from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.conftest import ClusterFactory

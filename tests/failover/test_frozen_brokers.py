@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from drkit.failover.entries import Kind, violations
-from drkit.failover.machine import State, StepName
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal.entries import Kind, violations
 from drkit.model import TopicPartition
 from tests.conftest import ClusterFactory
 from tests.failover.conftest import WorldFactory

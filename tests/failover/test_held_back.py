@@ -11,14 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
-from drkit.failover.context import Request
+from drkit.failover.core.context import Request
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
-from drkit.replicate.board import FlowWatch
-from drkit.replicate.metrics import FlowCollector, FlowFigures
-from drkit.replicate.progress import Progress
-from drkit.replicate.status import FlowStatus
+from drkit.monitoring.board import FlowWatch
+from drkit.monitoring.metrics import FlowCollector, FlowFigures
+from drkit.status.model import FlowStatus
+from drkit.status.progress import Progress
 from tests.failover.command import drkit
 from tests.failover.open_transaction import OPEN, WAITING, Story
 from tests.failover.test_refused import written

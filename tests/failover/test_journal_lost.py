@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from drkit.errors import Refused
-from drkit.failover.entries import Entry, Kind
-from drkit.failover.journal import NoRun
-from drkit.failover.journal_file import JournalFile
-from drkit.failover.journal_lost import explained, left_runs
-from drkit.failover.machine import StepName
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Entry, Kind
+from drkit.failover.journal.file import JournalFile
+from drkit.failover.journal.journal import NoRun
+from drkit.failover.journal.lost import explained, left_runs
 
 NOON_MS = 1_763_812_800_000
 ERROR = NoRun("there is no failover to resume", where="drkit-failover.a.internal on b", evidence="none")

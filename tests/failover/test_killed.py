@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.entries import Kind, violations
-from drkit.failover.machine import State, StepName
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal.entries import Kind, violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drkit.failover.context import Scope
-from drkit.failover.outside import Outside, by_the_last_round
+from drkit.failover.checks.outside import Outside, by_the_last_round
+from drkit.failover.core.context import Scope
 from tests.stored import flow_state
 
 

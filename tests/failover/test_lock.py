@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from drkit.failover.entries import Kind, violations
-from drkit.failover.machine import State, StepName
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal.entries import Kind, violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -22,15 +22,15 @@ from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
 from drkit.detect.verdict import Kind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
-from drkit.failover import signs
-from drkit.failover.against import Question
-from drkit.failover.context import Request, Scope
-from drkit.failover.gates import GATES, refusals
-from drkit.failover.kept import Kept
-from drkit.failover.outside import Outside
-from drkit.failover.survey import Identity, Survey
-from drkit.flow_state.record import Record
-from drkit.replicate.status import Beat
+from drkit.failover.checks import signs
+from drkit.failover.checks.against import Question
+from drkit.failover.checks.gates import GATES, refusals
+from drkit.failover.checks.outside import Outside
+from drkit.failover.checks.survey import Identity, Survey
+from drkit.failover.core.context import Request, Scope
+from drkit.failover.core.kept import Kept
+from drkit.flow_state.codec.record import Record
+from drkit.status.model import Beat
 from tests.detect.test_verdict import AUTO as AUTO_FACTS
 from tests.detect.test_verdict import CASES, LOST, pictures
 

@@ -14,13 +14,13 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Failed
-from drkit.failover import opening
-from drkit.failover.context import Context, Request, Scope
-from drkit.failover.journal import NoJournal
-from drkit.failover.machine import StepName
-from drkit.failover.opening import Open
+from drkit.failover.core.context import Context, Request, Scope
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.journal import NoJournal
+from drkit.failover.steps import opening
+from drkit.failover.steps.opening import Open
 from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
-from drkit.kafka.acls import list_acls
+from drkit.kafka.access.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster, start_together

@@ -12,16 +12,16 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover.context import Context, Request
+from drkit.failover.core.context import Context, Request
+from drkit.failover.core.step import StepResult
 from drkit.failover.desk import Desk, Rehearsal
-from drkit.failover.look_steps import Snapshot
-from drkit.failover.opening import Open
-from drkit.failover.step import StepResult
-from drkit.failover.steps import all_steps
+from drkit.failover.steps.look import Snapshot
+from drkit.failover.steps.opening import Open
+from drkit.failover.steps.table import all_steps
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_look import StatusCollector
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
 from tests.failover.command import Said, drkit
 from tests.failover.test_refused import written
 from tests.failover.world import World

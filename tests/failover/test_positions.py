@@ -9,18 +9,18 @@ from uuid import UUID
 from confluent_kafka import Producer
 import pytest
 
-from drkit.failover.checkpoint_log import CheckpointLog
-from drkit.failover.group_look import Positions, committed_on_source, marked
+from drkit.failover.core.checkpoint_log import CheckpointLog
+from drkit.failover.groups.look import Positions, committed_on_source, marked
 from drkit.flow_state.copied_topics import Known, known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import delete_topics
+from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.replicate.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from tests.failover.world import World
 from tests.replicate.process import eventually
 from tests.stored import flow_state

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.divergence import Found, divergence
-from drkit.failover.entries import Kind, violations
-from drkit.failover.machine import ORDER, State
+from drkit.failover.core.machine import ORDER, State
+from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.loss.divergence import Found, divergence
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition

@@ -16,14 +16,14 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
-from drkit.failover.context import Request
+from drkit.failover.core.context import Request
+from drkit.failover.core.machine import StepName
 from drkit.failover.desk import Desk
-from drkit.failover.machine import StepName
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups import Groups
+from drkit.kafka.groups.requests import Groups
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

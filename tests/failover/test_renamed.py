@@ -10,7 +10,7 @@ import pytest
 
 from drkit.client import FailoverConsumer
 from drkit.errors import Failed
-from drkit.failover.context import Request
+from drkit.failover.core.context import Request
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.failover.conftest import WorldFactory

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.entries import Entry, Kind, RunLog
-from drkit.failover.machine import StepName
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Entry, Kind, RunLog
 from drkit.failover.report import report_of
 
 

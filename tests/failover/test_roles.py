@@ -32,7 +32,7 @@ from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.group_members import listed_groups
+from drkit.kafka.groups.members import listed_groups
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.replicate.process import eventually

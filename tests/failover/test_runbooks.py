@@ -10,8 +10,8 @@ import re
 import pytest
 
 from drkit.failover import picture
-from drkit.failover.gates import GATES
-from drkit.replicate import topic_rules
+from drkit.failover.checks.gates import GATES
+from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[2]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}

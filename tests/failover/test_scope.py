@@ -13,18 +13,18 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.detect.reasons import Facts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
-from drkit.failover.against import Question
-from drkit.failover.context import Request, Scope
-from drkit.failover.gates import refusals
-from drkit.failover.outside import Outside, Reader, not_copied, outside
-from drkit.failover.reach import Reach, reach
-from drkit.failover.scope import Basis, chosen
-from drkit.failover.survey import Identity, Survey
+from drkit.failover.checks.against import Question
+from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.outside import Outside, Reader, not_copied, outside
+from drkit.failover.checks.reach import Reach, reach
+from drkit.failover.checks.scope import Basis, chosen
+from drkit.failover.checks.survey import Identity, Survey
+from drkit.failover.core.context import Request, Scope
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Stored
-from drkit.replicate.status_facts import is_taken_over
+from drkit.status.facts import is_taken_over
 from tests.stored import flow_state
 
 FLOW = FlowSettings(source="a", target="b", topics=("orders", "pay", "quiet", "fresh"), groups=("g-.*",))

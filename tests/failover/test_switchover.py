@@ -12,8 +12,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 import pytest
 
-from drkit.failover.context import Request
-from drkit.failover.divergence import Divergence, divergence
+from drkit.failover.core.context import Request
+from drkit.failover.loss.divergence import Divergence, divergence
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.entries import Entry, History, Kind
-from drkit.failover.journal import OUTLIVE_SECONDS, Journal, Taken
-from drkit.failover.journal_file import JournalFile
-from drkit.failover.machine import StepName
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Entry, History, Kind
+from drkit.failover.journal.file import JournalFile
+from drkit.failover.journal.journal import OUTLIVE_SECONDS, Journal, Taken
 from drkit.flow_state.processes import this_process
 
 
@@ -142,7 +142,7 @@ def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
     """Its process worked on, its log did not: meanwhile another one took over, and finished the run."""
     log, journal = begun("elsewhere", held=True)
     journal.take_over({})
-    monkeypatch.setattr("drkit.failover.journal.boottime", lambda: log.now)
+    monkeypatch.setattr("drkit.failover.journal.journal.boottime", lambda: log.now)
     append = log.append
 
     def late(entry: Entry) -> bool:

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from drkit.config import RepointSettings
-from drkit.failover.entries import Entry, Kind
-from drkit.failover.journal_file import JournalFile
-from drkit.failover.terms import least_term, refused_later
+from drkit.failover.checks.terms import least_term, refused_later
+from drkit.failover.journal.entries import Entry, Kind
+from drkit.failover.journal.file import JournalFile
 from tests.stored import flow_state
 
 ROLE = {"role": "promoted", "run_id": "r", "at_ms": 1}

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import DrkitError
-from drkit.failover import journal
-from drkit.failover.context import Progress, Request
-from drkit.failover.machine import ORDER, StepName
+from drkit.failover.core.context import Progress, Request
+from drkit.failover.core.machine import ORDER, StepName
+from drkit.failover.journal import journal
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.failover import test_primary_lost as lost

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import pytest
 
 from drkit.cli import main as cli
-from drkit.failover import journal
-from drkit.failover.machine import State, StepName
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal import journal
 from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from drkit.errors import Failed
-from drkit.failover.entries import violations
-from drkit.failover.gap import _count
-from drkit.failover.machine import ORDER, StepName
-from drkit.failover.step import StepResult
+from drkit.failover.core.machine import ORDER, StepName
+from drkit.failover.core.step import StepResult
+from drkit.failover.journal.entries import violations
+from drkit.failover.loss.gap import _count
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.replicate.lag_source import Gap
+from drkit.status.lag.source import Gap
 from tests.failover import model
 from tests.failover.model import Play, Work
 

@@ -10,13 +10,13 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.commit_offsets import CommitOffsets
-from drkit.failover.context import Context, Request
-from drkit.failover.entries import violations
-from drkit.failover.machine import ORDER, State
-from drkit.failover.step import StepResult
-from drkit.failover.steps import all_steps
-from drkit.failover.translate import Translate
+from drkit.failover.core.context import Context, Request
+from drkit.failover.core.machine import ORDER, State
+from drkit.failover.core.step import StepResult
+from drkit.failover.journal.entries import violations
+from drkit.failover.steps.commit_offsets import CommitOffsets
+from drkit.failover.steps.table import all_steps
+from drkit.failover.steps.translate import Translate
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from tests.failover.world import World

@@ -16,16 +16,16 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
 from drkit.failover.desk import Desk
-from drkit.failover.entries import RunLog
-from drkit.failover.journal_topic import JournalTopic
+from drkit.failover.journal.entries import RunLog
+from drkit.failover.journal.topic import JournalTopic
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
-from drkit.replicate.status_look import StatusCollector
+from drkit.status.look import StatusCollector
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read
 from tests.replicate.process import eventually

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 import random
 
-from drkit.flow_state.lease_turn import USABLE, LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.lease.turn import USABLE, LeaseRight, LeaseTurn, Turn
 from drkit.flow_state.records import LeaseRecord, Process
 
 TTL = 15.0

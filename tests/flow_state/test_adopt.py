@@ -13,10 +13,10 @@ import pytest
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, raw_headers
 from drkit.errors import Refused
-from drkit.failover.adopt import FlowRecords, _to_write
-from drkit.failover.adopt_records import Kind, Sign, Stored, TopicRecords, journal_entries
-from drkit.failover.adopt_refusals import refuse_change, refuse_loss
-from drkit.failover.journal_topic import ADOPTED, BEGUN, DONE, JournalTopic
+from drkit.failover.adopt.records import Kind, Sign, Stored, TopicRecords, journal_entries
+from drkit.failover.adopt.refusals import refuse_change, refuse_loss
+from drkit.failover.adopt.sign import FlowRecords, _to_write
+from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE, JournalTopic
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode

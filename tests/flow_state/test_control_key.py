@@ -27,8 +27,8 @@ from drkit.control_key import (
 from drkit.detect.marks import Pause
 from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
-from drkit.failover.entries import Entry, read_history
-from drkit.failover.entries import Kind as EntryKind
+from drkit.failover.journal.entries import Entry, read_history
+from drkit.failover.journal.entries import Kind as EntryKind
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState

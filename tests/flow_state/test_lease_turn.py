@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.flow_state.lease_turn import LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.lease.turn import LeaseRight, LeaseTurn, Turn
 from drkit.flow_state.records import LeaseRecord, Process
 
 HELD = LeaseRecord("theirs", Process("h", 1, "", None), 1_000, 15_000)

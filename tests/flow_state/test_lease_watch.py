@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.flow_state.lease_watch import LeaseWatch, replicator_of
+from drkit.flow_state.lease.watch import LeaseWatch, replicator_of
 from drkit.flow_state.records import LeaseRecord, Process
 from drkit.flow_state.state import FlowState
 from tests.stored import flow_state

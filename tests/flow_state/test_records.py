@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.flow_state.fields import LONG, Malformed
+from drkit.flow_state.codec.fields import LONG, Malformed
 from drkit.flow_state.records import (
     KINDS,
     ControlRecord,
@@ -27,7 +27,7 @@ from drkit.flow_state.records import (
     decoded,
     kind_of,
 )
-from drkit.kafka.transactions import ProducerIdentity
+from drkit.kafka.transactions.producer import ProducerIdentity
 from drkit.model import TopicPartition
 from tests.flow_state.old_bytes import MORE, RECORDS, SEEN_WITH_HELD
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.groups import CLASSIC, CONSUMER, DEAD, EMPTY, Committed, Groups
+from drkit.kafka.groups.requests import CLASSIC, CONSUMER, DEAD, EMPTY, Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -15,9 +15,9 @@ from drkit.cli import main as cli
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.admin import Cluster
-from drkit.kafka.keystores import read_store
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
+from drkit.kafka.security.keystores import read_store
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.kafka.token_server import TokenServer

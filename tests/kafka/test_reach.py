@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.context import REMEMBERED_SECONDS, Context, Request, Scope
-from drkit.failover.journal import NoJournal
+from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Request, Scope
+from drkit.failover.journal.journal import NoJournal
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reach import reach

@@ -6,6 +6,12 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.map_writer import next_reign
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.target.bulk_progress import Sent, acknowledge, intents_of
+from drkit.copy_task.target.packing import pack_of
+from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.look import Look
 from drkit.offset_map.settling import Settled
@@ -13,12 +19,6 @@ from drkit.offsets import History, PartitionMap, Reign, Unavailable
 from drkit.offsets.map_record import BUCKET_KEY
 from drkit.offsets.resolve import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go
-from drkit.replicate.bulk_progress import Sent, acknowledge, intents_of
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.map_writer import next_reign
-from drkit.replicate.packing import pack_of
-from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.take_up import TakeUp, take_up
 from tests.model.scene import SOURCE_ID, TARGET_ID, Killed, Lane, Request, Silent, Violated, World, Writer
 from tests.model.source import YOUNG
 from tests.model.target import LIVE_ID, Leader

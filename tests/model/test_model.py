@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.target import take_up
+from drkit.copy_task.target.take_up import TakeUp
 from drkit.offset_map import settling
 from drkit.offsets import partition_map, resolve, takeup
 from drkit.offsets.takeup import Author, Go
-from drkit.replicate import take_up
-from drkit.replicate.partition import PartitionCopy
-from drkit.replicate.take_up import TakeUp
 from tests.model import map_topic, target, task
 from tests.model.explorer import Explorer
 from tests.model.scene import Violated

@@ -10,13 +10,13 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
-from drkit.kafka.acls import create_acls, delete_acls, list_acls
+from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate.acl_sync import AclSync
+from drkit.topic_sync.acl_sync import AclSync
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.replicate.applied import acls_applied
 from tests.replicate.process import eventually

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 
 from drkit.config import ClusterSettings
-from drkit.kafka.acls import create_acls, delete_acls, list_acls
+from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_topics, topic_configs
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind

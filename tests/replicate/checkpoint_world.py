@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer
 
+from drkit.checkpoints.shard import Shard, ShardReport
+from drkit.checkpoints.task import CheckpointTask
 from drkit.config import ClusterSettings
 from drkit.flow_state.copied_topics import Known, Producers
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition
-from drkit.replicate.checkpoint_shard import Shard, ShardReport
-from drkit.replicate.checkpoint_task import CheckpointTask
 from tests.replicate.compare import read
 from tests.replicate.flow import Flow
 from tests.replicate.produce import fill, fill_transactions

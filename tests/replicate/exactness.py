@@ -9,9 +9,9 @@ from uuid import UUID
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
 from drkit.model import TopicPartition
+from drkit.offset_map.places import Places
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, Place
-from drkit.replicate.places import Places
 from tests.replicate.compare import Seen, not_foreign, read
 from tests.replicate.flow import Flow
 

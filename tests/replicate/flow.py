@@ -8,7 +8,10 @@ from typing import Any
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.kafka.transactions import new_producer_id
+from drkit.copy_task import copier, worker_links
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.report import TaskReport
+from drkit.kafka.transactions.producer import new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import load, read_on
@@ -17,9 +20,6 @@ from drkit.offset_map.settling import Wanted
 from drkit.offset_map.topic import bucket_of, find_map
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import SegmentMap
-from drkit.replicate import copier, worker_links
-from drkit.replicate.lease import PartitionLease, TaskLease
-from drkit.replicate.report import TaskReport
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import read
 from tests.replicate.process import CopyProcess

@@ -9,14 +9,14 @@ import random
 import threading
 from typing import NamedTuple
 
+from drkit.checkpoints.shard import Shard, ShardReport
+from drkit.checkpoints.task import CheckpointTask
 from drkit.config import ClusterSettings
 from drkit.flow_state.copied_topics import Known, Producers
-from drkit.kafka.groups import Committed, Groups, Offsets
+from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
-from drkit.replicate.checkpoint_shard import Shard, ShardReport
-from drkit.replicate.checkpoint_task import CheckpointTask
 from tests.replicate.beside import Beside
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import Seen, read

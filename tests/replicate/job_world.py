@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ConsumerTopicPartition
 from confluent_kafka.admin import AdminClient
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.map_writer import MapWriter
 from drkit.errors import DrkitError
 from drkit.flow_state.names import map_transactional_id, state_topic
 from drkit.kafka.admin import Cluster
@@ -19,7 +20,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
-from drkit.kafka.transactions import Transactions
+from drkit.kafka.transactions.producer import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
@@ -27,8 +28,7 @@ from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import find_map, new_nonce
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.job import FlowJob
-from drkit.replicate.map_writer import MapWriter
-from drkit.replicate.session import Workshop
+from drkit.spark.session import Workshop
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put

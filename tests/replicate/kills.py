@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from drkit.replicate.lease import TaskLease
+from drkit.copy_task.core.lease import TaskLease
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.replicate.produce import Load, fill, now_ms

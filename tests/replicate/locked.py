@@ -24,9 +24,9 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.config import ClusterSettings
-from drkit.kafka.acls import list_acls
+from drkit.kafka.access.acls import list_acls
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.group_members import listed_groups
+from drkit.kafka.groups.members import listed_groups
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from tests.replicate.process import eventually

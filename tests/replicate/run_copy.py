@@ -6,8 +6,8 @@ import json
 import sys
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.replicate.copier import copy_task
-from drkit.replicate.lease import TaskLease
+from drkit.copy_task.copier import copy_task
+from drkit.copy_task.core.lease import TaskLease
 
 
 def main() -> None:

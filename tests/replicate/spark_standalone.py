@@ -11,7 +11,7 @@ import secrets
 import subprocess
 
 from drkit.local.java import find_java
-from drkit.replicate.spark_conf import given_conf
+from drkit.spark.conf import given_conf
 from tests.replicate.process import eventually, kill_all, tree
 from tests.replicate.worker_python import SPARK_HOME, worker_python
 

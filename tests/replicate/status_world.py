@@ -19,9 +19,9 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
-from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_groups import GroupStatus
-from drkit.replicate.status_look import StatusCollector
+from drkit.status.groups import GroupStatus
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
 from tests.replicate.process import tree
 
 PLAIN, TRANSACTIONAL, GROUP = "orders", "payments", "shipping"

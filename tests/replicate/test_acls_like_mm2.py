@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from drkit.kafka.acls import delete_acls, list_acls
+from drkit.kafka.access.acls import delete_acls, list_acls
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.topology.acls import Acl

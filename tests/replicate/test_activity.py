@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
+from drkit.copy_task.core.activity import PartitionView, ReportedBy, activity
+from drkit.copy_task.core.context import SAY_AT
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.source.health import SourceHealth
 from drkit.model import TopicPartition
-from drkit.replicate.activity import PartitionView, ReportedBy, activity
-from drkit.replicate.context import SAY_AT
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.source_health import SourceHealth
 
 BOTH = (False, True)
 VIEWS = [

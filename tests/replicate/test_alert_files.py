@@ -8,9 +8,9 @@ import re
 import pytest
 
 from drkit import observe
+from drkit.monitoring.metrics import TABLE, documentation
+from drkit.monitoring.metrics_groups import STATES
 from drkit.offsets.group_guard import Verdict
-from drkit.replicate.metrics import TABLE, documentation
-from drkit.replicate.metrics_groups import STATES
 from tests.replicate.alert_files import DASHBOARD, METRIC, ROOT, RULES, expressions
 
 
@@ -76,4 +76,4 @@ def test_an_alert_on_one_event_hears_the_first_one():
 
 def test_the_page_of_metrics_is_up_to_date():
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    assert documentation() in page, "copy what drkit.replicate.metrics.documentation() gives"
+    assert documentation() in page, "copy what drkit.monitoring.metrics.documentation() gives"

@@ -13,14 +13,14 @@ from drkit.detect.noticeboard import Noticeboard, ensure_board, read_notes, topi
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
-from drkit.kafka.compacted import newest_values
+from drkit.kafka.reading.compacted import newest_values
+from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.replicate.heartbeat_tail import HeartbeatTail
-from drkit.replicate.log_reader import read_partitions
-from drkit.replicate.status import Beat
+from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.status.model import Beat
 from tests.detect.any_notes import HARD
 from tests.replicate.beside import Beside
 from tests.replicate.compare import read

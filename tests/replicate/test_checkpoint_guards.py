@@ -9,16 +9,16 @@ from typing import Any
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
+from drkit.checkpoints import round as checkpoints
+from drkit.checkpoints.shard import Shard
+from drkit.checkpoints.summary import RoundTotals
 from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.acls import create_acls, delete_acls
-from drkit.kafka.groups import EMPTY, Committed, Groups
+from drkit.kafka.access.acls import create_acls, delete_acls
+from drkit.kafka.groups.requests import EMPTY, Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.offsets.group_guard import Mark
-from drkit.replicate import checkpoints
-from drkit.replicate.checkpoint_driver import CheckpointDriver
-from drkit.replicate.checkpoint_shard import Shard
-from drkit.replicate.rounds import RoundTotals
+from drkit.replicate.checkpoint_rounds import CheckpointDriver
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.conftest import ClusterFactory
 from tests.replicate.checkpoint_world import World, consumer

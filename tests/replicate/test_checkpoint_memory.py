@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from drkit.checkpoints.memory import Memory, Remembered
+from drkit.checkpoints.shard import NO_ROUND, Shard
 from drkit.flow_state.copied_topics import Known, Producers
-from drkit.kafka.groups import Committed
+from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
-from drkit.replicate.checkpoint_memory import Memory, Remembered
-from drkit.replicate.checkpoint_shard import NO_ROUND, Shard
 
 AT, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 OFFSETS = {AT: Committed(7), OTHER: Committed(9)}

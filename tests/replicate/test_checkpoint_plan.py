@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from drkit.checkpoints.plan import Terms
 from drkit.flow_state.copied_topics import Known, Producers
-from drkit.replicate.checkpoint_plan import Terms
 
 A, B = ("a", UUID(int=1), UUID(int=2)), ("b", UUID(int=3), UUID(int=4))
 MINE = Producers(7, frozenset({7}), map_id="m")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
-from drkit.kafka.groups import EMPTY, Committed, Groups
+from drkit.checkpoints.shard import NO_ROUND
+from drkit.kafka.groups.requests import EMPTY, Committed, Groups
+from drkit.mm2_topics import topic as mm2_topic
 from drkit.offsets.group_guard import Mark
 from drkit.offsets.mm2_records import Checkpoint, latest
-from drkit.replicate import mm2_topic
-from drkit.replicate.checkpoint_shard import NO_ROUND
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.compare import not_foreign, read
 from tests.replicate.flow import Flow

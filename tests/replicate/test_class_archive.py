@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drkit.local.java import find_java
-from drkit.replicate.class_archive import archive_option, archive_place
+from drkit.spark.class_archive import archive_option, archive_place
 
 
 def test_without_an_archive_spark_starts_as_ever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

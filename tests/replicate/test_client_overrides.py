@@ -7,13 +7,13 @@ import socket
 import pytest
 
 from drkit.config import ClusterSettings, Settings
+from drkit.copy_task import copier, worker_links
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.replicate import copier, worker_links
-from drkit.replicate.status_look import StatusCollector
-from drkit.replicate.topic_preview import check
-from drkit.replicate.translate import Question, translate
+from drkit.status.look import StatusCollector
+from drkit.topic_sync.preview import check
+from drkit.translate.positions import Question, translate
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
 from tests.replicate.produce import fill

@@ -8,10 +8,11 @@ from typing import Any
 from kafka.errors import KafkaConnectionError
 import pytest
 
+from drkit.copy_task import copier
+from drkit.copy_task.target import resolver
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
-from drkit.replicate import copier, resolver
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow

@@ -8,14 +8,16 @@ from typing import Any
 from kafka.errors import KafkaConnectionError
 import pytest
 
+from drkit.copy_task import copier
+from drkit.copy_task.core import context
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.source import errors as source_errors
 from drkit.errors import Failed
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.reading import load
-from drkit.replicate import context, copier, source_errors
-from drkit.replicate.context import TaskContext
-from drkit.replicate.lease import TaskLease
-from drkit.replicate.partition import PartitionCopy
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow

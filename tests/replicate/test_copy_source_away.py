@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from drkit.copy_task import copier
+from drkit.copy_task.core.context import SAY_AT
+from drkit.copy_task.core.lease import TaskLease
 from drkit.flow_state.records import ControlRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
-from drkit.replicate import copier
-from drkit.replicate.context import SAY_AT
-from drkit.replicate.lease import TaskLease
 from tests.replicate.clusters import Clusters
 from tests.replicate.compare import check_copy
 from tests.replicate.conftest import FlowFactory

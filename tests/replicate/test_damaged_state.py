@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 
 from drkit.config import Settings
 from drkit.failover.desk import Desk
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, RoleRecord
 from drkit.flow_state.repair import restore
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.status_look import StatusCollector
+from drkit.status.look import StatusCollector
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put
 from tests.replicate.topic_world import World

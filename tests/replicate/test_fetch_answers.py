@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
+from drkit.copy_task.core.context import Counters
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.source.errors import gap
+from drkit.copy_task.source.fetching import Asked, Fetcher
+from drkit.copy_task.source.health import SourceHealth
 from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
-from drkit.replicate.context import Counters
-from drkit.replicate.fetching import Asked, Fetcher
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.source_errors import gap
-from drkit.replicate.source_health import SourceHealth
 from drkit.wire import Record, encode
 
 TOPIC = UUID(int=1)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from drkit.replicate.context import QUEUE_LIMIT_BYTES
-from drkit.replicate.fetching import Fetcher
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy
-from drkit.replicate.source_health import SourceHealth
+from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.source.fetching import Fetcher
+from drkit.copy_task.source.health import SourceHealth
 
 NODE, LIMIT = 1, 1000
 WAIT_MS = 500

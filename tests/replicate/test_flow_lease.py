@@ -13,10 +13,11 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
-from drkit.flow_state import processes, run_lease
-from drkit.flow_state.lease_turn import Turn
+from drkit.flow_state import processes
+from drkit.flow_state.lease import run_lease
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseTaken
+from drkit.flow_state.lease.turn import Turn
 from drkit.flow_state.records import LeaseRecord
-from drkit.flow_state.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
@@ -103,7 +104,7 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(settings, flow, state)
     code = (
         "import sys, os\n"
         "from drkit.config import ClusterSettings, FlowSettings\n"
-        "from drkit.flow_state.run_lease import FlowLease\n"
+        "from drkit.flow_state.lease.run_lease import FlowLease\n"
         "from drkit.flow_state.topic import StateTopic\n"
         "c = ClusterSettings(alias='b', bootstrap_servers=sys.argv[1])\n"
         "f = FlowSettings(source=sys.argv[2], target='b', buckets=1)\n"

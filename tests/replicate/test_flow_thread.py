@@ -15,7 +15,7 @@ from drkit.errors import ConfigError
 from drkit.replicate import run as run_module
 from drkit.replicate.job import FlowJob
 from drkit.replicate.run import Options, _FlowRun, replicate
-from drkit.replicate.session import Workshop
+from drkit.spark.session import Workshop
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from drkit.copy_task import control
+from drkit.copy_task.control import Reading
 from drkit.flow_state.records import LeaseRecord
 from drkit.kafka.requests import Leader, TopicMetadata
-from drkit.replicate import control
-from drkit.replicate.control import Reading
 from drkit.wire import Record, encode
 
 PAGES, PER_PAGE = 40, 10

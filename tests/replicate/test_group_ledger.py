@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.replicate.checkpoint_shard import NO_ROUND, ShardReport
-from drkit.replicate.group_ledger import SOON_SECONDS, GroupLedger
+from drkit.checkpoints.group_ledger import SOON_SECONDS, GroupLedger
+from drkit.checkpoints.shard import NO_ROUND, ShardReport
 
 LOOK = 300.0
 PACE = 5.0

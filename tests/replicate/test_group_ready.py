@@ -8,17 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.status_groups import ago, group_lines
+from drkit.cli.screens.status_groups import ago, group_lines
 from drkit.config import FlowSettings
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Mark, Stored
 from drkit.offsets.segments import SegmentMap
 from drkit.offsets.translation import Place
-from drkit.replicate.group_ready import Facts, FlowFacts, Known, judged
-from drkit.replicate.groups_look import not_stored_of, rounds_of
-from drkit.replicate.status import FlowStatus, Loss
-from drkit.replicate.status_groups import (
+from drkit.status.group_ready import Facts, FlowFacts, Known, judged
+from drkit.status.groups import (
     GroupPartition,
     GroupsSeen,
     GroupStatus,
@@ -27,6 +25,8 @@ from drkit.replicate.status_groups import (
     group_faults,
     worst_first,
 )
+from drkit.status.groups_look import not_stored_of, rounds_of
+from drkit.status.model import FlowStatus, Loss
 from tests.stored import flow_state
 
 NOW = 1_700_000_000_000

@@ -9,25 +9,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.status_view import loss_text, view
+from drkit.cli.screens.status_view import loss_text, view
 from drkit.detect.reasons import Facts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
-from drkit.failover.against import Question
-from drkit.failover.context import Request
-from drkit.failover.gates import GATES
-from drkit.failover.loss import Lost, held_of, is_drained
-from drkit.failover.risk import held_text, held_total
+from drkit.failover.checks.against import Question
+from drkit.failover.checks.gates import GATES
+from drkit.failover.core.context import Request
+from drkit.failover.loss.count import Lost, held_of, is_drained
+from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
-from drkit.kafka.open_transactions import Ongoing, Open, Owner
 from drkit.kafka.requests import ProducerState
+from drkit.kafka.transactions.open_transactions import Ongoing, Open, Owner
 from drkit.model import TopicPartition
-from drkit.replicate.hanging import OpenTransaction, fault_text, hanging, open_transaction
-from drkit.replicate.held_back import Held, Holder, counted_held
-from drkit.replicate.lag_source import NOTHING_HELD, Ends, HeldBack
-from drkit.replicate.lag_target import Place
-from drkit.replicate.status import Findings, FlowStatus, Runner, faults_of
-from drkit.replicate.status_facts import ends_from, seen_record, status_of
-from drkit.replicate.status_sums import loss_of, topics_of
+from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
+from drkit.status.lag.held_back import Held, Holder, counted_held
+from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack
+from drkit.status.lag.target import Place
+from drkit.status.model import Findings, FlowStatus, Runner, faults_of
+from drkit.status.sums import loss_of, topics_of
 from drkit.wire import Record, encode, stamp
 
 AT = TopicPartition("orders", 0)

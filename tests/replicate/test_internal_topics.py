@@ -13,19 +13,19 @@ from structlog.testing import capture_logs
 
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
+from drkit.copy_task.core.lease import TaskLease
 from drkit.errors import Failed, Refused
 from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
+from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
+from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
 from drkit.offsets.translation import Place
-from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
-from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.internal_topics import InternalTopics
-from drkit.replicate.lease import TaskLease
 from tests.replicate.checkpoint_world import World
 from tests.replicate.compare import check_copy, read
 from tests.replicate.conftest import FlowFactory

@@ -12,16 +12,16 @@ import threading
 import pytest
 
 from drkit import observe
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.spark_master import choose_master
+from drkit.spark.master import choose_master
+from drkit.spark.session import Workshop, spark_session
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import eventually
 from tests.replicate.produce import fill

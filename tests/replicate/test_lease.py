@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drkit.replicate.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
 
 LEASE = TaskLease("x->y", "run", 3, 0, 0, 7, 0, (7,), (), "map", "state", 300.0, 10.0, 1000, ())
 NOW = 1_800_000_000_000

@@ -13,13 +13,13 @@ import uuid
 import pytest
 
 from drkit.clock import boottime
+from drkit.copy_task import worker_links
+from drkit.copy_task.core.lease import TaskLease
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.processes import boot_id, this_process
 from drkit.flow_state.records import ControlRecord, LeaseRecord
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic
 from drkit.offset_map.topic import bucket_of
-from drkit.replicate import worker_links
-from drkit.replicate.lease import TaskLease
 from tests.replicate.compare import check_copy
 from tests.replicate.flow import Flow
 from tests.replicate.process import CopyProcess, eventually

@@ -14,18 +14,19 @@ import pytest
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
-from drkit.flow_state import processes, run_lease
-from drkit.flow_state.lease_turn import Turn
+from drkit.flow_state import processes
+from drkit.flow_state.lease import run_lease
+from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.lease.turn import Turn
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.session import Workshop
 from drkit.replicate.standby import Standby
+from drkit.spark.session import Workshop
 from tests.replicate.job_world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put

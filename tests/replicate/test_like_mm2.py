@@ -19,7 +19,7 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.sync import TopicSync
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.mirror_maker import mirror_maker
 from tests.replicate.process import eventually

@@ -17,8 +17,8 @@ from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_nam
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
-from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.supervisor import supervise
+from drkit.spark.session import Workshop, spark_session
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS
 from tests.replicate.process import eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.replicate.metrics import TABLE
+from drkit.monitoring.metrics import TABLE
 
 PREFIX = "kafka_connect_mirror_mirrorsourceconnector_"
 SPREADS = ("record_age_ms", "replication_latency_ms")

@@ -15,12 +15,12 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
+from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.replicate.heartbeats import TOPIC as HEARTBEATS
-from drkit.replicate.heartbeats import HeartbeatEmitter
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
-from drkit.replicate.session import Workshop, spark_session
+from drkit.spark.session import Workshop, spark_session
 from tests.replicate.compare import Seen, read
 from tests.replicate.mm2_java import KafkaJava, client_properties, kafka_java, task_properties
 from tests.replicate.process import eventually

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.config.mm2_keys import FLOW_KEYS
+from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster, start_together

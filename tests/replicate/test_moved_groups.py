@@ -10,16 +10,16 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 from structlog.testing import capture_logs
 
+from drkit.checkpoints import work as checkpoint_work
+from drkit.checkpoints.group_ledger import SOON_SECONDS
+from drkit.checkpoints.work import CheckpointWork
 from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
-from drkit.kafka.acls import create_acls, delete_acls
-from drkit.kafka.group_tail import OFFSETS_TOPIC
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.access.acls import create_acls, delete_acls
+from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
-from drkit.replicate import checkpoint_work
-from drkit.replicate.checkpoint_work import CheckpointWork
-from drkit.replicate.group_ledger import SOON_SECONDS
 from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from tests.conftest import ClusterFactory
 from tests.replicate.checkpoint_world import World, consumer

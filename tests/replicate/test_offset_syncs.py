@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync
 from drkit.offsets.translation import Exact, Place
-from drkit.replicate.offset_syncs import OffsetSyncs
 from tests.replicate.compare import not_foreign, read
 from tests.replicate.exactness import first, places
 from tests.replicate.flow import DAY_MS, Flow

@@ -11,20 +11,20 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import BulkProducerRecord, ClustersRecord, GenerationRecord
 from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.sync import TopicSync
 from tests.replicate.compare import read
 from tests.replicate.flow import DAY_MS, Flow
 from tests.replicate.process import eventually

@@ -12,19 +12,19 @@ from typing import Any
 from kafka.protocol.consumer import JoinGroupRequest
 import pytest
 
+from drkit.checkpoints.other_groups import SHOWN, OtherGroup, from_state, other_groups, to_state
 from drkit.config import ClusterSettings
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.admin import Cluster
-from drkit.kafka.group_asking import Answered
-from drkit.kafka.group_members import listed_groups
-from drkit.kafka.groups import Committed, Groups, Listed
+from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import Committed, Groups, Listed
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.groups_look import GroupLook
-from drkit.replicate.other_groups import SHOWN, OtherGroup, from_state, other_groups, to_state
+from drkit.status.groups_look import GroupLook
 from tests.flow_state.old_bytes import FIRST_CHECKPOINTS, RECORDS
 from tests.replicate.flow import Flow
 from tests.replicate.mm2_java import KafkaJava, kafka_java

@@ -14,13 +14,13 @@ from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import Failed
-from drkit.replicate.board import Board, FlowWatch
-from drkit.replicate.metrics import FlowFigures
-from drkit.replicate.page.server import Listen, PageServer
-from drkit.replicate.progress import Progress, Totals
-from drkit.replicate.status import Beat, Fault, FlowStatus, Loss, PartitionStatus, Runner
-from drkit.replicate.status_groups import GroupPartition, GroupsSeen, GroupStatus, Readiness, Rounds
-from drkit.replicate.status_sums import topics_of
+from drkit.monitoring.board import Board, FlowWatch
+from drkit.monitoring.metrics import FlowFigures
+from drkit.monitoring.page.server import Listen, PageServer
+from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, Readiness, Rounds
+from drkit.status.model import Beat, Fault, FlowStatus, Loss, PartitionStatus, Runner
+from drkit.status.progress import Progress, Totals
+from drkit.status.sums import topics_of
 from tests.replicate.browser import PROGRAM, Browser
 
 EVIL = "orders<img src=x onerror=document.title='hacked'>"

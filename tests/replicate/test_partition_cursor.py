@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offsets import History, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.partition_map import PartitionMap
-from drkit.replicate.bulk_progress import Sent, intents_of
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy, State
 from drkit.wire import Chunk, How, Record, Run, encode
 
 HISTORY, NOW_MS, NONCE = History(7, 0), 1000, 5

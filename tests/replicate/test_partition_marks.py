@@ -7,12 +7,12 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import MapRecord, Mark, PartitionMap, encode_map_record
-from drkit.replicate.bulk_progress import Sent, intents_of
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy, State
 from tests.replicate.test_partition_cursor import HISTORY, NONCE, chunk
 
 

@@ -24,7 +24,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.replicate.preflight import tell_missing
-from drkit.replicate.rights import documentation
+from drkit.replicate.required_acls import documentation
 from tests.replicate.locked import (
     PAGE,
     RECORDS,

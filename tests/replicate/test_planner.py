@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drkit.copy_task.core.lease import PartitionLease
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.replicate.lease import PartitionLease
 from drkit.replicate.planner import Placed, Rates, assign
 
 BUCKETS = 16

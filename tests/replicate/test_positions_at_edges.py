@@ -10,10 +10,10 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.translate import Line, Question, translate
+from drkit.translate.positions import Line, Question, translate
 from tests.replicate.compare import read
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.flow import Flow

@@ -9,9 +9,9 @@ import pytest
 
 from drkit import observe
 from drkit.config import FlowSettings
+from drkit.copy_task.report import TaskReport
 from drkit.kafka.admin import Cluster
-from drkit.replicate.progress import Progress
-from drkit.replicate.report import TaskReport
+from drkit.status.progress import Progress
 
 
 def report(ended: str) -> dict[str, object]:

@@ -15,13 +15,13 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.group_members import group_members
+from drkit.kafka.groups.members import group_members
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.java import find_java
-from drkit.replicate.topic_rules import Round
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.rules import Round
+from drkit.topic_sync.sync import TopicSync
 from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Flow as PeerFlow
 from tests.bench.peers.replicator import running

@@ -22,11 +22,11 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.compacted import newest_values
+from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate.rivals import Rivals
+from drkit.topic_sync.rivals import Rivals
 from tests.replicate.process import eventually
 from tests.stored import stored
 

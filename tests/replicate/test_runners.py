@@ -8,7 +8,7 @@ import pytest
 
 from drkit.flow_state.processes import this_process
 from drkit.flow_state.records import LeaseRecord, Process, StandbyRecord
-from drkit.replicate.runners import runner_of, standbys_of
+from drkit.status.runners import runner_of, standbys_of
 from tests.stored import flow_state
 
 NOW = 1_000_000

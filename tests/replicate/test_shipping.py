@@ -11,12 +11,12 @@ from pyspark import cloudpickle
 import pytest
 
 import drkit
+from drkit.checkpoints.task import checkpoint_task
+from drkit.copy_task.copier import copy_task
 from drkit.errors import ConfigError, DrkitError
-from drkit.replicate.checkpoint_task import checkpoint_task
-from drkit.replicate.copier import copy_task
-from drkit.replicate.shipping import carrier, make_archive
-from drkit.replicate.spark_jobs import cause_of
-from drkit.replicate.verify_task import compare_range
+from drkit.spark.jobs import cause_of
+from drkit.spark.shipping import carrier, make_archive
+from drkit.verify.task import compare_range
 from tests.replicate.worker_python import PYSPARK, worker_python
 
 RUN = "import pickle, sys; print(pickle.load(sys.stdin.buffer)('lease'))"
@@ -72,7 +72,7 @@ def test_the_code_that_was_sent_wins_over_a_workers_own(archive: Path, tmp_path:
     assert run(python, archive, archive, own.parent) == "lease 3"
     error = permanent(run(python, archive, own.parent, archive))
     assert error.what == "drkit's code cannot be loaded on a Spark worker"
-    assert "No module named 'drkit.replicate'" in error.evidence
+    assert "No module named 'drkit.copy_task'" in error.evidence
 
 
 def test_another_drkit_that_could_run_is_refused_with_its_place(archive: Path, tmp_path: Path):
@@ -126,7 +126,7 @@ def test_what_spark_says_of_a_worker_is_one_sentence(said: str, what: str, evide
 def test_the_daemon_becomes_sparks_own_where_something_is_missing(archive: Path, tmp_path: Path):
     """It must start, or no task could say what is missing."""
     python = worker_python(tmp_path / "worker", without=("kafka",))
-    code = "import drkit.replicate.worker_daemon as d; print(len(d.LOADED))"
+    code = "import drkit.spark.worker_daemon as d; print(len(d.LOADED))"
     done = subprocess.run(
         [python, "-c", code],
         capture_output=True,

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import socket, struct, sys, threading
 from py4j.java_gateway import GatewayClient, GatewayParameters
-from drkit.replicate.session import silence_py4j
+from drkit.spark.session import silence_py4j
 
 if sys.argv[1] == "silent":
     silence_py4j()

@@ -10,12 +10,12 @@ from uuid import UUID
 from kafka.errors import kafka_errors
 import pytest
 
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.copy_task.source import errors as source_errors
 from drkit.kafka import codes
 from drkit.kafka.requests import ListedOffset, TopicMetadata
 from drkit.model import TopicPartition
-from drkit.replicate import source_errors
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy
 
 TOPIC = UUID(int=1)
 

@@ -13,7 +13,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_log import LoggedBatch, kafka_text
-from drkit.replicate.spark_checkpoint import Request, Told, translate_checkpoint
+from drkit.translate.spark_checkpoint import Request, Told, translate_checkpoint
 from tests.replicate.flow import Flow
 from tests.replicate.known_flow import remember
 from tests.replicate.produce import fill, fill_transactions

@@ -22,9 +22,9 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import Options, replicate
-from drkit.replicate.session import plan_spark, spark_session
-from drkit.replicate.spark_cluster import executors
-from drkit.replicate.verify import Request, verify
+from drkit.spark.cluster import executors
+from drkit.spark.session import plan_spark, spark_session
+from drkit.verify.run import Request, verify
 from tests.replicate.job_world import World
 from tests.replicate.process import eventually, tree
 from tests.replicate.produce import Load, fill

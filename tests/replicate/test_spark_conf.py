@@ -12,8 +12,7 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.control_key import ControlKey, ControlKeys
 from drkit.errors import ConfigError, Failed, Refused
-from drkit.replicate.session import plan_spark
-from drkit.replicate.spark_conf import (
+from drkit.spark.conf import (
     OWNED,
     given_conf,
     is_encrypted,
@@ -24,7 +23,8 @@ from drkit.replicate.spark_conf import (
     spark_settings,
     workers_python,
 )
-from drkit.replicate.spark_master import Master, Route, choose_master, find_route
+from drkit.spark.master import Master, Route, choose_master, find_route
+from drkit.spark.session import plan_spark
 
 STANDALONE = Master("spark://10.0.0.1:7077", None)
 ROUTE = Route("10.0.0.1:7077", "10.0.0.9")

@@ -11,14 +11,14 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.lease import PartitionLease, TaskLease
 from drkit.replicate.planner import Placed, Rates
-from drkit.replicate.session import Workshop
-from drkit.replicate.spark_jobs import SparkGone, SparkJobs, cause_of
 from drkit.replicate.supervisor import is_transient, supervise
+from drkit.spark.jobs import SparkGone, SparkJobs, cause_of
+from drkit.spark.session import Workshop
 from tests.replicate.process import eventually
 
 FLOW = FlowSettings(source="a", target="b")

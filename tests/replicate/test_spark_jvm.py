@@ -11,23 +11,23 @@ import pytest
 
 from drkit.errors import Failed
 from drkit.local.java import find_java
-from drkit.replicate.class_archive import archive_place, command_place
-from drkit.replicate.class_training import make_archive
-from drkit.replicate.spark_jvm import SparkJvm, launch_early, launched, take_early
+from drkit.spark.class_archive import archive_place, command_place
+from drkit.spark.class_training import make_archive
+from drkit.spark.jvm import SparkJvm, launch_early, launched, take_early
 from tests.replicate.process import eventually
 
 EARLY = """
-from drkit.replicate.spark_jvm import launch_early, _early
+from drkit.spark.jvm import launch_early, _early
 launch_early()
 print(_early[0].process.pid, _early[0].folder, flush=True)
 """
 FIRST_JOB = """
 import sys
-from drkit.replicate.spark_jvm import launch_early
+from drkit.spark.jvm import launch_early
 launch_early()
 assert "pyspark" not in sys.modules, "it is imported while the JVM comes up"
-from drkit.replicate.session import spark_session
-from drkit.replicate.spark_jobs import SparkJobs
+from drkit.spark.session import spark_session
+from drkit.spark.jobs import SparkJobs
 with spark_session("early", 1) as workshop:
     jobs = SparkJobs(workshop, "a", "died", "a")
     print(workshop.context._gateway.proc.args[-1], *jobs.run(["copied"], str))

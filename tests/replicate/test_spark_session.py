@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from drkit.errors import Failed, NotAuthorized
-from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.spark_jobs import SparkGone, SparkJobs
+from drkit.spark.jobs import SparkGone, SparkJobs
+from drkit.spark.session import Workshop, spark_session
 from tests.replicate.process import eventually, tree
 
 SECRET = "known-to-nobody-7f3a"

@@ -12,15 +12,15 @@ import pytest
 
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
-from drkit.flow_state.run_lease import FlowLease
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.job import FlowJob
-from drkit.replicate.session import Workshop, spark_session
 from drkit.replicate.standby import Standby
-from drkit.replicate.status import FlowStatus
-from drkit.replicate.status_look import StatusCollector
+from drkit.spark.session import Workshop, spark_session
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
 from tests.replicate.compare import read
 from tests.replicate.job_world import TASKS, World
 from tests.replicate.process import Replicator, eventually

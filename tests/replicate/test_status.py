@@ -16,9 +16,9 @@ import pytest
 from drkit.cli import main as cli
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
+from drkit.monitoring.metrics import MM2, TABLE
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.replicate.metrics import MM2, TABLE
-from drkit.replicate.status import FlowStatus
+from drkit.status.model import FlowStatus
 from tests.replicate.alert_files import DASHBOARD, METRIC, RULES, expressions
 from tests.replicate.compare import read
 from tests.replicate.process import eventually

@@ -9,14 +9,14 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
+from drkit.checkpoints.group_ledger import GroupLedger
+from drkit.checkpoints.shard import ShardReport
+from drkit.checkpoints.summary import summary
 from drkit.clock import wall_ms
 from drkit.flow_state.records import CheckpointsRecord
-from drkit.kafka.groups import EMPTY, Groups
-from drkit.replicate.checkpoint_shard import ShardReport
-from drkit.replicate.group_ledger import GroupLedger
-from drkit.replicate.groups_look import GroupLook
-from drkit.replicate.rounds import summary
-from drkit.replicate.status_groups import GroupsSeen, GroupStatus, Readiness
+from drkit.kafka.groups.requests import EMPTY, Groups
+from drkit.status.groups import GroupsSeen, GroupStatus, Readiness
+from drkit.status.groups_look import GroupLook
 from tests.replicate.checkpoint_world import World, consumer
 from tests.replicate.compare import read
 from tests.replicate.flow import Flow

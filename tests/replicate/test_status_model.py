@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit import observe
-from drkit.cli.status_view import Shown, loss_text, size, view
+from drkit.cli.screens.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.local.ports import PortReservation
+from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
-from drkit.replicate.heartbeats import HeartbeatEmitter
-from drkit.replicate.lag_source import Ends, Gap, counted
-from drkit.replicate.lag_target import Place
-from drkit.replicate.metrics import Count, FlowCollector, FlowFigures
-from drkit.replicate.progress import Moved
-from drkit.replicate.spread import Spread
-from drkit.replicate.status import (
+from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
+from drkit.spread import Spread
+from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.lag.source import Ends, Gap, counted
+from drkit.status.lag.target import Place
+from drkit.status.model import (
     Beat,
     Findings,
     FlowStatus,
@@ -31,8 +31,8 @@ from drkit.replicate.status import (
     faults_of,
     role_of,
 )
-from drkit.replicate.status_facts import ends_from, seen_record, status_of
-from drkit.replicate.status_sums import loss_of, topics_of
+from drkit.status.progress import Moved
+from drkit.status.sums import loss_of, topics_of
 from drkit.wire import Record, encode
 from tests.replicate.process import eventually
 

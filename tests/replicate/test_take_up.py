@@ -9,18 +9,18 @@ from uuid import UUID
 from kafka.future import Future
 import pytest
 
+from drkit.copy_task.copier import CopyTask
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.source import errors as source_errors
+from drkit.copy_task.target.bulk import BulkAppender
+from drkit.copy_task.target.bulk_progress import Sent, acknowledge
+from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.errors import Failed
 from drkit.offset_map.look import Look
 from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
 from drkit.offsets.resolve import Resolution
-from drkit.replicate import source_errors
-from drkit.replicate.bulk import BulkAppender
-from drkit.replicate.bulk_progress import Sent, acknowledge
-from drkit.replicate.copier import CopyTask
-from drkit.replicate.lease import PartitionLease
-from drkit.replicate.partition import PartitionCopy, State
-from drkit.replicate.take_up import TakeUp, take_up
 from drkit.wire import Chunk, How, Run
 
 HISTORY = History(7, 0)

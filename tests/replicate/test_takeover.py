@@ -21,11 +21,13 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.jars import MIRROR_MAKER, classpath
 from drkit.local.java import find_java
 from drkit.model import TopicPartition
-from drkit.replicate import mm2_progress, takeover_look, verify_snapshot
 from drkit.replicate.job import FlowJob
-from drkit.replicate.session import Workshop, spark_session
-from drkit.replicate.verify_ranges import cut
-from drkit.replicate.verify_task import compare_range
+from drkit.spark.session import Workshop, spark_session
+from drkit.takeover import look as takeover_look
+from drkit.takeover import mm2_progress
+from drkit.verify import snapshot as verify_snapshot
+from drkit.verify.ranges import cut
+from drkit.verify.task import compare_range
 from tests.bench.peers.mm2 import MAIN_CLASS
 from tests.replicate.compare import read, same_records
 from tests.replicate.mirror_maker import JVM

@@ -16,7 +16,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate import mm2_progress
+from drkit.takeover import mm2_progress
 from tests.replicate.compare import Seen, read
 from tests.replicate.mirror_maker import mirror_maker
 from tests.replicate.process import eventually

@@ -11,7 +11,7 @@ import pytest
 from drkit.cli import main as cli
 from drkit.flow_state.records import ConfigsRecord, Role, RoleRecord
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.sync import TopicSync
 from drkit.topology.topic_plan import CreateTopic, DeleteConfig, SetConfig
 from tests.replicate.topic_world import SettledSync, World
 from tests.stored import stored

@@ -21,7 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.sync import TopicSync
 from tests.replicate.process import eventually
 from tests.replicate.topic_world import World
 from tests.stored import put as put_record

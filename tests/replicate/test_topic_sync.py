@@ -19,7 +19,7 @@ from drkit.kafka.topics import (
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate.topic_rules import Round
+from drkit.topic_sync.rules import Round
 from drkit.topology.topic_configs import WIDEST
 from tests.replicate.process import eventually
 from tests.replicate.topic_world import World

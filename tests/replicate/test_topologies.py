@@ -15,7 +15,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.replicate.run import Answer, Options, replicate
-from drkit.replicate.topic_preview import check, dry_run
+from drkit.topic_sync.preview import check, dry_run
 from tests.replicate.compare import read
 from tests.replicate.process import eventually
 from tests.replicate.produce import producer, put

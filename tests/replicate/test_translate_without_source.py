@@ -12,9 +12,9 @@ from drkit.config import FlowSettings, Settings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
+from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.replicate.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
-from drkit.replicate.translate import Question, translate
+from drkit.translate.positions import Question, translate
 from tests.kafka.ports import closed, silent
 from tests.replicate.conftest import FlowFactory
 from tests.replicate.known_flow import remember

@@ -18,10 +18,10 @@ from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, encode_intent
 from drkit.offsets.map_record import Mode
-from drkit.replicate import verify_snapshot
-from drkit.replicate.verify_ranges import cut
-from drkit.replicate.verify_report import FlowReport, Verdict, join
-from drkit.replicate.verify_task import compare_range
+from drkit.verify import snapshot as verify_snapshot
+from drkit.verify.ranges import cut
+from drkit.verify.report import FlowReport, Verdict, join
+from drkit.verify.task import compare_range
 from tests.replicate.compare import Seen, read
 from tests.replicate.flow import Flow
 from tests.replicate.process import eventually

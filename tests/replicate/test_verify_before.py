@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.offsets.alignment import Fingerprints
-from drkit.replicate.verify_before import Before, Trimmed, compare_before
-from drkit.replicate.verify_finding import Counts, Kind
+from drkit.verify.before import Before, Trimmed, compare_before
+from drkit.verify.finding import Counts, Kind
 
 
 def records(contents: Iterable[int], begin: int = 0) -> Fingerprints:

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from drkit.replicate.verify_compare import Comparison, Rules, Seen, Segment, compare
-from drkit.replicate.verify_finding import Counts, Kind
+from drkit.verify.compare import Comparison, Rules, Seen, Segment, compare
+from drkit.verify.finding import Counts, Kind
 
 T0 = 1_700_000_000_000
 

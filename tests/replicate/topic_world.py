@@ -19,8 +19,8 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.topic_rules import Round
-from drkit.replicate.topic_sync import TopicSync
+from drkit.topic_sync.rules import Round
+from drkit.topic_sync.sync import TopicSync
 from tests.replicate.applied import TopicsApplied
 from tests.replicate.process import eventually
 from tests.stored import stored

@@ -13,7 +13,7 @@ import yaml
 from drkit.config import RepointSettings
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError, DrkitError, Failed, NotAuthenticated, NotAuthorized
-from drkit.kafka.security import Tls
+from drkit.kafka.security.settings import Tls
 from drkit.repoint import Result, TryAgain, Way, adapters, tell_all
 from drkit.repoint.configmap import ConfigMap
 from drkit.repoint.kube_access import KubeAccess, find_access

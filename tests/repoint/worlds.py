@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from drkit.endpoint import parse_endpoint
-from drkit.kafka.security import Tls
+from drkit.kafka.security.settings import Tls
 from drkit.repoint.command import Command
 from drkit.repoint.configmap import ConfigMap
 from drkit.repoint.contract import Adapter

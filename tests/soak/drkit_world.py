@@ -13,7 +13,7 @@ from drkit.flow_state.records import CheckpointsRecord, GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.translate import look
+from drkit.translate.positions import look
 from tests.replicate.clusters import Clusters
 from tests.replicate.process import Replicator
 from tests.stored import stored

@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException
 
 from drkit.errors import DrkitError
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.replicate.translate import EXACT, Question, look, translate
+from drkit.translate.positions import EXACT, Question, look, translate
 from tests.exactness.cleaning import clean_often
 from tests.exactness.history import BAD, History
 from tests.exactness.positions import Command, Partition

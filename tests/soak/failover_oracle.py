@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import json
 from typing import Any
 
-from drkit.failover.entries import Kind, violations
-from drkit.failover.machine import State, StepName
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal.entries import Kind, violations
 from tests.failover.client_logs import ClientLog
 from tests.failover.truth import values
 from tests.soak.failover_stage import PARTITIONS, Done

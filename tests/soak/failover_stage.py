@@ -14,9 +14,9 @@ import time
 from typing import Any
 
 from drkit.failover import fence_dues
-from drkit.failover.context import Request
-from drkit.failover.entries import RunLog
-from drkit.failover.machine import State
+from drkit.failover.core.context import Request
+from drkit.failover.core.machine import State
+from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from drkit.failover.entries import RunLog
+from drkit.failover.journal.entries import RunLog
 from drkit.flow_state.names import journal_topic
 from tests.failover.world import World
 

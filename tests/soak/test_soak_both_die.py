@@ -13,13 +13,13 @@ import threading
 import pytest
 
 from drkit.errors import DrkitError
-from drkit.kafka.groups import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import LATEST, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
-from drkit.replicate.translate import EXACT, Question, look, translate
+from drkit.translate.positions import EXACT, Question, look, translate
 from tests.conftest import ClusterFactory
 from tests.replicate.beside import Beside
 from tests.replicate.both_die import die_together_again_and_again, timestamps

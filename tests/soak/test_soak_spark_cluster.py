@@ -16,8 +16,8 @@ import time
 import pytest
 
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.session import plan_spark, spark_session
-from drkit.replicate.spark_cluster import slots_now
+from drkit.spark.cluster import slots_now
+from drkit.spark.session import plan_spark, spark_session
 from tests.replicate.job_world import World
 from tests.replicate.process import eventually
 from tests.replicate.produce import Load

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drkit.failover.context import Request
-from drkit.failover.entries import RunLog
+from drkit.failover.core.context import Request
+from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together

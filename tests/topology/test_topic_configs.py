@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drkit.config.mm2_keys import FLOW_KEYS
+from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.topology import split_list
 from drkit.topology.topic_configs import (
     DEFAULT_CONFIG_EXCLUDE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.cli import main as cli
-from drkit.config.metrics import OWN_LABELS
+from drkit.config.tables.metrics import OWN_LABELS
 from drkit.detect.picture import Picture
 from drkit.detect.readiness import Finding
 from drkit.detect.risk import Risk, Sighting

@@ -19,7 +19,7 @@ from drkit.detect.seen import Outcome, Sight
 from drkit.detect.verdict import Kind
 from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
-from drkit.replicate.page.server import Listen
+from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
 from drkit.watch.observer import Identity, Observer, this_process
 from drkit.watch.run import Options, watch

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from drkit.config import ClusterSettings, Settings
-from drkit.config.watch import FenceAgentSettings
+from drkit.config.tables.watch import FenceAgentSettings
 from drkit.errors import Failed
 from drkit.local.ports import PortReservation
 from drkit.watch.agent import lift

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from drkit import observe
-from drkit.config.watch import WatchSettings
+from drkit.config.tables.watch import WatchSettings
 from drkit.local.ports import PortReservation
 from drkit.watch.tell import Teller
 from tests.replicate.process import eventually

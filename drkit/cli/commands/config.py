@@ -23,7 +23,7 @@ def config() -> None:
 )
 def check(**given: Any) -> None:
     """Name every problem of the configuration, or say OK."""
-    work("drkit.cli.config").check(**given)
+    work("drkit.cli.actions.config").check(**given)
 
 
 @config.command()
@@ -33,11 +33,11 @@ def init(**given: Any) -> None:
 
     PATH is drkit.toml unless it is named.
     """
-    work("drkit.cli.config_init").init(**given)
+    work("drkit.cli.actions.config_init").init(**given)
 
 
 @config.command()
 @click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
 def show(**given: Any) -> None:
     """Show every setting, its value and where it comes from; secrets stay hidden."""
-    work("drkit.cli.config").show(**given)
+    work("drkit.cli.actions.config").show(**given)

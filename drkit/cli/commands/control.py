@@ -21,14 +21,14 @@ def control() -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 def create(**given: Any) -> None:
     """Make a key in a new file that its owner alone can read. The same file goes to every host of drkit."""
-    work("drkit.cli.control").create(**given)
+    work("drkit.cli.actions.control").create(**given)
 
 
 @control.command()
 @_flows
 def check(**given: Any) -> Any:
     """Count the records of drkit's topics by their MACs. Exit code: 0 all that is needed has one, 3 not."""
-    return work("drkit.cli.control").check(**given)
+    return work("drkit.cli.actions.control").check(**given)
 
 
 @control.command()
@@ -42,4 +42,4 @@ def adopt(**given: Any) -> None:
 
     Every process of the flow is stopped first. What is signed is believed from then on: look at it before.
     """
-    work("drkit.cli.control").adopt(**given)
+    work("drkit.cli.actions.control").adopt(**given)

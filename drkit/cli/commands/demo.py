@@ -25,4 +25,4 @@ def demo(**given: Any) -> None:
 
     Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
     """
-    work("drkit.cli.demo").demo(**given)
+    work("drkit.cli.actions.demo").demo(**given)

@@ -24,4 +24,4 @@ def diverged(**given: Any) -> Any:
 
     Exit code: 0 nothing, 1 there are such records, 3 cannot be said (it does not answer).
     """
-    return work("drkit.cli.divergence").diverged(**given)
+    return work("drkit.cli.actions.divergence").diverged(**given)

@@ -16,4 +16,4 @@ def explain(**given: Any) -> None:
 
     CODE is a name such as no_quorum, failover-no-quorum or source_gap, or some words of the message.
     """
-    work("drkit.cli.explain").explain(**given)
+    work("drkit.cli.actions.explain").explain(**given)

@@ -47,4 +47,4 @@ def failover(**given: Any) -> None:
 
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """
-    work("drkit.cli.failover").failover(**given)
+    work("drkit.cli.actions.failover").failover(**given)

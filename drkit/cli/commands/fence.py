@@ -23,7 +23,7 @@ def fence() -> None:
 @_flow
 def show(**given: Any) -> None:
     """Show every fence and what is owed, and ask with a canary whether producers are refused."""
-    work("drkit.cli.fence").show(**given)
+    work("drkit.cli.actions.fence").show(**given)
 
 
 @fence.command()
@@ -37,7 +37,7 @@ def pay(**given: Any) -> None:
 
     Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
     """
-    work("drkit.cli.fence").pay(**given)
+    work("drkit.cli.actions.fence").pay(**given)
 
 
 @fence.command()
@@ -51,4 +51,4 @@ def lift(**given: Any) -> None:
 
     Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
     """
-    work("drkit.cli.fence").lift(**given)
+    work("drkit.cli.actions.fence").lift(**given)

@@ -18,4 +18,4 @@ def fence_agent(**given: Any) -> None:
 
     Runs until stopped. Once it has fenced it stays so until a person says --lift.
     """
-    work("drkit.cli.fence_agent").fence_agent(**given)
+    work("drkit.cli.actions.fence_agent").fence_agent(**given)

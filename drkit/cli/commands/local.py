@@ -41,7 +41,7 @@ def local() -> None:
 @_json
 def up(**given: Any) -> None:
     """Start the pair and write a configuration for it."""
-    work("drkit.cli.local").up(**given)
+    work("drkit.cli.actions.local").up(**given)
 
 
 @local.command()
@@ -49,7 +49,7 @@ def up(**given: Any) -> None:
 @_json
 def down(**given: Any) -> None:
     """Stop the pair; its data and its configuration are removed."""
-    work("drkit.cli.local").down(**given)
+    work("drkit.cli.actions.local").down(**given)
 
 
 @local.command()
@@ -58,7 +58,7 @@ def down(**given: Any) -> None:
 @_json
 def kill(**given: Any) -> None:
     """End one cluster at once, as a power cut does; its data remains."""
-    work("drkit.cli.local").kill(**given)
+    work("drkit.cli.actions.local").kill(**given)
 
 
 @local.command()
@@ -67,7 +67,7 @@ def kill(**given: Any) -> None:
 @_json
 def start(**given: Any) -> None:
     """Start one cluster again after `kill`, with its data and at its addresses."""
-    work("drkit.cli.local").start(**given)
+    work("drkit.cli.actions.local").start(**given)
 
 
 @local.command()
@@ -75,4 +75,4 @@ def start(**given: Any) -> None:
 @_json
 def status(**given: Any) -> None:
     """Show which brokers run and answer."""
-    work("drkit.cli.local").status(**given)
+    work("drkit.cli.actions.local").status(**given)

@@ -28,9 +28,9 @@ from drkit.cli.loading import ended_quietly, work
 def replicate(**given: Any) -> None:
     """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
     if given["dry_run"] or given["master"] is not None:
-        work("drkit.cli.replicate").replicate(**given)
+        work("drkit.cli.actions.replicate").replicate(**given)
         return
-    spark_jvm = work("drkit.replicate.spark_jvm")
+    spark_jvm = work("drkit.spark.jvm")
     with ended_quietly(spark_jvm.end_early):
         spark_jvm.launch_early()
-        work("drkit.cli.replicate").replicate(**given)
+        work("drkit.cli.actions.replicate").replicate(**given)

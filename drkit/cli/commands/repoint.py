@@ -17,7 +17,7 @@ def repoint() -> None:
 @repoint.command()
 def show() -> None:
     """Show what each way of [failover] repoint tells now."""
-    work("drkit.cli.repoint").show()
+    work("drkit.cli.actions.repoint").show()
 
 
 @repoint.command()
@@ -29,4 +29,4 @@ def apply(**given: Any) -> None:
     Clients that know another cluster follow only a larger --term, and without their positions being moved:
     that is what drkit failover is for.
     """
-    work("drkit.cli.repoint").apply(**given)
+    work("drkit.cli.actions.repoint").apply(**given)

@@ -26,4 +26,4 @@ def status(**given: Any) -> Any:
 
     Exit code: 0 all is well, 1 there is a fault.
     """
-    return work("drkit.cli.status").status(**given)
+    return work("drkit.cli.actions.status").status(**given)

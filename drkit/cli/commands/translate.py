@@ -28,7 +28,7 @@ def translate(context: click.Context, /, **given: Any) -> Any:
     Exit code: 0 all is exact, 3 for some partition nobody knows.
     """
     if context.invoked_subcommand is None:
-        return work("drkit.cli.translate").translate(**given)
+        return work("drkit.cli.actions.translate").translate(**given)
     if any(value not in {None, False} for value in given.values()):
         raise Usage(
             "these options are not for this command",

@@ -33,4 +33,4 @@ def verify(**given: Any) -> Any:
 
     Exit code: 0 equal, 1 different, 3 cannot be decided.
     """
-    return work("drkit.cli.verify").verify(**given)
+    return work("drkit.cli.actions.verify").verify(**given)

@@ -29,7 +29,7 @@ def watch(context: click.Context, /, **given: Any) -> Any:
 
     Exit code with --once: 0 up or suspect, 1 degraded or lost, 3 on hold.
     """
-    return work("drkit.cli.watch").watch(**given) if context.invoked_subcommand is None else 0
+    return work("drkit.cli.actions.watch").watch(**given) if context.invoked_subcommand is None else 0
 
 
 @watch.command()
@@ -37,18 +37,18 @@ def watch(context: click.Context, /, **given: Any) -> Any:
 @click.option("--reason", default="", help="Why, for whoever wonders.")
 def pause(**given: Any) -> None:
     """Begin and propose no failover until resumed; everything is still watched."""
-    work("drkit.cli.watch").pause(**given)
+    work("drkit.cli.actions.watch").pause(**given)
 
 
 @watch.command()
 @_flows
 def resume(**given: Any) -> None:
     """Take a pause back."""
-    work("drkit.cli.watch").resume(**given)
+    work("drkit.cli.actions.watch").resume(**given)
 
 
 @watch.command()
 @_flows
 def acknowledge(**given: Any) -> None:
     """Say that somebody has looked at the last automatic failover: only then may there be another."""
-    work("drkit.cli.watch").acknowledge(**given)
+    work("drkit.cli.actions.watch").acknowledge(**given)

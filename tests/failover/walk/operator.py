@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from drkit.failover.machine import State
+from drkit.failover.core.machine import State
 from tests.failover.walk.processes import Said
 from tests.failover.walk.stage import Scene, shown
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import random
 from typing import NamedTuple
 
-from drkit.failover.machine import ORDER, StepName
+from drkit.failover.core.machine import ORDER, StepName
 from tests.failover.walk.processes import At
 
 KINDS = ("dead", "cut", "alive", "planned")

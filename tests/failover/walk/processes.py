@@ -22,13 +22,13 @@ import time
 import traceback
 from typing import Any, NamedTuple, Self
 
-from drkit.cli import failover as _failover
-from drkit.cli import fence as _fence
 from drkit.cli import main as cli
+from drkit.cli.actions import failover as _failover
+from drkit.cli.actions import fence as _fence
 from drkit.config import Settings
 from drkit.failover.desk import Desk
-from drkit.failover.entries import Entry
-from drkit.failover.journal import Journal
+from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.journal import Journal
 from tests.failover.replicator import Replicator
 
 LOADED = (_failover, _fence)

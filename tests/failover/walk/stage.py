@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.failover.entries import RunLog
-from drkit.failover.journal_topic import JournalTopic
-from drkit.flow_state.lease_watch import replicator_of
+from drkit.failover.journal.entries import RunLog
+from drkit.failover.journal.topic import JournalTopic
+from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings
-from drkit.failover.entries import violations
-from drkit.failover.machine import State
+from drkit.failover.core.machine import State
+from drkit.failover.journal.entries import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
 from drkit.model import TopicPartition

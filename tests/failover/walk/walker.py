@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.failover.machine import State
+from drkit.failover.core.machine import State
 from tests.failover.walk.events import ANOTHER, CHANGES
 from tests.failover.walk.operator import Operator
 from tests.failover.walk.pairs import Pair

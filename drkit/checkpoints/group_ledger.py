@@ -1,0 +1,199 @@
+"""Which groups a checkpoint round has to look at, and what is known of all of them. Pure.
+
+A group's position on the target changes only when the group commits on the source, when the copy passes an
+offset that it had not reached, or when something on the target stood in its way. The first is told by the log
+of group offsets, the others are asked about again until they are over. Whatever else may happen is found by a
+slow look at every group, spread evenly over the rounds.
+
+A look asks the source first. Where that has nothing new, and nothing was left open, the target need not be
+asked as well: such a look is quick.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from typing import Final
+
+from drkit.checkpoints.shard import NO_ROUND, Refusal, ShardReport
+from drkit.offsets.group_guard import Verdict
+
+_DONE: Final = {v.name: Verdict.UNCHANGED.name for v in (Verdict.WRITE, Verdict.REFRESH)}
+"""What the verdicts of a round are to the ones behind it."""
+
+SOON_SECONDS: Final = 120.0
+"""Within this time every group is looked at after :meth:`GroupLedger.look_soon`."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What the last look at a group showed."""
+
+    looked_at: float = float("-inf")
+    """When it was, on both sides."""
+    round: int = NO_ROUND
+    """Which one that was; none while a round is at it."""
+    positions: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    refused: list[Refusal] = field(default_factory=list)
+    unread: int = 0
+    open: bool = True
+    """It left something to do, so the next one is no quick one."""
+    fresh: bool = False
+    """The newest round looked at it."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """So many groups a second, in rounds of whole groups: what is left of one counts in the next."""
+
+    owed: float = 0.0
+
+    def due(self, passed: float, per_second: float, most: int) -> int:
+        """How many it is now, `passed` seconds after the last time."""
+        self.owed = min(most, self.owed + passed * per_second)
+        whole = int(self.owed)
+        self.owed -= whole
+        return whole
+
+
+class GroupLedger:
+    """Keeps this from round to round. Times are seconds of a steady clock."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._pending: set[str] = set()
+        self._changed: frozenset[str] = frozenset()
+        """Changed since the round before: looked at twice, as the log may tell of an offset a moment before
+        its coordinator does."""
+        self._unsynced: set[str] = set()
+        """Looked at in a round that wrote no positions on the target."""
+        self._planned_at: float | None = None
+        self._slow_pace, self._soon_pace = _Pace(), _Pace()
+        self._soon: deque[str] = deque()
+        self._soon_per_second = 0.0
+        self.quick: frozenset[str] = frozenset()
+        """Of the groups of the newest round those for which a quick look will do."""
+
+    def due(
+        self,
+        groups: Collection[str],
+        changed: frozenset[str] | None,
+        now: float,
+        *,
+        look_seconds: float,
+        sync: bool,
+    ) -> list[str]:
+        """The groups to look at in the next round.
+
+        :param groups: all there are
+        :param changed: those of which the source's log tells; None: nobody can say
+        :param look_seconds: within this time every group is looked at, whatever is known of it
+        :param sync: the round writes positions on the target
+        """
+        there = frozenset(groups)
+        for name in self._entries.keys() - there:
+            del self._entries[name]
+        for entry in self._entries.values():
+            entry.fresh = False
+        self._changed = frozenset() if changed is None else changed & there
+        self._pending |= there if changed is None else self._changed | there.difference(self._entries)
+        whole: set[str] = set()
+        if sync:
+            whole, self._unsynced = self._unsynced, set()
+        passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
+        self._planned_at = now
+        whole |= self._oldest(len(there), now, passed, look_seconds)
+        self._pending = (self._pending | whole | self._due_soon(passed)) & there
+        quick = () if changed is None else self._pending & self._entries.keys() - whole
+        self.quick = frozenset(name for name in quick if not self._entries[name].open)
+        return sorted(self._pending)
+
+    def look_soon(self) -> None:
+        """Let the next rounds look at every group, some in each: the source may have more than was known."""
+        self._soon = deque(dict.fromkeys([*self._soon, *sorted(self._entries)]))
+        self._soon_per_second = len(self._soon) / SOON_SECONDS
+
+    def _due_soon(self, passed: float) -> set[str]:
+        due = self._soon_pace.due(passed, self._soon_per_second, len(self._soon))
+        return {self._soon.popleft() for _ in range(due)}
+
+    def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
+        """Those that were looked at longest ago: as many as keeps the work of all rounds even.
+
+        Also of those that are due anyway: who commits the same again and again gets nothing but quick looks.
+        """
+        due = self._slow_pace.due(passed, count / look_seconds, count)
+        looks = [(e.looked_at, name) for name, e in self._entries.items()]
+        late = {name for at, name in looks if now - at >= look_seconds}
+        return late.union(name for _, name in nsmallest(due, looks)) if due else late
+
+    def sent(self, groups: Iterable[str]) -> tuple[int, ...]:
+        """The rounds that looked at these groups last; until :meth:`take` none has: it may break off."""
+        out = []
+        for name in groups:
+            entry = self._entries.setdefault(name, _Entry())
+            out.append(entry.round)
+            entry.round = NO_ROUND
+        return tuple(out)
+
+    def take(self, report: ShardReport, now: float) -> None:
+        """Note what a round did; groups of one that broke off stay due."""
+        if report.error:
+            return
+        again, same = {*report.again, *report.unread}, frozenset(report.same)
+        refused: dict[str, list[Refusal]] = {}
+        for line in report.refused:
+            refused.setdefault(line[0], []).append(line)
+        for name, count in report.positions_of.items():
+            before = self._entries.get(name, _Entry())
+            if name in same:
+                verdicts = {_DONE.get(verdict, verdict): n for verdict, n in before.verdicts.items()}
+                self._entries[name] = replace(before, round=report.round, verdicts=verdicts, fresh=True)
+            else:
+                if not report.synced:
+                    self._unsynced.add(name)
+                self._entries[name] = _Entry(
+                    now, report.round, count,
+                    report.verdicts_of.get(name, {}) if report.synced else before.verdicts,
+                    refused.get(name, []) if report.synced else before.refused,
+                    report.unread.get(name, 0), open=name in again, fresh=True,
+                )  # fmt: skip
+            if name not in again and name not in self._changed:
+                self._pending.discard(name)
+
+    # -- all of them ----------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> int:
+        """How many are known."""
+        return len(self._entries)
+
+    @property
+    def positions(self) -> int:
+        """Their committed offsets in copied partitions."""
+        return sum(e.positions for e in self._entries.values())
+
+    @property
+    def looked_at(self) -> int:
+        """How many of them the newest round looked at."""
+        return sum(e.fresh for e in self._entries.values())
+
+    def verdicts(self) -> Counter[str]:
+        """What became of every position; what an earlier round wrote stands there unchanged."""
+        found = Counter[str]()
+        for entry in self._entries.values():
+            for verdict, count in entry.verdicts.items():
+                found[verdict if entry.fresh else _DONE.get(verdict, verdict)] += count
+        return found
+
+    def refused(self) -> list[Refusal]:
+        """Positions that were not written, those of the newest round first."""
+        ordered = sorted(self._entries.values(), key=lambda e: not e.fresh)
+        return [line for entry in ordered for line in entry.refused]
+
+    def unread(self) -> dict[str, int]:
+        """Groups whose offsets the source did not tell, and Kafka's error code."""
+        return {name: e.unread for name, e in self._entries.items() if e.unread}

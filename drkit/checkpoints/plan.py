@@ -1,0 +1,126 @@
+"""What the checkpoint rounds of a flow are about: its groups, and all that a task must know beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from drkit.checkpoints.other_groups import OtherGroup, is_consumer, other_groups
+from drkit.checkpoints.shard import NO_ROUND, Shard, shards_of
+from drkit.checkpoints.summary import promoted_topics
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.topics import broker_config
+from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
+from drkit.mm2_topics.topic import tell_remade
+
+GROUPS_PER_SHARD: Final = 500
+_RETENTION: Final = "offsets.retention.minutes"
+_SHARE: Final = 4
+"""Unchanged offsets are written again after this fraction of the target's retention."""
+
+
+class Terms(NamedTuple):
+    """What holds for all groups; when it changes, every group has to be looked at."""
+
+    source: str
+    known: Known
+    topic: str
+    topic_id: str
+    refresh_ms: int
+    promoted: frozenset[str]
+
+    def widened(self, later: Terms) -> bool:
+        """Whether `later` only has more topics: what is known of a group's offsets in the others holds on."""
+        mine, theirs = self.known, later.known
+        own = theirs.producers.own
+        return (
+            self._replace(known=theirs) == later
+            and mine.topics.items() <= theirs.topics.items()
+            and mine.producers._replace(own=own) == theirs.producers
+            and mine.producers.own <= own
+        )
+
+
+class Frame(NamedTuple):
+    """The groups of a flow at one moment."""
+
+    terms: Terms
+    groups: frozenset[str]
+    gone: tuple[str, ...] = ()
+    """Groups that are no longer on the source and are to go on the target, too."""
+    others: tuple[OtherGroup, ...] = ()
+    """Groups that the flow's filter accepts and that are not consumer groups."""
+
+    def shards(
+        self,
+        groups: Sequence[str],
+        last: Iterable[int],
+        number: int = NO_ROUND,
+        *,
+        gone: tuple[str, ...] = (),
+        sync: bool,
+        quick: frozenset[str] = frozenset(),
+    ) -> list[Shard]:
+        """Some of the groups as shards.
+
+        :param last: which round looked at each of them last
+        :param number: of the round
+        :param quick: those that are done with when the source has nothing new
+        """
+        rounds = dict(zip(groups, last, strict=True))
+        parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone else [])
+        terms = self.terms
+        return [
+            Shard(
+                index, terms.source, names, terms.known, terms.topic, sync, terms.refresh_ms, terms.promoted,
+                gone if index == 0 else (), terms.topic_id, number, tuple(rounds[g] for g in names),
+                quick.intersection(names),
+            )
+            for index, names in enumerate(parts)
+        ]  # fmt: skip
+
+
+class FrameLook:
+    """Asks both clusters for it, again and again.
+
+    :param clusters: source and target
+    """
+
+    def __init__(self, clusters: tuple[ClusterSettings, ClusterSettings]) -> None:
+        self._clusters = clusters
+        self._refresh_ms = 0
+        self._topic_id: UUID | None = None
+
+    def look(self, flow: FlowSettings, state: FlowState) -> Frame | None:
+        """As it is now; None when nothing was copied yet.
+
+        :param state: the flow's state
+        :raises DrkitError: a cluster does not answer
+        """
+        known = known_of(state)
+        if not known.topics:
+            return None
+        target = Cluster.connect(self._clusters[1])
+        topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
+        if topic:
+            found = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
+            tell_remade(flow.name, target, topic, self._topic_id, found)
+            self._topic_id = found
+        if not self._refresh_ms:
+            minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
+            self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
+        theirs = listed_groups(self._clusters[0])
+        accepted = flow.group_filter.accepts
+        groups = frozenset(g for g, x in theirs.items() if is_consumer(x) and accepted(g))
+        gone: list[str] = []
+        if flow.on_source_group_deleted == "mirror":
+            gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
+        promoted = frozenset(promoted_topics(state))
+        topic_id = str(self._topic_id or "")
+        terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
+        return Frame(terms, groups, tuple(gone), other_groups(theirs, accepted))

@@ -1,0 +1,111 @@
+"""``drkit config``: what is set, from where, and whether the clusters answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from drkit.checkpoints.group_preview import group_plan
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.config import ClusterSettings, Loaded, Settings
+from drkit.config.files.interpolate import place
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.masking import MASK, is_secret
+from drkit.replicate.preflight import refuse_missing
+from drkit.topic_sync.acl_preview import acl_plan
+from drkit.topic_sync.preview import as_admin, topic_plan
+from drkit.topic_sync.writers import UNSEEN, topic_writers
+
+
+def check(*, connect: bool) -> None:
+    """Run ``drkit config check``."""
+    loaded = configuration()
+    loaded.settings.refuse_auto_without_key()
+    answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
+    answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
+    keys = loaded.settings.control.keys
+    answer["control key"] = "none" if keys is None else keys.current.fingerprint
+    notes = [(n.at, n.what, n.hint) for n in loaded.notes] + loaded.settings.advice()
+    if notes:
+        answer["notes"] = [{"level": "note", "setting": at, "note": n, "why": why} for at, n, why in notes]
+    if connect:
+        clusters = _connected(loaded.settings)
+        answer["clusters"] = [
+            {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)}
+            for c in clusters.values()
+        ]
+        answer["may_write"] = [
+            row if session().as_json else row | {"writers": "; ".join(row["writers"]) or "only drkit"}
+            for row in topic_writers(loaded.settings, clusters)
+        ]
+        answer["also_may_write"] = UNSEEN
+    emit(answer)
+
+
+def show(*, plan: bool) -> None:
+    """Run ``drkit config show``."""
+    loaded = configuration()
+    if not plan:
+        emit(_rows(loaded))
+        return
+    flows = loaded.settings.flows
+    rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)
+    rows += group_plan(loaded.settings, flows)
+    nothing = "nothing to change: the targets' topics and ACLs are as they should be"
+    emit(rows if rows or session().as_json else nothing)
+
+
+def _connected(settings: Settings) -> dict[str, Cluster]:
+    """The clusters by alias; raises DrkitError for what does not work."""
+    reached = settings.clusters | as_admin(settings, settings.flows)
+    with ThreadPoolExecutor(max(1, len(reached))) as pool:
+        tried = list(pool.map(_try, reached.values()))
+    for failed in tried:
+        if isinstance(failed, DrkitError):
+            raise failed
+    clusters = {c.alias: c for c in tried if isinstance(c, Cluster)}
+    for flow in settings.flows:
+        refuse_same_cluster(clusters[flow.source], clusters[flow.target])
+    refuse_missing(settings, clusters, settings.flows, strict=True)
+    return clusters
+
+
+def _try(settings: ClusterSettings) -> Cluster | DrkitError:
+    try:
+        return Cluster.connect(settings)
+    except DrkitError as error:
+        return error
+
+
+def _rows(loaded: Loaded) -> list[dict[str, str]]:
+    values = loaded.settings.model_dump(mode="json")
+    for cluster in values["clusters"].values():
+        cluster.pop("alias")  # the name of its table
+    return [
+        {"setting": at, "value": MASK if is_secret(at) else shown, "from": _origin(loaded, at)}
+        for at, shown in _leaves(values, "")
+    ]
+
+
+def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _leaves(child, place(at, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, child in enumerate(value):
+            yield from _leaves(child, place(at, number))
+    elif value is not None and value != {}:
+        yield at, ", ".join(map(str, value)) if isinstance(value, list) else _written(value)
+
+
+def _written(value: Any) -> str:
+    """As the file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _origin(loaded: Loaded, at: str) -> str:
+    return loaded.origins.get(at, "default")

@@ -1,0 +1,89 @@
+"""``drkit control``: the key with which drkit's processes know each other's records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import secrets
+
+from pydantic_core import PydanticCustomError
+
+from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
+from drkit.cli.render import emit
+from drkit.cli.session import to_type
+from drkit.cli.talk import say
+from drkit.config.tables.control import read_key
+from drkit.errors import ConfigError, Refused
+from drkit.failover.adopt import sign as adopting
+from drkit.failover.adopt.refusals import refuse_loss, refuse_running
+from drkit.visible import visible
+
+_BYTES = 32
+
+
+def create(path: Path) -> None:
+    """Run ``drkit control create``."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            "the key cannot be written",
+            where=str(path),
+            evidence=error.strerror or "",
+            hint="name a file that does not exist yet, in a folder that exists",
+        ) from error
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(_BYTES) + "\n")
+    try:
+        fingerprint = read_key(path).fingerprint
+    except PydanticCustomError as error:  # such as a file system on which every file is open to others
+        raise ConfigError(error.message(), where=str(path), hint="keep it on another file system") from error
+    told = f'copy it to every host that runs drkit; [control] key_file = "{path.resolve()}"'
+    emit({"control key": str(path), "fingerprint": fingerprint, "next": told})
+
+
+def check(names: tuple[str, ...]) -> int:
+    """Run ``drkit control check``."""
+    settings = configuration().settings
+    found = [adopting.look(settings, flow) for flow in settings.chosen_flows(names)]
+    rows = [{"flow": f.flow.name, **row} for f in found for row in f.to_json()]
+    emit(rows)
+    return 0 if all(not f.lacks_mac for f in found) else Refused.exit_code
+
+
+def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, yes: bool) -> None:
+    """Run ``drkit control adopt``."""
+    settings = configuration().settings
+    for flow in settings.chosen_flows(names):
+        found = adopting.look(settings, flow)
+        refuse_running(flow, found.topics)
+        if discard:
+            refuse_loss(found.topics)
+        unsigned = not discard and (again or not found.adopted)
+        answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
+        if dry_run:
+            emit(answer)
+            continue
+        if not yes:
+            _show(found)
+        question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
+        if not yes:
+            ask(question, command="drkit control adopt")
+        signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
+        emit(answer | {"signed": signed, "next": to_type(_next(found, unsigned=unsigned or discard))})
+
+
+def _show(found: adopting.FlowRecords) -> None:
+    """For the question: which records there are, and the keys of those without a MAC."""
+    for row in found.to_json():
+        say(visible(", ".join(f"{name}: {value}" for name, value in row.items())))
+
+
+def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
+    if not unsigned and found.lacks_mac:
+        return (
+            "some came later without a MAC and do not count: drkit control adopt --again signs them,"
+            " drkit control adopt --discard deletes them"
+        )
+    return "start drkit again; drkit control check"

@@ -1,0 +1,79 @@
+"""``drkit divergence``: what the old primary has and the new one has not, record by record."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+import json
+import os
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.session import session, to_type
+from drkit.errors import Failed, Refused
+from drkit.failover.desk import Desk
+from drkit.failover.loss.divergence import Divergence, divergence
+from drkit.failover.loss.tail import Take
+from drkit.model import TopicPartition
+from drkit.wire import Record
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+def diverged(flow: str | None, records: Path | None) -> int:
+    """Run ``drkit divergence``."""
+    settings = configuration().settings
+    with Desk(settings, settings.one_flow(flow)) as desk, _written(records) as take:
+        found = divergence(desk.beside(), take)
+    emit(found.to_json() if session().as_json else _shown(found, records))
+    if not found.is_known:
+        return Refused.exit_code
+    return 0 if found.is_clean else Failed.exit_code
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[Take]:
+    if path is None:
+        yield lambda _at, _record: None
+        return
+    try:
+        # They are the records themselves: nobody else's to read.
+        with os.fdopen(os.open(path, _NEW, 0o600), "w", encoding="utf-8") as out:
+            yield lambda at, record: _write(out, at, record)
+    except OSError as error:
+        raise Failed("the records cannot be written", where=str(path), evidence=str(error)) from error
+
+
+def _write(out: TextIO, at: TopicPartition, record: Record) -> None:
+    line = {
+        "topic": at.topic, "partition": at.partition, "offset": record.offset,
+        "timestamp_ms": record.timestamp, "key": _text(record.key), "value": _text(record.value),
+        "headers": [[name.decode(errors="replace"), _text(value)] for name, value in record.headers],
+    }  # fmt: skip
+    out.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode("ascii")
+
+
+def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
+    rows = [
+        {
+            "partition": f"{t.topic}-{t.partition}", "found": t.found.value, "from": t.lost_from,
+            "end": t.end, "records": t.records, "bytes": t.bytes, "removed": t.removed,
+            "why": "a transaction is open" if t.open_transaction else t.why,
+        }
+        for t in found.tails
+    ]  # fmt: skip
+    told: dict[str, Any] = {"divergence": found.statement()}
+    if rows:
+        told["partitions"] = rows
+    if records is not None:
+        told["records"] = str(records)
+    if found.owed:
+        told["next"] = to_type("fence it first: drkit fence pay")
+    return told

@@ -1,0 +1,123 @@
+"""``drkit explain``: the page of a refusal, a hold or an event, as it was installed with drkit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import drkit
+from drkit.cli.render import emit
+from drkit.config.tables.closest import suggestion
+from drkit.errors import Usage
+
+_PACKAGE: Final = Path(drkit.__file__).parent
+_INSTALLED: Final = _PACKAGE / "pages"
+_PAGES: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
+"""In an installed drkit within the package, in a source tree beside it."""
+_RUNBOOKS: Final = ("", "hold-", "failover-")
+_TABLES: Final = ("events.md", "detection.md", "status.md", "standby.md")
+_NAMED_IN: Final = 2
+"""Cells of a row, from its first, that name what the row is about."""
+
+
+class Found(NamedTuple):
+    """What explains a code."""
+
+    page: str
+    text: str
+
+
+def explain(words: tuple[str, ...]) -> None:
+    """Run ``drkit explain``."""
+    if not words:
+        emit([{"code": code, "meaning": meaning} for code, meaning in codes().items()])
+        return
+    asked = " ".join(words)
+    found = list(pages_of(asked))
+    if not found:
+        raise Usage(
+            f"nothing explains '{asked}'",
+            where="drkit explain",
+            hint=f"{suggestion(asked, codes())}; all codes: drkit explain",
+        )
+    for each in found:
+        emit({"page": each.page})
+        emit(each.text)
+
+
+def codes() -> dict[str, str]:
+    """Every code that has a page or a row of its own, with its meaning in short."""
+    found = {page.stem: _text(page).partition("\n")[0].lstrip("# ") for page in _runbooks()}
+    found |= {alert: text.partition("\n")[0] for alert, text in _alerts()}
+    for code, row in _rows():
+        found.setdefault(code, next(iter(list(row.values())[1:]), ""))
+    return found
+
+
+def pages_of(asked: str) -> Iterator[Found]:
+    """What explains a code, or a refusal of which these are words."""
+    code = asked.strip().strip("`").lower()
+    name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-")
+    exact = {prefix + name for prefix in _RUNBOOKS}
+    pages = [page for page in _runbooks() if page.stem in exact]
+    words = " ".join(code.split())
+    if not pages and " " in words:
+        pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
+    for page in pages:
+        yield Found(f"runbooks/{page.name}", _text(page).rstrip())
+    for alert, text in _alerts():
+        if alert.lower() == code:
+            yield Found("docs/alerts.md", f"{alert}\n\n{text}")
+    for known, row in _rows():
+        if known == code.replace("-", "_"):
+            lines = [f"{head}: {cell}" for head, cell in row.items() if cell not in {"", "–"}]
+            yield Found(row.page, "\n".join(lines))
+
+
+class _Row(dict[str, str]):
+    """A row of a table: head → cell."""
+
+    page: str = ""
+
+
+def _rows() -> Iterator[tuple[str, _Row]]:
+    """Rows of the tables that name codes, each with every code that it names."""
+    for name in _TABLES:
+        heads: list[str] = []
+        page = _PAGES / "docs" / name
+        for line in _text(page).splitlines() if page.is_file() else ():
+            if not line.startswith("|"):
+                heads = []
+                continue
+            cells = [cell.strip() for cell in line.strip("|").replace("\\|", "¦").split("|")]
+            if not heads:
+                heads = cells
+            row = _Row(zip(heads, cells, strict=False))
+            row.page = f"docs/{name}"
+            for code in _codes_in(cells[:_NAMED_IN]):
+                yield code, row
+
+
+def _codes_in(cells: list[str]) -> Iterator[str]:
+    for cell in cells:
+        bare = cell.partition("](")[0].lstrip("[") if cell.startswith("[") else cell
+        for part in bare.split(","):
+            code = part.strip()
+            if code.startswith("`") and code.endswith("`") and code.strip("`").isidentifier():
+                yield code.strip("`")
+
+
+def _alerts() -> Iterator[tuple[str, str]]:
+    """Each alert with its section."""
+    for section in _text(_PAGES / "docs" / "alerts.md").split("\n## ")[1:]:
+        name, _, text = section.partition("\n")
+        yield name, text.strip()
+
+
+def _runbooks() -> list[Path]:
+    return [page for page in sorted((_PAGES / "runbooks").glob("*.md")) if page.stem != "README"]
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")

@@ -1,0 +1,132 @@
+"""``drkit failover``: move topics and their groups to the standby, or go on with it, or take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
+from drkit.cli.render import emit
+from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
+from drkit.cli.session import session, to_type
+from drkit.config import Settings
+from drkit.errors import DrkitError, Usage
+from drkit.failover.core.context import Request
+from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
+from drkit.failover.journal.file import folder_of
+from drkit.failover.journal.journal import NoRun
+from drkit.failover.journal.lost import explained
+
+_PLACE = "drkit failover"
+
+
+def failover(
+    flow: str | None,
+    groups: tuple[str, ...],
+    topics: tuple[str, ...],
+    accept_data_loss: str,
+    despite_signs_of_life: str,
+    without_quorum: str,
+    leave_behind: tuple[str, ...],
+    *,
+    whole: bool,
+    planned: bool,
+    dry_run: bool,
+    resume: bool,
+    abort: bool,
+    take_over: bool,
+    yes: bool,
+    evict_members: bool,
+    keep_positions: bool,
+    repoint_others: bool,
+    verbose: bool,
+) -> None:
+    """Run ``drkit failover``."""
+    _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
+    settings = configuration().settings
+    request = Request(
+        planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
+        keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
+        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
+    )  # fmt: skip
+    chosen = settings.one_flow(flow)
+    with Desk(settings, chosen, Progressing()) as desk:
+        if dry_run:
+            _rehearse(chosen.name, desk.rehearse(groups, request, topics))
+            return
+
+        def work() -> dict[str, Any]:
+            if resume:
+                return _found(settings, flow, lambda: desk.resume(request, take_over=take_over))
+            if abort:
+                why = "asked for by --abort"
+                return _found(settings, flow, lambda: desk.abort(why, take_over=take_over))
+            return desk.begin(groups, request, _asking(yes=yes), topics=topics)
+
+        _reported(desk, work, verbose=verbose)
+
+
+def _one_of(**said: bool) -> None:
+    if sum(said.values()) != 1:
+        raise Usage(
+            "choose exactly one of --group or --topic, --all, --resume, --abort",
+            where=_PLACE,
+            evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
+            hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
+        )
+
+
+def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Where the target's journal has no run, say what this machine's files know of one."""
+    try:
+        return work()
+    except NoRun as error:
+        files = folder_of(settings.failover.journal_folder)
+        raise explained(error, files, settings.one_flow(flow).name) from error
+
+
+def _reported(desk: Desk, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
+    """Print the report also of a run that was held."""
+    try:
+        report = work()
+    except DrkitError:
+        if (so_far := desk.report()) is not None:
+            _print(so_far, verbose=verbose)
+        raise
+    _print(report, verbose=verbose)
+
+
+def _print(report: dict[str, Any], *, verbose: bool) -> None:
+    report = report | {"next": [to_type(line) for line in report["next"]]}
+    if session().as_json:
+        emit(report)
+        return
+    for part in shown(report, verbose=verbose):
+        emit(part)
+
+
+def _rehearse(flow: str, found: Rehearsal) -> None:
+    proposal = Proposal(flow, found.chosen, found.survey)
+    rows = rows_of(found)
+    refused = [
+        error.as_dict() | {"gate": gate, "hint": to_type(error.hint)} for gate, error in found.refusals
+    ]
+    show_proposal(proposal)
+    notes = notes_of(proposal)
+    verdict = verdict_of(found)
+    answer = {"verdict": verdict, "steps": rows, "refused": refused, "notes": notes}
+    emit(answer if session().as_json else rows)
+    if not session().as_json:
+        emit(verdict)
+    for _, error in found.refusals:
+        raise error
+
+
+def _asking(*, yes: bool) -> Confirm:
+    def confirm(proposal: Proposal) -> None:
+        show_proposal(proposal)
+        if not yes:
+            ask("Fail over?", command=_PLACE)
+
+    return confirm

@@ -1,0 +1,138 @@
+"""``drkit replicate``: copy from source to target, exactly once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from drkit import observe
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.session import session
+from drkit.cli.talk import say, say_over
+from drkit.errors import Usage
+from drkit.monitoring.page.server import Listen
+from drkit.replicate.reload import ConfigFile
+from drkit.replicate.run import Glance, Options
+from drkit.replicate.run import replicate as run_flows
+from drkit.spark.conf import given_conf
+from drkit.topic_sync.preview import dry_run
+
+_HARD = 130
+_SHOWN = 20
+"""Partitions of a progress line that are named."""
+
+
+def replicate(
+    names: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+    spark_properties: Path | None,
+    metrics_port: int | None,
+    metrics_address: str | None,
+    *,
+    once: bool,
+    standby: bool,
+    dry_run: bool,
+    takeover: bool,
+) -> None:
+    """Run ``drkit replicate``."""
+    if once and standby:
+        raise Usage(
+            "--once and --standby exclude each other",
+            where="drkit replicate",
+            hint="a copy with an end waits for nobody: leave one of them out",
+        )
+    loaded = configuration()
+    settings = loaded.settings
+    flows = settings.chosen_flows(names)
+    if takeover:
+        flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
+    if dry_run:
+        emit(_plan(settings, flows))
+        return
+    config = ConfigFile(loaded.path, lambda: configuration().settings)
+    terminal = sys.stderr.isatty()
+    stop = _stop_on_signals(config, terminal=terminal)
+    spark = given_conf(conf, spark_properties)
+    seconds = 1.0 if terminal else 10.0
+    options = Options(
+        once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config
+    )
+    # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
+    port = settings.metrics.port if metrics_port is None and not once else metrics_port
+    if port is not None:
+        options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
+    answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
+    if terminal:
+        say()
+    emit(_view(answer.flows))
+    raise SystemExit(answer.exit_code)
+
+
+_plan = dry_run
+
+
+def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process where it stands.
+
+    SIGHUP asks to read the configuration again, unless it means that our terminal is gone.
+    """
+    stop = threading.Event()
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(_HARD)  # Spark's workers end with this process
+        stop.set()
+
+    def hung_up(number: int, frame: FrameType | None) -> None:
+        if terminal and not sys.stderr.isatty():
+            heard(number, frame)
+        else:
+            config.ask()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, heard)
+    signal.signal(signal.SIGHUP, hung_up)
+    return stop
+
+
+def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer; for people what is held back is a table of its own."""
+    if session().as_json:
+        return {"flows": flows}
+    rows = [
+        {
+            "flow": f["flow"], "topic": held.topic, "partition": held.partition,
+            "records": f"up to {held.records:,}", "producer id": by.producer_id if by else None,
+            "transactional id": by.transactional_id if by else None, "open since": by.since if by else None,
+        }
+        for f in flows
+        for held in f.get("held_back", ())
+        for by in held.transactions or (None,)
+    ]  # fmt: skip
+    shown = [{k: v for k, v in f.items() if k != "held_back"} for f in flows]
+    return {"flows": shown, **({"held back by open transactions": rows} if rows else {})}
+
+
+def _show(seen: Glance) -> None:
+    behind = "…" if seen.lag is None else f"{seen.lag:,}"
+    line = f"{seen.flow}  {seen.records_per_second:,.0f} records/s  lag {behind}"
+    if held := seen.held_back:
+        line += f"  held back {held[0].text()}"
+        line += f", and in {len(held) - 1} more partitions" if len(held) > 1 else ""
+    say_over(line)
+
+
+def _log(seen: Glance) -> None:
+    held = [each.text() for each in seen.held_back[:_SHOWN]]
+    if (more := len(seen.held_back) - _SHOWN) > 0:
+        held.append(f"and {more} more partitions")
+    fields: dict[str, Any] = {"held_back": held} if held else {}
+    observe.event("progress", flow=seen.flow, records_per_second=round(seen.records_per_second),
+                  lag=seen.lag, records=seen.records, **fields)  # fmt: skip

@@ -1,0 +1,29 @@
+"""``drkit translate spark-checkpoint``: a Structured Streaming query goes on on the other cluster."""
+
+from __future__ import annotations
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.errors import Usage
+from drkit.translate.spark_checkpoint import Request, translate_checkpoint
+
+
+def spark_checkpoint(
+    checkpoint: str,
+    out: str | None,
+    location: str,
+    flow: str | None,
+    keep: tuple[str, ...],
+    reason: str,
+    *,
+    reverse: bool,
+    dry_run: bool,
+) -> None:
+    """Run ``drkit translate spark-checkpoint``."""
+    if out is None and not dry_run:
+        raise Usage(
+            "where is the new checkpoint to be written?", where="--out", hint="--out DIR2, or --dry-run"
+        )
+    settings = configuration().settings
+    request = Request(checkpoint, None if dry_run else out, reverse, keep, reason, location)
+    emit(translate_checkpoint(settings, settings.one_flow(flow), request))

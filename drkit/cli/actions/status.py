@@ -1,0 +1,76 @@
+"""``drkit status``: roles, lag, what a failover now would lose, where groups stand, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import threading
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.screens.status import as_data, show_again
+from drkit.cli.screens.status_view import Shown, view
+from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
+from drkit.config.tables.closest import closest
+from drkit.errors import Usage
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
+
+
+def status(
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    interval: float,
+    *,
+    all_groups: bool,
+    partitions: bool,
+    watch: bool,
+) -> int:
+    """Run ``drkit status``."""
+    settings = configuration().settings
+    flows = settings.chosen_flows(names)
+    collectors = [StatusCollector(settings, flow) for flow in flows]
+    shown = Shown(partitions, groups, all_groups)
+    # Raised where it falls, an interrupt could end in an event loop that takes it for a failed request.
+    stop = until_signalled() if watch else threading.Event()
+    if watch:
+        for collector in collectors:
+            collector.beats.follow()
+            collector.groups.follow()
+    found = [c.look(measure=not watch) for c in collectors]
+    try:
+        _refuse_unknown(groups, found)
+        while watch and not stop.is_set():
+            show_again(found, shown)
+            if not stop.wait(interval):
+                found = [c.look() for c in collectors]
+    except KeyboardInterrupt:  # asked twice
+        stop.set()
+    finally:
+        for collector in collectors:
+            collector.close()
+    if watch:
+        return int(any(f.faults for f in found))
+    if session().as_json:
+        emit(as_data(found, shown))
+    else:
+        emit({f.flow: view(f, shown) for f in found})
+    return int(any(f.faults for f in found))
+
+
+def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
+    """A group that is not there is a mistake, as long as somebody knows which are."""
+    seen = [f.groups for f in found if f.groups is not None]
+    known = {g.group for s in seen for g in s.groups}
+    if len(seen) < len(found) or any(s.error for s in seen):
+        return
+    others = {o.group for s in seen for o in s.others}
+    for group in groups:
+        if group not in known | others:
+            near = closest(group, known)
+            raise Usage(
+                f"there is no group {group} with a committed offset in a copied topic",
+                where=", ".join(f.flow for f in found),
+                evidence=f"{len(known)} groups have one",
+                hint=f"did you mean '{near}'?" if near else "see all: drkit status --all-groups",
+            )

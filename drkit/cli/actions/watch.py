@@ -1,0 +1,78 @@
+"""``drkit watch``: detection and, as configured, failover."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+import getpass
+from typing import Any
+
+from drkit import observe
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.screens.watch import in_short, screen
+from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
+from drkit.config import FlowSettings, Settings
+from drkit.detect.verdict import Kind
+from drkit.errors import Refused
+from drkit.monitoring.page.server import Listen
+from drkit.watch import by_hand
+from drkit.watch.observer import this_process
+from drkit.watch.run import Options
+from drkit.watch.run import watch as run_watch
+
+_EXIT_CODES = {Kind.UP: 0, Kind.SUSPECT: 0, Kind.DEGRADED: 1, Kind.HOLD: Refused.exit_code, Kind.LOST: 1}
+
+
+def watch(
+    names: tuple[str, ...],
+    observer: str | None,
+    once: float | None,
+    metrics_port: int | None,
+    metrics_address: str,
+) -> int:
+    """Run ``drkit watch``."""
+    observe.setup(session().log_format, session().log_level)
+    settings = configuration().settings
+    identity = this_process(observer, votes=once is None, watch=settings.watch)
+    options = Options(identity, given=session().given, once=once)
+    if metrics_port is not None:
+        options = options._replace(listen=Listen(metrics_address, metrics_port))
+    with screen(once=once is not None) as show:
+        last = run_watch(settings, _chosen(settings, names), options, until_signalled(), show)
+    if once is None:
+        return 0
+    emit([s.moment.as_dict() | {"command": s.command} if session().as_json else in_short(s) for s in last])
+    return max(_EXIT_CODES[said.moment.verdict.kind] for said in last)
+
+
+def pause(names: tuple[str, ...], reason: str) -> None:
+    """Run ``drkit watch pause``."""
+    settings = configuration().settings
+    rows = [by_hand.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
+    emit(rows if session().as_json else list(map(_with_times, rows)))
+
+
+def resume(names: tuple[str, ...]) -> None:
+    """Run ``drkit watch resume``."""
+    settings = configuration().settings
+    emit([by_hand.resume(settings, f) for f in _chosen(settings, names)])
+
+
+def acknowledge(names: tuple[str, ...]) -> None:
+    """Run ``drkit watch acknowledge``."""
+    settings = configuration().settings
+    emit([by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)])
+
+
+def _with_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Times as a person reads them, instead of milliseconds."""
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms")}
+    return {
+        k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
+        for k, v in row.items()
+    }
+
+
+def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:
+    return [settings.flow(n) for n in names] or list(settings.flows)

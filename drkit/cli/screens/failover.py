@@ -1,0 +1,153 @@
+"""How a failover looks: lines on stderr while it runs, a short report at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from drkit.cli.session import to_type
+from drkit.cli.talk import say
+from drkit.failover.core.context import Progress
+from drkit.failover.core.words import counted, first_of
+from drkit.failover.desk import Proposal, Rehearsal
+from drkit.failover.loss.risk import held_text
+from drkit.visible import visible
+
+_SHOWN = 10
+
+
+class Progressing:
+    """Progress on stderr: a line for each thing that is new."""
+
+    def __init__(self) -> None:
+        self._last: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Show it, unless it says what the line before says."""
+        if progress != self._last:
+            self._last = progress
+            show_progress(progress)
+
+
+def show_progress(progress: Progress) -> None:
+    """One line on stderr."""
+    more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
+    now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+    line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
+    say(to_type(visible(line.rstrip())))
+
+
+def show_proposal(proposal: Proposal) -> None:
+    """What somebody is asked to agree to, on stderr."""
+    chosen, seen = proposal.chosen, proposal.survey
+    scope = chosen.scope
+    lines = [
+        f"flow      {proposal.flow}",
+        f"topics    {first_of(scope.topics, _SHOWN)}",
+        f"groups    {first_of(scope.groups, _SHOWN)}",
+    ]
+    lines += [f"          {note}" for note in (*chosen.notes(), *seen.outside.notes())]
+    lines += [f"{'clients' if not n else '':<10}{way.in_words()}" for n, way in enumerate(seen.reach)]
+    if not seen.reach:
+        lines.append("clients   no way of [failover] repoint reaches them: move them by other means")
+    risk = seen.risk
+    records = "unknown" if risk.records is None else f"{risk.records:,}"
+    seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
+    lines.append(f"at risk   {records} records, {seconds} ({risk.basis})")
+    if held := held_text(risk.held_back, risk.acknowledged):
+        lines.append(f"          of them {held}")
+    if seen.source_error:
+        lines.append(f"primary   does not answer: {seen.source_error}")
+    say(to_type("\n".join(map(visible, lines))))
+
+
+def notes_of(proposal: Proposal) -> list[str]:
+    """What a proposal says besides the topics and groups that move."""
+    seen = proposal.survey
+    return [*proposal.chosen.notes(), *seen.outside.notes(), *(way.in_words() for way in seen.reach)]
+
+
+def verdict_of(found: Rehearsal) -> str:
+    """A dry run in one line: whether it would begin, what it could lose, and who moves with it."""
+    risk = found.survey.risk
+    if found.refusals:
+        gates = first_of(gate for gate, _ in found.refusals)
+        return f"would be refused: {gates}"
+    records = "an unknown number of records" if risk.records is None else counted(risk.records, "record")
+    seconds = "" if risk.seconds is None else f" (at most {risk.seconds:,.1f} s)"
+    scope = found.chosen.scope
+    moves = f"{counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')} move"
+    others = f", {len(found.chosen.others):,} of them not asked for" if found.chosen.others else ""
+    return f"would begin: {records} at risk{seconds}; {moves}{others}"
+
+
+def rows_of(found: Rehearsal) -> list[dict[str, str]]:
+    """A dry run as rows."""
+    return [
+        {"step": x.step.value, "what": x.effect.what, "where": x.effect.where, "why": x.effect.why}
+        for x in found.lines
+    ]
+
+
+def shown(report: Mapping[str, Any], *, verbose: bool = False) -> list[dict[str, Any] | str]:
+    """The report for a person: done, lost, fence, what did not move, and what to type next by number.
+
+    :param verbose: also what each step noted and how long it took; ``--json`` has all of it
+    """
+    loss, fence = report["loss"] or {}, report["fence"] or {}
+    out = {"failover": _done(report)}
+    if loss:
+        out["lost"] = loss["statement"]
+    if fence:
+        out["fence"] = "proven" if fence.get("proven") else f"pending: {fence.get('debt')}"
+    if remaining := _not_moved(report):
+        out["not moved"] = remaining
+    if held := report.get("held"):
+        out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
+    if verbose:
+        out |= _details(report)
+    return [out, *(f"{number}. {to_type(line)}" for number, line in enumerate(report["next"], start=1))]
+
+
+def _done(report: Mapping[str, Any]) -> str:
+    topics, groups = report["topics"], report["groups"]["moved"]
+    moved = f"{counted(len(topics), 'topic')}, {counted(len(groups), 'group')}"
+    return f"{report['state']}: {report['flow']}, {moved}, run {report['run']}, term {report['term']}"
+
+
+def _not_moved(report: Mapping[str, Any]) -> str:
+    """Groups that stay, or have no active member on the standby yet."""
+    groups = report["groups"]
+    outside = report.get("outside") or {}
+    parts = []
+    if groups["kept"]:
+        parts.append(f"left where they are: {first_of(groups['kept'], _SHOWN)}")
+    if others := outside.get("groups"):
+        parts.append(f"outside: {first_of(others, _SHOWN)}")
+    if topics := outside.get("not_copied"):
+        parts.append(f"no copy: {first_of(topics, _SHOWN)}")
+    at_work = groups["at_work"]
+    if waiting := sum(why != "works" for why in at_work.values()):
+        active = len(at_work) - waiting
+        parts.append(f"{active} of {counted(len(at_work), 'moved group')} active on the standby yet")
+    return "; ".join(parts)
+
+
+def _details(report: Mapping[str, Any]) -> dict[str, Any]:
+    groups = report["groups"]
+    names = (a if a == b else f"{a} → {b}" for a, b in report["topics"].items())
+    out: dict[str, Any] = {
+        "topics": first_of(names, _SHOWN),
+        "groups moved": first_of(groups["moved"], _SHOWN) or "none",
+    }
+    if report["moved_before"]:
+        out["already moved"] = first_of(report["moved_before"], _SHOWN)
+    if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:
+        out["not at work yet"] = first_of(waiting, _SHOWN)
+    if seconds := report["seconds"]:
+        out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+    for step in report["steps"]:
+        for number, note in enumerate(step["notes"]):
+            out[step["step"] if not number else f"{step['step']} {number + 1}"] = to_type(note)
+    return out

@@ -1,0 +1,168 @@
+"""A flow's status as a person reads it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from drkit.cli.screens.status_groups import group_lines
+from drkit.failover.core.words import counted, first_of
+from drkit.status.lag.hanging import OpenTransaction, held_by
+from drkit.status.model import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
+from drkit.status.runners import StandbyStatus
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+_SHOWN_OPEN: Final = 20
+
+
+class Shown(NamedTuple):
+    """How much is to be shown."""
+
+    partitions: bool = False
+    """Each partition, not only sums by topic."""
+    groups: tuple[str, ...] = ()
+    """Only these groups, with each of their partitions."""
+    every_group: bool = False
+
+
+_USUAL: Final = Shown()
+
+
+def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
+    """Names and texts in the order in which they are shown."""
+    holds = any(p.held_back.records for p in status.partitions)
+    rows = (
+        [_partition(p, holds=holds) for p in status.partitions]
+        if parts.partitions
+        else [_topic(t, holds=holds) for t in status.topics]
+    )
+    shown: dict[str, Any] = {
+        "role": status.role,
+        "health": status.health,
+        "faults": [{"fault": f.code, "": f.text} for f in status.faults],
+        "run_by": _runner(status.runner),
+        "standbys": [_standby(s, status.at_ms) for s in status.standbys],
+        "fence owed": _owed(status),
+        "left out": _left_out(status),
+        "loss if the primary died now": loss_text(status.loss, status.open_transactions),
+        "replication delay": _delay(status.heartbeat),
+        "heartbeat": _beat(status.heartbeat),
+        "map segments": status.map_segments,
+        "topics": rows,
+        "open transactions": [_open(t) for t in status.open_transactions[:_SHOWN_OPEN]],
+        **group_lines(status, chosen=parts.groups, every=parts.every_group),
+        "events": [_event(e, status.at_ms) for e in status.events],
+    }
+    if status.promoted_topics:
+        shown["promoted"] = list(status.promoted_topics)
+    return {k: v for k, v in shown.items() if v not in ([], (), None)}
+
+
+def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
+    """The loss in one sentence."""
+    if loss.records is None:
+        return "not known"
+    some = "" if loss.exact else "up to " if loss.held_back else "about "
+    text = f"{some}{counted(loss.records, 'record')}"
+    if loss.bytes is not None and loss.records:
+        text += f", {size(loss.bytes)}"
+    if loss.seconds is not None and loss.records:
+        text += f", the oldest {loss.seconds:.1f} s old"
+    if loss.held_back:
+        text += f"; of them up to {loss.held_back:,} held back by {held_by(transactions)}"
+        text += f" ({loss.acknowledged:,} acknowledged)"
+    if loss.source_seen_seconds:
+        text += (
+            f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, what came later is not in it"
+        )
+    return text
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that fits."""
+    unit = 0
+    while count >= _STEP and unit + 1 < len(_UNITS):
+        count, unit = count / _STEP, unit + 1
+    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def _topic(t: TopicStatus, *, holds: bool) -> dict[str, Any]:
+    row = {"topic": t.topic, "copy": t.target_topic, "partitions": t.partitions}
+    held = {"held back": f"{t.held_back:,}"} if holds else {}
+    return row | _lag(t) | held | ({"": t.reason} if t.reason else {})
+
+
+def _partition(p: PartitionStatus, *, holds: bool) -> dict[str, Any]:
+    row = {"topic": p.topic, "partition": p.partition, "frontier": p.frontier, "source end": p.source_end}
+    mark = {"high watermark": p.high_watermark} if holds else {}
+    held = {"held back": f"{p.held_back.records:,}"} if holds else {}
+    ends = row | mark | {"target end": p.target_end}
+    return ends | _lag(p) | held | ({"": p.reason} if p.reason else {})
+
+
+def _open(t: OpenTransaction) -> dict[str, Any]:
+    return {
+        "cluster": t.cluster, "topic": t.topic, "partition": t.partition, "producer id": t.producer_id,
+        "transactional id": t.transactional_id, "state": t.state or "no coordinator",
+        "from offset": t.start_offset, "seconds": None if t.age_seconds is None else round(t.age_seconds),
+        "held back": t.held_back,
+    }  # fmt: skip
+
+
+def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
+    about = "" if of.exact else "~"
+    return {
+        "lag": None if of.records is None else f"{about}{of.records:,}",
+        "bytes": None if of.bytes is None else f"{about}{size(of.bytes)}",
+        "seconds": None if of.seconds is None else round(of.seconds, 1),
+    }
+
+
+def _owed(status: FlowStatus) -> str | None:
+    debt = status.fence_debt
+    if debt is None:
+        return None
+    minutes = max(0, status.at_ms - debt.since_ms) / 60_000
+    return f"on {status.source} for {minutes:,.0f} min, {debt.owed_by}; {debt.why}"
+
+
+def _left_out(status: FlowStatus) -> str | None:
+    """Whose records are not copied back."""
+    ids = status.left_out_producers
+    if not ids:
+        return None
+    return f"what flows in opposite_flows wrote here: producers {first_of(ids)}"
+
+
+def _runner(runner: Runner | None) -> str:
+    if runner is None:
+        return "nobody"
+    state = "" if runner.alive else "no longer: "
+    return f"{state}{runner.host}, process {runner.process}, sign of life {runner.renewed_seconds:.0f} s ago"
+
+
+def _standby(s: StandbyStatus, now_ms: int) -> dict[str, Any]:
+    since = max(0, now_ms - s.since_ms) / 1000
+    state = "yes" if s.ready else f"no: {s.reason}"
+    return {"host": s.host, "process": s.process, "waits": f"{since:,.0f} s", "ready": state}
+
+
+def _beat(beat: Beat | None) -> str:
+    if beat is None:
+        return "none"
+    return f"{beat.age_seconds:.1f} s old"
+
+
+def _delay(beat: Beat | None) -> str:
+    """From the source's clock to the target: how long the newest heartbeat was on its way."""
+    if beat is None or beat.delay_seconds is None:
+        return "not known: no heartbeat arrives"
+    return f"{beat.delay_seconds * 1000:,.0f} ms"
+
+
+def _event(event: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    ago = max(0, now_ms - int(event.get("at_ms", now_ms))) / 1000
+    topic, partition = event.get("topic", ""), event.get("partition", -1)
+    where = f"{topic}-{partition}" if partition >= 0 else topic
+    return {"event": event.get("kind", ""), "where": where, "seconds ago": round(ago)}

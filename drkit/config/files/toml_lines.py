@@ -1,0 +1,86 @@
+"""On which line of a TOML file each setting stands: Python's parser does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import re
+import tomllib
+from typing import Any, Final
+
+from drkit.config.files.interpolate import place
+
+_HEADER: Final = re.compile(r"\s*\[\[?([^\[\]].*?)\]\]?\s*(#.*)?")
+_NOTHING: Final = re.compile(r"\s*(#.*)?")
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """Place of each table and setting → its line, from 1.
+
+    What stands in an inline table or array has the line on which its statement begins.
+
+    :param text: a whole file that Python's parser has accepted
+    """
+    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    table = ""
+    for number, statement in _statements(text.splitlines()):
+        header = _HEADER.fullmatch(statement)
+        if header:
+            table = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
+            found.setdefault(table, number)
+        else:
+            for at in _places(tomllib.loads(statement), table):
+                found.setdefault(at, number)
+    return found
+
+
+def _statements(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Headers and assignments with their first lines; a long value is complete when it parses."""
+    at = 0
+    while at < len(lines):
+        end = at + 1
+        if not _NOTHING.fullmatch(lines[at]):
+            while end < len(lines) and not _parses("\n".join(lines[at:end])):
+                end += 1
+            yield at + 1, "\n".join(lines[at:end])
+        at = end
+
+
+def _parses(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> str:
+    """The place of a table; of one of many, with its number."""
+    steps = list(_path(tomllib.loads(f"[{header}]")))
+    at = ""
+    for number, step in enumerate(steps):
+        at = place(at, step)
+        if repeated and number == len(steps) - 1:
+            counters[at] = counters.get(at, -1) + 1
+        if at in counters:
+            at = place(at, counters[at])
+    return at
+
+
+def _path(tables: dict[str, Any]) -> Iterator[str]:
+    while tables:
+        ((key, tables),) = tables.items()
+        yield key
+
+
+def _places(value: Any, at: str) -> Iterator[str]:
+    """Places of a value and of everything in it."""
+    if at:
+        yield at
+    children: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        children = list(value.items())
+    elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+        children = list(enumerate(value))
+    for key, child in children:
+        yield from _places(child, place(at, key))

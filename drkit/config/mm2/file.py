@@ -1,0 +1,265 @@
+"""From the entries of MirrorMaker 2's settings file to the tables of drkit.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+import re
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError
+
+from drkit.config.files.document import Document
+from drkit.config.files.interpolate import Problem, interpolate, place
+from drkit.config.mm2.keys import (
+    FLOW_KEYS,
+    NO_CLIENT,
+    ROLE_NEEDED,
+    Effect,
+    Mm2Key,
+    changes_copies,
+    connect_reason,
+)
+from drkit.config.mm2.overrides import Direction, Override, placed
+from drkit.config.mm2.properties import Entry
+from drkit.config.tables.client_properties import acts, exists, idle, meant, nearest
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.fields import host_and_port
+from drkit.config.tables.naming_class import is_own_class
+from drkit.config.tables.security_properties import PREFIXES, is_misspelt
+from drkit.topology import split_list
+
+_KEYS: Final = {k.name: k for k in FLOW_KEYS}
+_FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)")
+_POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
+_JAVA_POLICY: Final = (
+    f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give"
+    " its path here: mypackage.module:ClassName (docs/topologies.md)"
+)
+_BOOLEANS: Final = ("true", "false")
+_ABSENT: Final = "MirrorMaker 2's default"
+_COMMENT: Final = re.compile(r"\s+#.*")
+_NO_COMMENT: Final = "MirrorMaker 2 takes it for a part of the value: give the comment a line of its own"
+
+
+def translate(entries: Sequence[Entry], file: Path, env: Mapping[str, str]) -> Document:
+    """The tables, with notes on what is not acted on and a problem for whatever is wrong."""
+    last = {e.key: e for e in entries}
+    filled = interpolate({k: e.value for k, e in last.items()}, file.parent, env)
+    reader = _Reader(file, last, filled.document, filled.origins)
+    at = {place("", k): k for k in last}
+    for problem in filled.problems:
+        reader.problem(at[problem.at], problem.what, problem.hint)
+    return reader.read()
+
+
+class _Reader:
+    def __init__(
+        self, file: Path, entries: dict[str, Entry], values: dict[str, str], references: dict[str, str]
+    ) -> None:
+        self.file = file
+        self.entries = entries
+        self.values = values
+        self.references = references
+        self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
+        self.document = Document({"clusters": {}, "flows": []})
+        self.flow_values: dict[Direction | None, dict[str, str]] = {}
+        self.overrides: dict[Override, str] = {}
+
+    def read(self) -> Document:
+        if "clusters" not in self.values:
+            hint = "name the clusters' aliases, as in: clusters = primary, standby"
+            self.document.problems.append(Problem("", "the setting 'clusters' is needed", hint))
+        else:
+            self.document.labels["clusters"] = self.label("clusters")
+        for alias in self.aliases:
+            self.document.tables["clusters"][alias] = {"client": {}}
+            at = place("clusters", alias)
+            self.document.labels[at] = self.label("clusters")
+            self.document.labels[place(at, "bootstrap_servers")] = f"{alias}.bootstrap.servers"
+        # Properties for all clusters first: those of one cluster win.
+        for key in sorted(self.entries, key=lambda k: not k.startswith(PREFIXES)):
+            self.without_comment(key)
+            self.take(key)
+        for flow in self.flow_values:
+            if flow is not None and self.is_enabled(flow):
+                self.build(flow)
+        self.judge_overrides()
+        return self.document
+
+    def take(self, key: str) -> None:
+        if key == "clusters":
+            return
+        if "->" in key or self.values[key].startswith(("->", ">")):
+            self.take_flow(key)
+        elif (alias := key.partition(".")[0]) in self.aliases:
+            self.take_client(alias, key)
+        elif key.startswith(PREFIXES):
+            self.take_shared(key)
+        elif key in _KEYS:  # before overrides: consumer.poll.timeout.ms is no property of a consumer
+            self.flow_values.setdefault(None, {})[key] = key
+        elif not connect_reason(key) and (override := Override.parse(None, key)):
+            self.overrides[override] = key
+        else:
+            self.connect_or_unknown(key, key)
+        if key in _KEYS:
+            self.judge(key, _KEYS[key])
+
+    def take_shared(self, key: str) -> None:
+        """A property about security without an alias: it is for all clusters."""
+        if is_misspelt(key):
+            self.problem(key, "no client of Kafka's has a property of this name", nearest(key))
+        else:
+            for each in self.aliases:
+                self.put_client(each, key, key)
+
+    def take_flow(self, key: str) -> None:
+        match = _FLOW.fullmatch(key)
+        if not match:
+            hint = "write A->B.setting, without blanks: in this format a blank ends the key"
+            self.problem(key, "not a setting of a flow", hint)
+            return
+        flow, name = Direction(match["source"], match["target"]), match["key"]
+        missing = [a for a in flow if a not in self.aliases]
+        for alias in missing:
+            self.problem(key, f"there is no cluster '{alias}'", suggestion(alias, self.aliases))
+        if missing:
+            return
+        known = self.flow_values.setdefault(flow, {})
+        if name == "enabled" or name in _KEYS:
+            known[name] = key
+            if name in _KEYS:
+                self.judge(key, _KEYS[name])
+            elif self.values[key].lower() not in _BOOLEANS:
+                self.problem(key, "must be true or false")
+        elif override := Override.parse(flow, name):
+            self.overrides[override] = key
+        else:
+            self.connect_or_unknown(key, name)
+
+    def take_client(self, alias: str, key: str) -> None:
+        name = key.partition(".")[2]
+        if name == "bootstrap.servers":
+            self.put(place(place("clusters", alias), "bootstrap_servers"), key)
+            self.document.tables["clusters"][alias]["bootstrap_servers"] = self.values[key]
+        elif override := Override.parse(alias, name):
+            self.overrides[override] = key
+        elif (why := connect_reason(name)) or name in _KEYS:
+            self.note(key, Effect.NOTHING, why or "a flow has this setting, not a cluster")
+        elif _is_of_a_role(name):
+            self.note(key, Effect.NOTHING, ROLE_NEEDED)
+        elif not acts(name):
+            self.problem(key, "neither a client property nor a setting of a cluster", nearest(name))
+        else:
+            self.put_client(alias, name, key)
+
+    def put_client(self, alias: str, name: str, key: str) -> None:
+        self.document.tables["clusters"][alias]["client"][name] = self.values[key]
+        self.put(place(place(place("clusters", alias), "client"), name), key)
+
+    def build(self, flow: Direction) -> None:
+        at = f"flows[{len(self.document.tables['flows'])}]"
+        table: dict[str, Any] = {"source": flow.source, "target": flow.target, "naming": "prefix"}
+        enabled = self.flow_values[flow]["enabled"]
+        for name in ("", ".source", ".target"):
+            self.put(at + name, enabled)
+        self.document.origins[f"{at}.naming"] = _ABSENT
+        for name, key in {**self.flow_values.get(None, {}), **self.flow_values[flow]}.items():
+            if (found := _KEYS.get(name)) and found.field:
+                table[found.field] = self.value(found, key)
+                self.put(f"{at}.{found.field}", key)
+        for absent in (k for k in FLOW_KEYS if k.kept and k.field not in table):
+            table[absent.field] = absent.default
+            self.document.origins[f"{at}.{absent.field}"] = _ABSENT
+        for one in placed(self.overrides, flow):
+            if one.name is None:
+                table[one.setting] = self.values[one.key]
+                self.put(f"{at}.{one.setting}", one.key)
+            else:
+                table.setdefault(one.setting, {})[one.name] = self.values[one.key]
+                self.put(place(f"{at}.{one.setting}", one.name), one.key)
+        self.document.tables["flows"].append(table)
+
+    def value(self, known: Mm2Key, key: str) -> str:
+        if known.field == "naming":
+            return _POLICIES.get(self.values[key].rpartition(".")[2], self.values[key])
+        return self.values[key]
+
+    def is_enabled(self, flow: Direction) -> bool:
+        key = self.flow_values[flow].get("enabled")
+        return key is not None and self.values[key].lower() == "true"
+
+    def judge(self, key: str, known: Mm2Key) -> None:
+        value = self.values[key].strip()
+        if known.name.endswith(".enabled") and value.lower() not in _BOOLEANS:
+            self.problem(key, "must be true or false")
+        elif (
+            known.field == "naming" and not is_own_class(value) and value.rpartition(".")[2] not in _POLICIES
+        ):
+            self.problem(key, f"the policy {value} cannot be used", _JAVA_POLICY)
+        elif known.effect is not Effect.WORKS and value.lower() not in known.agreed:
+            self.note(key, known.effect, known.why)
+
+    def connect_or_unknown(self, key: str, name: str) -> None:
+        if to_do := changes_copies(name, self.values[key]):
+            self.problem(key, "it changes what is copied, and drkit cannot do it", to_do)
+        elif why := connect_reason(name):
+            self.note(key, Effect.NOTHING, why)
+        elif acts(name) or _is_of_a_role(name):
+            self.note(key, Effect.NOTHING, ROLE_NEEDED)
+        else:
+            names = [*_KEYS, "clusters", *(f"{a}.bootstrap.servers" for a in self.aliases)]
+            self.problem(
+                key, "unknown setting", suggestion(name, [*names, "enabled"] if key != name else names)
+            )
+
+    def judge_overrides(self) -> None:
+        for override, key in self.overrides.items():
+            if not exists(override.role, override.name):
+                hint = meant(override.role, override.name)
+                self.problem(key, f"there is no such property of Kafka's {override.role}", hint)
+            elif override.name == "bootstrap.servers" and (wrong := _servers_wrong(self.values[key])):
+                self.problem(key, wrong)
+            elif not override.settings:
+                self.note(key, Effect.NOTHING, NO_CLIENT[override.role])
+            elif why := idle(override.role, override.name, self.values[key]):
+                self.note(key, Effect.NOTHING, why)
+
+    def without_comment(self, key: str) -> None:
+        """Kafka's documentation has comments behind values, where the format knows none."""
+        ours = (
+            key == "clusters"
+            or key.partition("->")[2].partition(".")[2] in {*_KEYS, "enabled"}
+            or key in _KEYS
+        )
+        if ours and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
+            self.values[key] = value
+            self.note(key, Effect.NOTHING, f"what stands behind #: {_NO_COMMENT}")
+
+    def note(self, key: str, effect: Effect, why: str) -> None:
+        self.document.notes.append(Problem(self.label(key), effect.value, why))
+
+    def problem(self, key: str, what: str, hint: str = "") -> None:
+        self.document.problems.append(Problem(self.label(key), what, hint))
+
+    def put(self, at: str, key: str) -> None:
+        self.document.labels[at] = self.label(key)
+        reference = self.references.get(place("", key))
+        origin = f"{self.file.name}:{self.entries[key].line}"
+        self.document.origins[at] = f"{origin} {reference}" if reference else origin
+
+    def label(self, key: str) -> str:
+        return f"line {self.entries[key].line}: {key}"
+
+
+def _servers_wrong(value: str) -> str:
+    try:
+        host_and_port(value)
+    except PydanticCustomError as error:
+        return error.message()
+    return ""
+
+
+def _is_of_a_role(name: str) -> bool:
+    """Whether only one kind of client has this property, or all have it but not to connect."""
+    return not acts(name) and any(exists(role, name) for role in ("consumer", "producer", "admin"))

@@ -1,0 +1,101 @@
+"""How to reach a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic_core import PydanticCustomError
+
+from drkit.config.tables.client_properties import acts
+from drkit.config.tables.fields import Alias, Strict, as_kafka_writes_it, host_and_port
+from drkit.control_key import ControlKeys
+from drkit.endpoint import CONNECTION
+from drkit.masking import is_secret, masked
+
+_SERVERS: Final = "bootstrap.servers"
+_JAAS: Final = "sasl.jaas.config"
+_USER: Final = ("sasl.username", "sasl.password")
+
+
+def _servers(value: object) -> object:
+    return ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
+    for name, value in properties.items():
+        if is_secret(name):
+            text = "'{name}' is a secret: applications are told where to go, they keep their own secrets"
+            raise PydanticCustomError("secret", text, {"name": name})
+        if name == _SERVERS:
+            host_and_port(value)
+        elif name not in CONNECTION:
+            text = "'{name}' does not say how brokers are reached: clients follow no endpoint that sets it"
+            raise PydanticCustomError("connection", text, {"name": name})
+    return properties
+
+
+ClientText = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
+"""Kafka's own client properties, whatever TOML makes of ``true`` and ``5000``."""
+
+
+class ClusterSettings(Strict):
+    """How to reach one cluster; ``client`` holds Kafka's own property names."""
+
+    alias: Alias
+    """The name of the table."""
+    bootstrap_servers: Annotated[str, BeforeValidator(_servers), AfterValidator(host_and_port)]
+    """host:port of some brokers: an array, or one string with commas."""
+    client: ClientText = Field(default_factory=dict)
+    """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
+    applications: Annotated[
+        dict[str, str], BeforeValidator(as_kafka_writes_it), AfterValidator(_no_secrets)
+    ] = Field(default_factory=dict)
+    """What applications are told when they are sent to this cluster: client properties besides the servers,
+    as in ``"security.protocol" = "SASL_SSL"``, and ``bootstrap.servers`` where theirs are others than
+    drkit's. No secrets: they have their own."""
+    own_principal: Annotated[str, Field(pattern=r"^[^:*]+:[^*]+$")] | None = None
+    """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
+    ``User:ANONYMOUS`` without any authentication; unknown for certificates, tokens and tickets."""
+    allow_everyone_if_no_acl_found: bool | None = None
+    """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all,
+    else not known."""
+
+    _control: ControlKeys | None = PrivateAttr(None)
+
+    @property
+    def control(self) -> ControlKeys | None:
+        """The keys of drkit's own topics there; None when none is configured."""
+        return self._control
+
+    def with_control(self, keys: ControlKeys | None) -> ClusterSettings:
+        """The same cluster, with the keys of drkit's own topics."""
+        found = self.model_copy()
+        found._control = keys  # noqa: SLF001  a copy of our own
+        return found
+
+    def with_client(self, overrides: Mapping[str, str]) -> ClusterSettings:
+        """The same cluster as one role reaches it: with other properties, or by other servers.
+
+        What says nothing about the connection is left out: it does nothing here.
+        """
+        ours = {k: v for k, v in overrides.items() if acts(k)}
+        if not ours:
+            return self
+        servers = host_and_port(ours.pop(_SERVERS, self.bootstrap_servers))
+        # Two spellings of one thing: the cluster's must not win over the role's.
+        replaced = _USER if _JAAS in ours else (_JAAS,) if ours.keys() & set(_USER) else ()
+        client = {k: v for k, v in self.client.items() if k not in replaced}
+        # Whoever logs in as somebody else is not known by the table's name.
+        principal = None if ours.keys() & {_JAAS, *_USER} else self.own_principal
+        changed = {"bootstrap_servers": servers, "client": client | ours, "own_principal": principal}
+        return ClusterSettings(**dict(self) | changed).with_control(self._control)
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        return [
+            ("alias", self.alias),
+            ("bootstrap_servers", self.bootstrap_servers),
+            ("client", masked(self.client)),
+            ("applications", self.applications),
+        ]

@@ -1,0 +1,254 @@
+"""The settings model: typed, frozen, and consistent once it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, islice
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
+
+from drkit.config.tables.auto_proof import Times, rpo_close, rpo_unmet, times_of, unsafe
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.cluster import ClusterSettings
+from drkit.config.tables.control import ControlSettings
+from drkit.config.tables.detection import DetectionSettings
+from drkit.config.tables.fence import FenceSettings
+from drkit.config.tables.fields import Patterns, Strict
+from drkit.config.tables.flow import FlowSettings
+from drkit.config.tables.metrics import MetricsSettings
+from drkit.config.tables.repoint import RepointSettings
+from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
+from drkit.errors import ConfigError
+from drkit.topology import Route, collision, rings
+
+_ENOUGH: Final = 5
+"""Rings that are told; a mesh has thousands."""
+_BREAK: Final = "break the ring: leave one flow out, or choose disjoint topics"
+
+
+class FailoverSettings(Strict):
+    """Who decides, what loss is acceptable, who is told."""
+
+    mode: Literal["approve", "auto"] = "approve"
+    """approve: a person decides; auto: drkit does."""
+    rpo_seconds: PositiveFloat = 30.0
+    """How much loss is acceptable."""
+    drain_seconds: PositiveFloat = 60.0
+    """How long a failover waits for the copy to reach the fenced end of the source."""
+    verify_seconds: PositiveFloat = 30.0
+    """How long it waits, when clients were told, for groups to be at work on the new primary."""
+    journal_folder: str | None = None
+    """Where this machine keeps its copy of failover journals, and their reports. Absent: ``drkit/failover``
+    in the user's state folder."""
+    fence: FenceSettings = FenceSettings()
+    """How the old primary is kept from taking writes."""
+    repoint: tuple[RepointSettings, ...] = ()
+    """All ways in which clients are told."""
+
+
+class DrillSettings(Strict):
+    """A rehearsal by the calendar. Checked, not acted on yet."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name of the drill."""
+    cron: Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]
+    """Five fields: minute, hour, day of month, month, day of week."""
+    groups: Patterns = (".*",)
+    """The consumer groups that take part."""
+
+
+class Settings(Strict):
+    """All of drkit.toml."""
+
+    control: ControlSettings = ControlSettings()
+    """How drkit's processes know each other's records."""
+    clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
+    """The clusters by their aliases."""
+    flows: tuple[FlowSettings, ...] = ()
+    """The flows."""
+    failover: FailoverSettings = FailoverSettings()
+    """What happens in a failover."""
+    detection: DetectionSettings = DetectionSettings()
+    """When a primary counts as lost."""
+    watch: WatchSettings = WatchSettings()
+    """Who watches, and who is told."""
+    fence_agent: FenceAgentSettings = FenceAgentSettings()
+    """Who stops writes at the primary's site."""
+    drills: tuple[DrillSettings, ...] = ()
+    """Rehearsals."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Where metrics and the live page are served."""
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _named_by_their_table(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {k: {"alias": k, **v} if isinstance(v, Mapping) else v for k, v in value.items()}
+
+    @field_validator("clusters", mode="after")
+    @classmethod
+    def _with_the_control_key(
+        cls, clusters: dict[str, ClusterSettings], info: ValidationInfo
+    ) -> dict[str, ClusterSettings]:
+        """Whoever reaches a cluster has the key of drkit's topics there."""
+        control = info.data.get("control")
+        if control is None or control.keys is None:
+            return clusters
+        return {alias: cluster.with_control(control.keys) for alias, cluster in clusters.items()}
+
+    @field_validator("flows", mode="after")
+    @classmethod
+    def _opposites_of_this_file(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
+        """Where this file has both directions, each flow names the other."""
+        ways = {(f.source, f.target) for f in flows}
+        return tuple(
+            f.model_copy(update={"opposite_flows": (f.target,)})
+            if f.opposite_flows is None and (f.target, f.source) in ways
+            else f
+            for f in flows
+        )
+
+    def cluster(self, alias: str) -> ClusterSettings:
+        """The cluster of this alias. Raises ConfigError naming the closest one."""
+        try:
+            return self.clusters[alias]
+        except KeyError:
+            raise ConfigError(
+                f"there is no cluster '{alias}'", where="clusters", hint=suggestion(alias, self.clusters)
+            ) from None
+
+    def flow(self, name: str) -> FlowSettings:
+        """The flow ``source->target``. Raises ConfigError naming the closest one."""
+        wanted = name.replace(" ", "")
+        for flow in self.flows:
+            if flow.name == wanted:
+                return flow
+        raise ConfigError(
+            f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
+        )
+
+    def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
+        """The flows of these names, or all when none is named.
+
+        :raises ConfigError: no flow has that name, or there is none at all
+        """
+        if not names and not self.flows:
+            raise ConfigError(
+                "there is no flow",
+                where="flows",
+                evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
+                hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)",
+            )
+        return [self.flow(n) for n in names] or list(self.flows)
+
+    def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
+        """The flow of that name; without one the only flow there is.
+
+        :param question: what the user is asked when there are several
+        :raises ConfigError: no flow has that name, or it is not clear which is meant
+        """
+        if name is not None:
+            return self.flow(name)
+        if len(self.flows) != 1:
+            raise ConfigError(
+                f"there are {len(self.flows)} flows: {question}",
+                where="--flow",
+                hint=", ".join(f"--flow '{f.name}'" for f in self.flows) or "add a [[flows]] table",
+            )
+        return self.flows[0]
+
+    def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
+        """Source and target of a flow, as everything but tasks that move records reaches them."""
+        source, target = self.cluster(flow.source), self.cluster(flow.target)
+        return source.with_client(flow.source_admin), target.with_client(flow.target_admin)
+
+    def task_sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
+        """Source and target of a flow, as tasks that read or write its records reach them."""
+        source, target = self.cluster(flow.source), self.cluster(flow.target)
+        return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
+
+    def disagreements(self) -> list[tuple[str, str, str]]:
+        """What no single table shows: (where, what, hint), empty when all fits together."""
+        return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
+
+    def refuse_auto_without_key(self) -> None:
+        """Refuse to act by itself while whoever may write to a topic decides.
+
+        :raises ConfigError: mode auto without a control key
+        """
+        if self._is_auto and self.control.keys is None:
+            raise ConfigError(
+                "mode auto needs a control key: without one, whoever may write to a drkit- topic decides",
+                where="control.key_file is not set",
+                hint="drkit control create PATH, the same file on every host; set key_file in [control];"
+                " for a pair that ran without one, stop its fence agents first: drkit control adopt",
+            )
+
+    def advice(self) -> list[tuple[str, str, str]]:
+        """What is allowed, and likely to disappoint: (where, what, hint)."""
+        return list(rpo_close(self.failover.rpo_seconds, self._times)) if self._is_auto else []
+
+    @property
+    def _is_auto(self) -> bool:
+        return self.failover.mode == "auto"
+
+    @property
+    def _times(self) -> Times:
+        beat = max((f.heartbeats_interval_seconds for f in self.flows), default=1.0)
+        return times_of(self.detection, self.watch, self.fence_agent, beat)
+
+    def _unsafe(self) -> list[tuple[str, str, str]]:
+        """Why mode auto is not allowed, if it is asked for."""
+        ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
+        if not self._is_auto:
+            return []
+        found = list(unsafe(self.watch, self.fence_agent, ours))
+        return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
+
+    def _unknown_aliases(self) -> list[tuple[str, str, str]]:
+        used = [
+            (f"flows[{i}].{side}", alias)
+            for i, flow in enumerate(self.flows)
+            for side, alias in (("source", flow.source), ("target", flow.target))
+        ]
+        used += [
+            (f"detection.listeners[{i}].cluster", x.cluster) for i, x in enumerate(self.detection.listeners)
+        ]
+        used += [("watch.third", self.watch.third)] if self.watch.third is not None else []
+        return [
+            (at, f"there is no cluster '{alias}'", suggestion(alias, self.clusters))
+            for at, alias in used
+            if alias not in self.clusters
+        ]
+
+    def _twice(self) -> list[tuple[str, str, str]]:
+        found = []
+        for (i, a), (j, b) in combinations(enumerate(self.flows), 2):
+            if a.name == b.name:
+                what = f"flows[{i}] is already {a.name}"
+                found.append((f"flows[{j}]", what, "join their topics into one flow"))
+            elif topic := collision(_route(a), _route(b)):
+                what = f"{a.name} and {b.name} would both write topic '{topic}' of {a.target}"
+                found.append((f"flows[{j}].topics", what, 'choose disjoint topics, or naming = "prefix"'))
+        return found
+
+    def _endless(self) -> list[tuple[str, str, str]]:
+        found = []
+        for ring in islice(rings([_route(f) for f in self.flows]), _ENOUGH):
+            way = " -> ".join((*ring.clusters, ring.clusters[0]))
+            if ring.returns_as == ring.topic:
+                what, hint = f"records of topic '{ring.topic}' would circle for ever: {way}", _BREAK
+            else:
+                what = (
+                    f"names of topics would grow for ever: '{ring.topic}' of {ring.clusters[0]} comes back as"
+                    f" '{ring.returns_as}': {way}"
+                )
+                hint = f'give these flows the same naming, "prefix"; or {_BREAK}'
+            found.append(("flows", what, hint))
+        return found
+
+
+def _route(flow: FlowSettings) -> Route:
+    return Route(flow.source, flow.target, flow.topic_filter, flow.naming_policy)

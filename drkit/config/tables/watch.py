@@ -1,0 +1,99 @@
+"""Who watches, who is told, and when a failover may begin by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, PositiveFloat, model_validator
+from pydantic_core import PydanticCustomError
+
+from drkit.config.tables.fields import Alias, Strict, http_address
+from drkit.config.tables.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
+from drkit.masking import MASK
+
+
+class WatchSettings(Strict):
+    """Who watches, and who is told."""
+
+    observers: ObserverNames = 1
+    """The names of all ``drkit watch``, on different machines, as in `["obs-a", "obs-b", "obs-c"]`; more than
+    half of them must say that the primary is gone. Notes under other names do not count. Or only how many
+    there are: then any name counts, and mode auto is refused. 1: this one alone; never 2."""
+    name: Name | None = None
+    """The name of the observer on this machine, where ``--observer`` gives none. Absent: the host's name."""
+    vote_interval_seconds: PositiveFloat = 1.0
+    """How often an observer publishes its vote."""
+    vote_ttl_seconds: PositiveFloat = 5.0
+    """An older vote does not count."""
+    clock_margin_seconds: PositiveFloat = 2.0
+    """How far the clocks of observers may differ."""
+    third: Alias | None = None
+    """A cluster besides the two of the flow, through which votes and leases go too. Needed in mode auto."""
+    failover_delay_seconds: PositiveFloat = 25.0
+    """In mode auto: how long after the last lease of a fence agent a failover begins, if the agents do not
+    say before that they have fenced."""
+    window_seconds: PositiveFloat = 3600.0
+    """At most one automatic failover in this time, and none until the last one is acknowledged."""
+    webhook: Annotated[str, AfterValidator(http_address)] | None = None
+    """Where changes are posted, as JSON."""
+    command: tuple[str, ...] | None = None
+    """A program that is run for each change, with the JSON on its standard input."""
+    repeat_seconds: PositiveFloat = 300.0
+    """How often a verdict that stays is told again."""
+
+    @model_validator(mode="after")
+    def _votes_outlive_their_interval(self) -> WatchSettings:
+        if self.vote_ttl_seconds < 2 * self.vote_interval_seconds:
+            text = "vote_ttl_seconds = {ttl} must be at least twice vote_interval_seconds = {interval}"
+            found = {"ttl": self.vote_ttl_seconds, "interval": self.vote_interval_seconds}
+            raise PydanticCustomError("ttl", text, found)
+        return self
+
+    @property
+    def observer_count(self) -> int:
+        """How many observers there are."""
+        return number_of(self.observers)
+
+    @property
+    def observer_names(self) -> tuple[str, ...]:
+        """Who they are; none where only their number is set."""
+        return names_of(self.observers)
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        hidden = MASK if self.webhook else None
+        return [(name, hidden if name == "webhook" else v) for name, v in super().__repr_args__()]
+
+
+class FenceAgentSettings(Strict):
+    """``drkit fence-agent`` at the site of a primary: when its lease is lost, it stops writes there."""
+
+    agents: AgentNames = 0
+    """The names of all that must run for mode auto, as in `["p-1"]`: one for each machine or site that fences
+    on its own. Or only how many: then any name counts, and mode auto is refused."""
+    name: Name | None = None
+    """The name of the agent on this machine, where ``--name`` gives none. Absent: the host's name."""
+    ttl_seconds: PositiveFloat = 12.0
+    """How long a lease lasts."""
+    check_seconds: PositiveFloat = 1.0
+    """How often an agent asks for its lease, and looks whether it has ended."""
+    fence_seconds: PositiveFloat = 8.0
+    """How long the command and the proof that it worked may take."""
+    command: tuple[str, ...] | None = None
+    """What fences: a program and its arguments. Must end with 0, and may be run again."""
+    lift_command: tuple[str, ...] | None = None
+    """What takes that back, for ``drkit fence-agent --lift``."""
+    proof_command: tuple[str, ...] | None = None
+    """What proves it: a program that ends with 0 when no application can write any more. Absent: every
+    broker must refuse connections on every listener."""
+    state_file: str = "drkit-fence-agent.json"
+    """Where an agent remembers that it holds a lease or has fenced."""
+
+    @property
+    def agent_count(self) -> int:
+        """How many agents must run."""
+        return number_of(self.agents)
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """Who they are; none where only their number is set."""
+        return names_of(self.agents)

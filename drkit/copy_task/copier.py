@@ -1,0 +1,269 @@
+"""The copy task: one epoch of copying a lease's partitions, start to end.
+
+Runs in a Spark executor's Python worker. Connections stay open in the worker from epoch to epoch;
+everything else is resolved from the target anew, so nothing depends on which worker ran before.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import math
+from typing import Any
+
+from kafka.future import Future
+
+from drkit.allocator import keep_memory
+from drkit.clock import boottime
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.control import follow_control, until_renewed
+from drkit.copy_task.core.context import Links, TaskContext
+from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.map_writer import MapTaken, MapWriter
+from drkit.copy_task.core.marks import write_marks
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.report import TaskReport, report_of
+from drkit.copy_task.source.fetching import Fetcher
+from drkit.copy_task.source.leaders import LeaderWatch
+from drkit.copy_task.target.bulk import BulkAppender
+from drkit.copy_task.target.left_open import end_on_map
+from drkit.copy_task.target.live import LiveAppender
+from drkit.copy_task.target.resolver import Resolver
+from drkit.copy_task.worker_links import keep_links, take_links
+from drkit.errors import Failed
+from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
+from drkit.kafka.raw import RawError
+from drkit.kafka.transactions.producer import Transactions
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
+from drkit.offsets import Intent
+
+_MARK_SECONDS = 15.0
+_OPEN_MS = 30_000
+"""How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
+_DRAIN_SECONDS = 5.0
+_WATCH_SECONDS = 0.2
+_START_SECONDS = 0.02
+_GIVE_UP_SECONDS = 2.0
+
+
+def copy_task(
+    lease: TaskLease, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+) -> TaskReport:
+    """Copy the lease's partitions until the epoch ends.
+
+    Safe to run again, late, or twice at once: see :mod:`drkit.copy_task.target.live` and
+    :mod:`drkit.copy_task.target.bulk`.
+
+    :raises ClusterUnreachable: a cluster does not answer at the start
+    :raises Failed: the offset map cannot be read or written
+    """
+    keep_memory()
+    links = take_links(flow, source, target)
+    try:
+        report: TaskReport = links.loop.run(_copy, lease, flow, links)
+    except BaseException:
+        links.close()
+        raise
+    keep_links(flow, links, idle=not links.target.gate.closed)
+    return report
+
+
+async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskReport:
+    links.open_gates()
+    await links.connect()
+    buckets = sorted({p.bucket for p in lease.partitions})
+    names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
+    task = TaskContext(
+        lease=lease,
+        flow=flow,
+        links=links,
+        partitions=[PartitionCopy(p) for p in lease.partitions],
+        buckets={b: MapBucket(b, lease.map_topic) for b in buckets},
+        transactions={b: Transactions(links.target, name, _OPEN_MS) for b, name in names.items()},
+    )
+    task.maps = {b: _map_writer(task, b) for b in buckets}
+    await until_renewed(task)
+    links.close_gates_at(task.deadline)
+    return await CopyTask(task).run()
+
+
+def _map_writer(task: TaskContext, bucket: int) -> MapWriter:
+    return MapWriter(
+        Transactions(task.links.target, map_transactional_id(task.flow.source, task.flow.target, bucket)),
+        task.buckets[bucket],
+        task.nonce,
+        lambda again: task.internal(task.lease.map_topic, refresh=again),
+        lambda: task.expired,
+    )
+
+
+class CopyTask:
+    """Starts the parts of a copy task and sees them to their end."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self.task = task
+        self._appenders: dict[int, LiveAppender] = {}
+        self._source = LeaderWatch(task)
+        self._fetchers: dict[int, Any] = {}
+        self._bulk = [BulkAppender(task, b, t) for b, t in task.transactions.items()]
+        self._parts: list[Any] = []
+        task.offer = self._offer
+
+    async def run(self) -> TaskReport:
+        """One epoch."""
+        task = self.task
+        starting, given_up = task.loop.spawn(self._start), math.inf
+        while not starting.is_done:
+            if task.ending:  # the other tasks end: nothing copies for as long as this one starts
+                given_up = min(given_up, boottime() + _GIVE_UP_SECONDS)
+            if task.expired or boottime() > given_up:  # what waits for an answer gets none from now on
+                task.finish("expired")
+                task.links.close_gates_at(min(task.deadline, boottime()))
+                return report_of(task, self._source.health, boottime() - task.started)
+            await task.changed.wait(_START_SECONDS)
+        try:
+            await starting
+        except RawError:
+            if not task.expired:
+                raise
+            task.finish("expired")
+        startup = boottime() - task.started
+        bounded = all(p.lease.end is not None for p in task.partitions)
+        while not task.ending:
+            if task.expired or task.seconds_left <= 0:  # expired, it would see no renewal either
+                task.finish("expired" if task.expired else "time")
+                break
+            self._follow_leaders()
+            if bounded and all(p.done for p in task.partitions):
+                task.finish("once")
+            else:
+                await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))
+        await self._drain()
+        return report_of(task, self._source.health, startup)
+
+    async def _start(self) -> None:
+        task = self.task
+        # Renewals of the lease are seen from the begin on: to read a large map takes longer than a lease.
+        self._parts.append(task.loop.spawn(follow_control, task))
+        starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
+        starts += [task.loop.spawn(w.take) for w in task.maps.values()]
+        starts.append(task.loop.spawn(self._source.ask))
+        for future in starts:
+            await future
+        for future in [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]:
+            await future
+        resolver = Resolver(task)
+        await resolver.begin()
+        for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
+            self._parts.append(task.loop.spawn(part))
+
+    async def _take_map(self, bucket: int) -> None:
+        """From here on no earlier task writes to this part of the map."""
+        task = self.task
+
+        async def read() -> None:
+            await end_on_map(task, bucket)
+            topic = await task.internal(task.lease.map_topic, refresh=False)
+            await read_on(task.links.target, topic, task.buckets[bucket])
+
+        try:
+            await task.patiently(lambda: task.maps[bucket].begin(read))
+        except MapTaken:
+            task.finish("fenced")
+
+    def _follow_leaders(self) -> None:
+        if self.task.failure is not None:
+            raise self.task.failure
+        for part in self._parts:
+            if part.failed():
+                raise part.exception
+        for p in self.task.partitions:
+            if p.leader >= 0 and p.leader not in self._fetchers:
+                fetcher = Fetcher(self.task, p.leader, self._source)
+                self._fetchers[p.leader] = fetcher
+                self._parts.append(self.task.loop.spawn(fetcher.run))
+
+    def _offer(self, p: PartitionCopy) -> None:
+        """Stage what waits, and hand it to the appender of the partition's leader."""
+        task = self.task
+        if p.state is State.BULK:
+            task.changed.set()
+            return
+        if p.state is not State.LIVE:
+            return
+        if p.waiting:
+            self._stage(p)
+        if p.target_leader not in self._appenders:
+            appender = LiveAppender(task, p.target_leader)
+            self._appenders[p.target_leader] = appender
+            self._parts.append(task.loop.spawn(appender.run))
+        self._appenders[p.target_leader].offer(p)
+        if p.waiting:
+            task.changed.set()  # old records: bulk mode takes over when the pipeline is empty
+
+    def _stage(self, p: PartitionCopy) -> None:
+        task = self.task
+        barrier = Future()
+        intent = p.stage(task.live_floor_ms(State.LIVE), task.nonce, barrier)
+        if intent is not None:
+            task.loop.spawn(self._intend, p, p.generation, intent, barrier)
+        if p.deviation:
+            task.deviate(p, p.deviation)
+
+    async def _intend(self, p: PartitionCopy, generation: int, intent: Intent, barrier: Future) -> None:
+        """Make an intent durable, then let its batches go."""
+        try:
+            await self.task.write_map(p.lease.bucket, [(p.key, intent)])
+        except (Failed, RawError) as error:
+            p.claiming -= 1
+            p.unanswered()  # the claim may still become durable, and then binds whoever appends next
+            if generation == p.generation:
+                p.reason = str(error)
+                self.task.trouble(p)
+            return
+        p.claiming -= 1
+        barrier.success(None)
+        if generation == p.generation:
+            self._offer(p)
+
+    async def _mark_often(self) -> None:
+        last = boottime()
+        while not self.task.ending:
+            await self.task.loop.sleep(_WATCH_SECONDS)
+            if boottime() - last >= _MARK_SECONDS and not self.task.ending:
+                last = boottime()
+                # A mark says what the log proves too: while the map takes none, copying goes on.
+                with suppress(Failed):
+                    await self._write_marks()
+
+    async def _write_marks(self) -> None:
+        await self.task.loop.together(self._mark, self.task.maps)
+
+    async def _mark(self, bucket: int) -> None:
+        await write_marks(self.task, bucket, self._in_bucket(bucket))
+
+    def _in_bucket(self, bucket: int) -> list[PartitionCopy]:
+        return [p for p in self.task.partitions if p.lease.bucket == bucket]
+
+    async def _drain(self) -> None:
+        """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
+        task = self.task
+        until = boottime() + (0.0 if task.expired else _DRAIN_SECONDS)
+        for p in task.partitions:
+            p.let_go()
+        while boottime() < until and (
+            any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
+            or any(b.busy for b in self._bulk)
+            or not all(e.is_done for e in task.events)
+        ):
+            await task.changed.wait(0.05)
+        if not task.expired and task.ending != "fenced":
+            with suppress(Failed):
+                await task.loop.together(self._let_go, task.maps)
+        task.changed.set()
+
+    async def _let_go(self, bucket: int) -> None:
+        """Write the last marks, and that nothing of this task is on its way: the next need not fence it."""
+        await self._mark(bucket)
+        if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
+            await self.task.maps[bucket].end()

@@ -1,0 +1,369 @@
+"""What the parts of one copy task share: connections, partitions, signals and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+import math
+import time
+from typing import Any
+
+from kafka.future import Future
+
+from drkit.clock import boottime, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import raw_headers
+from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.map_writer import MapTaken, MapWriter
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.throttle import Throttle
+from drkit.errors import Failed
+from drkit.flow_state.codec.record import Record as StateRecord
+from drkit.flow_state.lease.turn import LeaseRight
+from drkit.flow_state.processes import boot_id
+from drkit.flow_state.records import EventRecord
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
+from drkit.kafka.codes import error_name as error_name
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
+from drkit.kafka.transactions.producer import Transactions
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import MapBucket, Pair, pairs
+from drkit.offset_map.topic import made_anew, new_nonce
+from drkit.offsets import MapKey, MapRecord
+from drkit.wire import Record, encode, stamp
+
+_RETRIES = 40
+_PAUSE_SECONDS = 0.05
+_APPEND_MS = 30_000
+SAY_AT = frozenset({5, 20, 100, 1000})
+"""Tries in a row after which it is said that a partition does not get on."""
+MARKERS_HINT = "grant ALTER on the target cluster to drkit's principal"
+QUEUE_LIMIT_BYTES = 24 << 20
+"""Fetched but not yet acknowledged bytes a task holds at the most."""
+
+
+class Signal:
+    """Wakes every coroutine that waits for something to change."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._waiters: list[Future] = []
+
+    def set(self) -> None:
+        """Wake those who wait."""
+        waiters, self._waiters = self._waiters, []
+        for future in waiters:
+            if not future.is_done:
+                future.success(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, at most some seconds."""
+        future = Future()
+        self._waiters.append(future)
+        timer = self._loop.net.call_later(seconds, lambda: future.is_done or future.success(None))
+        try:
+            await future
+        finally:
+            self._loop.net.cancel(timer)
+
+
+@dataclass(slots=True)
+class Links:
+    """Connections of one worker process, kept from epoch to epoch.
+
+    Fetch and Produce have their own: a long poll or a full pipe must not hold up small requests.
+    """
+
+    loop: EventLoop
+    source: RawCluster
+    fetch: RawCluster
+    target: RawCluster
+    produce: RawCluster
+    unavailable: set[TopicPartition] = field(default_factory=set)
+    """Source partitions that an epoch has reported as unavailable and none as available since."""
+
+    @classmethod
+    def open(cls, source: ClusterSettings, target: ClusterSettings) -> Links:
+        """Connections to both clusters, not yet connected."""
+        loop = EventLoop()
+        return cls(
+            loop,
+            RawCluster(loop, source, "source"),
+            RawCluster(loop, source, "fetch"),
+            RawCluster(loop, target, "target"),
+            RawCluster(loop, target, "append"),
+        )
+
+    async def connect(self) -> None:
+        """Connect what is not connected."""
+        futures = [self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)]
+        for future in futures:
+            await future
+
+    def open_gates(self) -> None:
+        """Let requests out; the task before may have closed the gates."""
+        self.produce.gate.closes_at = self.target.gate.closes_at = math.inf
+
+    def close_gates_at(self, deadline: float) -> None:
+        """Let nothing out to the target after a deadline, as of :func:`drkit.clock.boottime`."""
+        self.produce.gate.closes_at = self.target.gate.closes_at = deadline
+
+    def close(self) -> None:
+        """Close everything."""
+        for cluster in (self.source, self.fetch, self.target, self.produce):
+            cluster.close()
+        self.loop.close()
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a task did."""
+
+    batches: int = 0
+    requests: int = 0
+    resyncs: int = 0
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records left out, also when they were fetched twice."""
+
+
+@dataclass(slots=True, eq=False)
+class TaskContext:
+    """One copy task at work."""
+
+    lease: TaskLease
+    flow: FlowSettings
+    links: Links
+    partitions: list[PartitionCopy]
+    buckets: dict[int, MapBucket]
+    transactions: dict[int, Transactions]
+    maps: dict[int, MapWriter] = field(default_factory=dict)
+    """The writer of each bucket of the map."""
+    nonce: int = field(default_factory=new_nonce)
+    started: float = field(default_factory=boottime)
+    ends: float = field(init=False)
+    """When the epoch ends, by the same clock."""
+    ending: str = ""
+    counters: Counters = field(default_factory=Counters)
+    targets: dict[str, TopicMetadata] = field(default_factory=dict)
+    map_topic: TopicMetadata | None = None
+    state_topic: TopicMetadata | None = None
+    changed: Signal = field(init=False)
+    """Something can go on: data arrived, was acknowledged, or a state changed."""
+    waits_for_room: int = 0
+    """Fetchers that may ask for nothing until something is acknowledged."""
+    offer: Callable[[PartitionCopy], None] = field(init=False)
+    """Told whenever a partition may have something to append."""
+    right: LeaseRight | None = field(init=False)
+    """Until when the flow's lease lets this task write, as far as it has seen renewals."""
+    throttle: Throttle = field(init=False)
+    """This task's share of what the flow may fetch."""
+    events: list[Future] = field(default_factory=list)
+    """Events on their way to the state topic; the task ends after them."""
+    failure: BaseException | None = None
+    """What broke inside a callback; the task ends with it."""
+
+    def __post_init__(self) -> None:
+        boot = boot_id()
+        self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
+        self.changed = Signal(self.links.loop)
+        self.right = self.lease.right(boot, self.started)
+        rate = self.flow.throttle_bytes_per_second
+        self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
+
+    @property
+    def loop(self) -> EventLoop:
+        """The event loop of this process."""
+        return self.links.loop
+
+    @property
+    def expired(self) -> bool:
+        """The time in which this task may write is over (also when the machine slept, or its lease ended)."""
+        return boottime() > self.deadline
+
+    @property
+    def deadline(self) -> float:
+        """Until when this task may write, as of :func:`drkit.clock.boottime`."""
+        own = self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+        return own if self.right is None else min(own, self.right.until)
+
+    def renewed(self, since: float) -> None:
+        """A renewal of the flow's lease was seen, which was not there before this time."""
+        if self.right is not None:
+            self.right.extend(since)
+            self.links.close_gates_at(self.deadline)
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the end of the epoch."""
+        return self.ends - boottime()
+
+    def superseded(self) -> None:
+        """Send nothing more: another run leads this flow now."""
+        if self.right is not None:
+            self.right.end(boottime())
+            self.links.close_gates_at(self.deadline)
+        self.finish("superseded")
+
+    def live_floor_ms(self, state: State) -> int:
+        """Records older than this wall-clock time go through bulk mode; it has hysteresis."""
+        age = self.lease.live_max_age_ms
+        return wall_ms() - (age // 2 if state is State.BULK else age)
+
+    def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
+        """Whether anybody waits for what was acknowledged: room, an end, an empty pipeline.
+
+        Nobody does, most of the time, and waking all costs as much as the acknowledgement itself.
+        """
+        return bool(self.waits_for_room or self.ending) or any(
+            p.waiting or p.lease.end is not None or p.state is not State.LIVE for p in acknowledged
+        )
+
+    def finish(self, how: str) -> None:
+        """End the epoch; the first reason stands."""
+        if how == "fenced" and self.expired:
+            how = "expired"  # the map's writer refuses then as if another task had taken the bucket
+        self.ending = self.ending or how
+        self.changed.set()
+
+    def guarded(self, function: Callable[..., None], *args: object) -> Callable[[Any], None]:
+        """A callback whose exception ends the task; the event loop itself would only log it."""
+
+        def call(result: Any) -> None:
+            try:
+                function(*args, result)
+            except BaseException as error:  # noqa: BLE001 - raised again by the task itself
+                self.failure = self.failure or error
+                self.changed.set()
+
+        return call
+
+    def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
+        """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""
+        if p.state is State.STOPPED:
+            return
+        p.void()
+        p.attempts += 1
+        if p.attempts in SAY_AT:
+            self.emit("resync", p, reason=p.reason, attempts=p.attempts)
+        self.counters.resyncs += 1
+        p.retry_at = time.monotonic() + min(5.0, max(pause, 0.02 * 2 ** min(p.attempts, 8)))
+        self.changed.set()
+
+    def deviate(self, p: PartitionCopy, reason: str) -> None:
+        """End the partition's history before this task appends something else than others still may."""
+        self.trouble(p)
+        p.deviation = reason
+
+    def stop(self, p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
+        """Stop one partition and say so; the others go on."""
+        p.stop(reason)
+        self.emit(kind, p, reason=reason, stopped=True, **evidence)
+        self.changed.set()
+
+    def stop_unfenced(self, p: PartitionCopy, reason: str) -> None:
+        """Stop a partition of which drkit may not write the transaction markers."""
+        evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
+        self.stop(p, "fence_refused", reason, evidence=evidence, hint=MARKERS_HINT)
+
+    def emit(self, kind: str, p: PartitionCopy, **fields: object) -> Future:
+        """Write an event to the state topic, where the driver and `drkit status` read it.
+
+        It is written in any case; whoever awaits the answer knows that it is durable, or gets the Failed.
+        """
+        return self.emit_at(kind, p.source, **fields)
+
+    def emit_at(self, kind: str, at: TopicPartition, **fields: object) -> Future:
+        """Like :meth:`emit`, of any partition."""
+        fields = {"flow": self.lease.flow, **fields}
+        event = EventRecord(kind, at.topic, at.partition, wall_ms(), fields)
+        written: Future = self.loop.spawn(self.write_state, event, event.name)
+        self.events.append(written)
+        return written
+
+    async def patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask again while a broker goes away or a connection breaks, as long as this task may write."""
+        while True:
+            try:
+                return await ask()
+            except RawError:
+                if self.expired:
+                    raise
+                await self.loop.sleep(_PAUSE_SECONDS)
+
+    async def write_state(self, record: StateRecord, name: str) -> None:
+        """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
+        topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
+        data = Record(0, wall_ms(), key, value, raw_headers(self.links.target.control, topic, key, value))
+        await self.append_internal(topic, 0, encode([data], 0))
+
+    async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
+        """Make map records durable (acks=all) outside any transaction.
+
+        :raises Failed: the map topic does not take them
+        """
+        await self.write_map_pairs(bucket, pairs(records))
+
+    async def write_map_pairs(self, bucket: int, written: list[Pair]) -> None:
+        """Like :meth:`write_map`, of encoded records and tombstones; they stay in one batch.
+
+        :raises Failed: the map topic does not take them
+        """
+        try:
+            await self.maps[bucket].write_pairs(written)
+        except MapTaken:
+            self.finish("fenced")
+            raise
+
+    async def append_internal(self, topic: str, partition: int, data: bytearray) -> None:
+        """Append a batch to an internal topic, following its leader.
+
+        Not idempotent: a record that stands twice says the same twice.
+
+        :raises Failed: it was not accepted in time
+        """
+        stamp(data, -1, -1, -1, transactional=False)
+        code = -1
+        for _ in range(_RETRIES):
+            try:
+                found = await self.internal(topic, refresh=code != -1)
+                append = Append(topic, found.topic_id, partition, data)
+                node = found.leaders[partition].node
+                answer = await self.links.target.send(produce_request([append]), node, timeout_ms=10_000)
+                code = answer.responses[0].partition_responses[0].error_code
+                if not code:
+                    return
+            except (RawError, KeyError):
+                code = -2
+            await self.loop.sleep(_PAUSE_SECONDS)
+        raise Failed(
+            "an internal topic on the target does not accept records",
+            where=f"{topic}-{partition}",
+            evidence=f"Kafka error code {code} after {_RETRIES} tries",
+            hint="check brokers and in-sync replicas of the target cluster",
+        )
+
+    async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
+        """Id and leaders of the map topic or the state topic."""
+        is_map = topic == self.lease.map_topic
+        known = self.map_topic if is_map else self.state_topic
+        if known is None or refresh:
+            known = (await metadata(self.links.target, [topic]))[topic]
+            if is_map:
+                if not known.error and str(known.topic_id) != (self.lease.map_id or str(known.topic_id)):
+                    # Made anew it is empty: by that all would be copied once more. The task ends.
+                    self.failure = made_anew(topic, self.lease.map_id, known.topic_id)
+                    raise self.failure
+                self.map_topic = known
+            else:
+                self.state_topic = known
+        return known
+
+    def send_deadline(self) -> float:
+        """Monotonic time after which a queued request is given up."""
+        return time.monotonic() + (self.links.produce.request_timeout_ms or _APPEND_MS) / 1000
+
+
+def reason_of(error: BaseException) -> str:
+    """One line for evidence."""
+    return f"{type(error).__name__}: {error}"

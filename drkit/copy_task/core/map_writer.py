@@ -1,0 +1,210 @@
+"""Writes one bucket of the map topic, in order, once, and only while the bucket is this task's.
+
+The producer id belongs to a transactional id of the bucket, with which no transaction is ever begun: taking
+it (InitProducerId) raises the epoch, and once the taker has written, the bucket's leader refuses what an
+earlier task still sends. Sequence numbers keep a repeated or late request from being appended twice or out of
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from kafka.future import Future
+
+from drkit.clock import wall_ms
+from drkit.errors import Failed
+from drkit.kafka import codes
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import Append, TopicMetadata, produce_request
+from drkit.kafka.transactions.producer import Transactions
+from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
+from drkit.offsets import MapKey, MapRecord, Reign
+from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS
+from drkit.wire import stamp
+
+_RETRIES: Final = 40
+_PAUSE_SECONDS: Final = 0.05
+_TIMEOUT_MS: Final = 10_000
+_BATCH_BYTES: Final = 512 * 1024
+
+
+class MapTaken(Failed):
+    """Another task has taken the bucket: this one writes nothing more."""
+
+
+def next_reign(bucket: MapBucket, own: Reign) -> Reign | None:
+    """The reign that a task has to write to hold a bucket that it has read to its end; None: it holds it."""
+    before, unclean = bucket.reign, bucket.unclean
+    if before is not None and before.nonce == own.nonce:
+        if unclean <= own.unclean:
+            return None
+    elif before is None:
+        unclean = max(unclean, int(bucket.legacy))
+    elif not before.ended:
+        unclean = max(unclean, before.number)
+    number = max(before.number if before is not None else 0, unclean) + 1
+    return Reign(own.nonce, number, ended=False, unclean=unclean)
+
+
+class MapWriter:
+    """The one writer of a bucket.
+
+    :param topic: asks for the map topic's id and leaders; True asks the cluster again
+    :param expired: the time in which this task may write is over
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        bucket: MapBucket,
+        nonce: int,
+        topic: Callable[[bool], Any],
+        expired: Callable[[], bool],
+    ) -> None:
+        self._transactions = transactions
+        self._bucket = bucket
+        self._nonce = nonce
+        self._topic = topic
+        self._expired = expired
+        self._sequence = 0
+        self._unknown: tuple[bytearray, int] | None = None
+        """A batch of which it is unknown whether it was written, with its number of records."""
+        self._queue: list[tuple[list[Pair], Future]] = []
+        self._writing = False
+        self.reign = Reign(nonce, 0, ended=False, unclean=0)
+
+    async def take(self) -> None:
+        """Fence whoever wrote before; nothing is written yet."""
+        await self._transactions.begin_epoch()
+
+    async def begin(self, read_on: Callable[[], Any]) -> None:
+        """Write down that the bucket is this task's; from then on no earlier task writes to it.
+
+        :param read_on: reads the bucket to its end
+        :raises Failed: it is not accepted
+        :raises MapTaken: another task was faster
+        """
+        while True:
+            await read_on()
+            found = next_reign(self._bucket, self.reign)
+            if found is None:
+                return
+            self.reign = found
+            await self.write([(BUCKET_KEY, self.reign)])
+
+    async def end(self) -> None:
+        """Write down that the task has let go of the bucket and that nothing of it is on its way.
+
+        :raises Failed: it is not accepted
+        """
+        await self.write([(BUCKET_KEY, Reign(self._nonce, self.reign.number, True, self.reign.unclean))])  # noqa: FBT003
+
+    @property
+    def holds(self) -> bool:
+        """As of what was read last: no other task has taken the bucket."""
+        return self._bucket.reign is not None and self._bucket.reign.nonce == self._nonce
+
+    async def write(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
+        """Make map records durable (acks=all); what waits meanwhile goes together.
+
+        :raises Failed: the map topic does not take them
+        :raises MapTaken: the bucket is another task's
+        """
+        await self.write_pairs(pairs(records))
+
+    async def write_pairs(self, written: list[Pair]) -> None:
+        """Like :meth:`write`; a pair without a value is a tombstone. The pairs stay in one batch."""
+        done = Future()
+        if not written:
+            return
+        self._queue.append((written, done))
+        if not self._writing:
+            self._writing = True
+            self._transactions.cluster.loop.spawn(self._pump)
+        await done
+
+    async def _pump(self) -> None:
+        try:
+            while self._queue:
+                taken = self._next()
+                try:
+                    await self._send([pair for some, _ in taken for pair in some])
+                except (Failed, RawError) as error:
+                    for _, done in taken:
+                        done.failure(error)
+                else:
+                    for _, done in taken:
+                        done.success(None)
+        finally:
+            self._writing = False
+
+    def _next(self) -> list[tuple[list[Pair], Future]]:
+        taken: list[tuple[list[Pair], Future]] = []
+        size = 0
+        while self._queue:
+            weight = sum(len(k) + len(v or b"") for k, v in self._queue[0][0])
+            if taken and size + weight > _BATCH_BYTES:
+                break
+            taken.append(self._queue.pop(0))
+            size += weight
+        return taken
+
+    async def _send(self, written: list[Pair]) -> None:
+        """Send one batch, after the one whose fate is unknown: with its numbers this would be a repeat."""
+        if self._unknown is not None:
+            await self._until_answered(*self._unknown)
+        identity = self._transactions.identity
+        control = self._transactions.cluster.control
+        data, count = batch_of(written, wall_ms(), self._name, control)
+        stamp(data, identity.id, identity.epoch, self._sequence, transactional=False)
+        await self._until_answered(data, count)
+
+    async def _until_answered(self, data: bytearray, count: int) -> None:
+        """Send a batch until it is answered: the same bytes, so it is there once."""
+        cluster, code = self._transactions.cluster, -1
+        self._unknown = data, count
+        for _ in range(_RETRIES):
+            if self._expired():
+                raise MapTaken("the time in which this task may write is over", where=self._where)
+            try:
+                topic: TopicMetadata = await self._topic(code != -1)
+                append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
+                node = topic.leaders[self._bucket.bucket].node
+                answer = await cluster.send(produce_request([append]), node, timeout_ms=_TIMEOUT_MS)
+                code = answer.responses[0].partition_responses[0].error_code
+            except (RawError, KeyError):
+                code = -2
+            if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:  # an earlier try was written
+                self._sequence = (self._sequence + count) % SEQUENCE_MODULUS
+                self._unknown = None
+                return
+            if code in codes.FENCED:
+                raise MapTaken(
+                    "another task has taken this part of the flow",
+                    where=self._where,
+                    evidence=f"Kafka error code {code}",
+                )
+            if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                break
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+        raise Failed(
+            "the offset map does not accept records",
+            where=self._where,
+            evidence=f"Kafka error code {code}"
+            + (
+                ": the topic has lost records"
+                if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+                else f" after {_RETRIES} tries"
+            ),
+            hint="check brokers and in-sync replicas of the target cluster",
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self._name}-{self._bucket.bucket} on {self._transactions.cluster.alias}"
+
+    @property
+    def _name(self) -> str:
+        return self._bucket.name

@@ -1,0 +1,370 @@
+"""One partition being copied: its cursor and its state, without any input or output.
+
+The cursor is three numbers that move together: the next source offset, the target offset the next
+record will get, and the sequence number it will carry. They are predicted when a chunk is staged and
+hold when its append is acknowledged with the predicted offset; anything else means resolve again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.runs import extend_runs
+from drkit.copy_task.core.staged import Staged
+from drkit.model import TopicPartition
+from drkit.offsets import History, Intent, MapKey, Mark
+from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Mode
+from drkit.spread import Spread
+from drkit.wire import Chunk, stamp
+
+
+class State(Enum):
+    """What is being done with a partition."""
+
+    RESOLVING = "resolving"
+    """The target is asked where the partition stands."""
+    LIVE = "live"
+    """Appended with the sequence number as the cursor."""
+    BULK = "bulk"
+    """Appended in transactions, because its records are old."""
+    STOPPED = "stopped"
+    """Left alone until somebody clears the reason."""
+
+
+def _own_nonce(nonce: int, number: int) -> int:
+    """The nonce of a task's claim of some number."""
+    return (nonce + number) % (1 << 63)
+
+
+@dataclass(slots=True, eq=False)
+class PartitionCopy:
+    """State of one leased partition within a copy task. Offsets are in records, sizes in bytes."""
+
+    lease: PartitionLease
+    key: MapKey = field(init=False)
+    target: TopicPartition = field(init=False)
+    source: TopicPartition = field(init=False)
+    source_id: UUID = field(init=False)
+    target_id: UUID = field(init=False)
+    state: State = State.RESOLVING
+    reason: str = ""
+    generation: int = 0
+    """Raised whenever fetched data becomes void."""
+    leader: int = -1
+    leader_epoch: int = -1
+    target_leader: int = -1
+    fetch_position: int = -1
+    fetched_epoch: int = -1
+    waiting: deque[Chunk] = field(default_factory=deque)
+    ready: deque[Staged] = field(default_factory=deque)
+    queued_bytes: int = 0
+    in_flight: int = 0
+    claiming: int = 0
+    """Claims that are being written to the map."""
+    uncommitted: int = 0
+    """Chunks in an open transaction of bulk mode."""
+    listed: bool = False
+    attempts: int = 0
+    retry_at: float = 0.0
+    downstream: int = 0
+    sequence: int = 0
+    delta: int | None = None
+    acked_upstream: int = 0
+    acked_copied_end: int = 0
+    acked_downstream: int = 0
+    own_end: int = 0
+    """Target offset behind the last staged record of ours; foreign ones may follow."""
+    acked_own_end: int = 0
+    acked_sequence: int = 0
+    acked_epoch: int = -1
+    """The source's leader epoch of what stands before `acked_upstream`."""
+    staged_epoch: int = -1
+    """Of the last batch staged; where another begins is an intent: the map must know it (KIP-320)."""
+    rewind_to: tuple[int, int, int] | None = None
+    """Where the source's history ends now, its leader epoch (−1: unknown), and the epoch asked for."""
+    skip_to: int = -1
+    """Where the source begins now, after a gap: go on from there."""
+    history: History = NO_HISTORY
+    """Producer id and epoch with which this task appends in live mode."""
+    inherited: bool = False
+    """Appends of earlier tasks in this history may still be in flight, or claims of it are not appended."""
+    lost: bool = False
+    """An append of this task in this history was not answered: it may still arrive, however late."""
+    named_loss: int | None = None
+    """Target offset that it once reached and has lost, where an event of this task says so."""
+    deviation: str = ""
+    """Why this task is about to append other records than those would: the history must end first."""
+    target_epoch: int = -1
+    """Leader epoch of the target partition when it was settled."""
+    alone: bool = False
+    """The target's leader does not know this history's producer: it would take any sequence number, so one
+    append at a time goes out until it has answered."""
+    live: bool = False
+    """The last acknowledged record was appended in live mode, in `history`."""
+    marked: tuple[int, int] = (-1, -1)
+    """Source and target offset of the newest mark that is durable."""
+    claims: int = 0
+    """Claims of this task so far."""
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    age_ms: Spread = field(default_factory=Spread)
+    """How old batches were when they were fetched, by their newest records."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """Likewise when they stood on the target."""
+
+    def __post_init__(self) -> None:
+        lease = self.lease
+        self.source_id, self.target_id = lease.source_id, lease.target_id
+        self.key = MapKey(self.source_id, self.target_id, lease.partition)
+        self.source = TopicPartition(lease.source_topic, lease.partition)
+        self.target = TopicPartition(lease.target_topic, lease.partition)
+
+    # -- fetching ---------------------------------------------------------------------------------
+
+    @property
+    def exhausted(self) -> bool:
+        """With an end: everything before it has been fetched."""
+        return self.lease.end is not None and self.fetch_position >= self.lease.end
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is queued, staged or on its way, nor in a transaction that is not committed."""
+        return not self.waiting and not self.ready and self.in_flight == 0 and self.uncommitted == 0
+
+    @property
+    def done(self) -> bool:
+        """This epoch has no more to do here."""
+        return self.state is State.STOPPED or (
+            self.state is not State.RESOLVING and self.exhausted and self.settled
+        )
+
+    @property
+    def wants_more(self) -> bool:
+        """There may be more to fetch, whatever is queued already."""
+        # By identity: to hash a state costs more than all else of a fetch over many partitions.
+        return (self.state is State.LIVE or self.state is State.BULK) and not self.exhausted
+
+    def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
+        """Queue what a fetch brought."""
+        for chunk in chunks:
+            self.waiting.append(chunk)
+            self.queued_bytes += len(chunk.data)
+        self.fetch_position = next_source
+        self.fetched_epoch = max(self.fetched_epoch, leader_epoch)  # lower only by a rewind
+        if self.settled:  # only dropped batches: the frontier moves without an append
+            self._pass(next_source)
+
+    def pass_gap(self, to: int) -> bool:
+        """Go on after what the source has removed; False: the history must end first.
+
+        :param to: where the source begins now
+        """
+        if self.contested:
+            self.skip_to = to
+            return False
+        # With the epoch of the records before the gap the source would say that its history ended there.
+        self.fetch_position, self.fetched_epoch = to, -1
+        if self.settled:
+            self._pass(to)
+        return True
+
+    def may_send(self, pipeline: int) -> bool:
+        """Whether another append may go out beside those on their way.
+
+        :param pipeline: batches of one partition on their way at the most
+        """
+        return self.in_flight < (1 if self.alone else pipeline)
+
+    def let_go(self) -> None:
+        """Drop what was fetched and not staged: the frontier must not pass it."""
+        if self.waiting:
+            self.fetch_position = self.waiting[0].runs[0].source
+            self.waiting.clear()
+
+    # -- where it stands ----------------------------------------------------------------------------
+
+    def void(self) -> None:
+        """Forget everything fetched and staged; the target must be asked."""
+        self.generation += 1
+        self.waiting.clear()
+        self.ready.clear()
+        self.queued_bytes = 0
+        self.uncommitted = 0
+        self.state = State.RESOLVING
+
+    @property
+    def answered(self) -> bool:
+        """No append and no claim waits for its answer: what is settled then knows of them."""
+        return self.in_flight == 0 and self.claiming == 0
+
+    def unanswered(self) -> None:
+        """An append or a claim of this task got no answer: it may still arrive, however late."""
+        self.lost = True
+
+    def rewind(self, end: int, epoch: int) -> None:
+        """The source's history is shorter than what was copied; to be called once the partition is void.
+
+        :param end: where the source's history ends now
+        :param epoch: its leader epoch there, −1 if unknown
+        """
+        self.rewind_to = (end, epoch, self.fetched_epoch)
+
+    def stop(self, reason: str) -> None:
+        """Leave the partition alone."""
+        self.void()
+        self.state = State.STOPPED
+        self.reason = reason
+
+    def begin(
+        self,
+        *,
+        upstream: int,
+        downstream: int,
+        copied_end: int,
+        sequence: int,
+        delta: int | None,
+        leader_epoch: int,
+        history: History = NO_HISTORY,
+        inherited: bool = False,
+        target_epoch: int = -1,
+        live: bool = False,
+        alone: bool = False,
+    ) -> None:
+        """Go on from a settled place, keeping what was fetched when it still fits."""
+        self.history, self.inherited, self.target_epoch = history, inherited, target_epoch
+        self.deviation, self.skip_to, self.rewind_to = "", -1, None
+        self.live, self.alone = live, alone
+        keep = bool(self.waiting) and self.acked_copied_end == upstream
+        if not keep:
+            self.waiting.clear()
+            self.queued_bytes = 0
+            self.fetch_position = upstream
+            self.fetched_epoch = leader_epoch
+            self.acked_upstream = upstream
+        self.ready.clear()
+        self.acked_copied_end = upstream
+        self.downstream = self.acked_downstream = downstream
+        self.own_end = self.acked_own_end = copied_end
+        self.sequence = self.acked_sequence = sequence
+        self.acked_epoch = self.staged_epoch = leader_epoch
+        self.delta = delta
+        self.marked = (-1, -1)
+        self.attempts = 0
+        self.state = State.LIVE
+
+    # -- live mode ----------------------------------------------------------------------------------
+
+    def oldest_is_older_than(self, floor_ms: int) -> bool:
+        """The first waiting chunk is older than a wall-clock time in ms."""
+        return bool(self.waiting) and self.waiting[0].max_timestamp < floor_ms
+
+    def stage(self, floor_ms: int, nonce: int, barrier: Any) -> Intent | None:
+        """Stamp waiting chunks for live mode and predict their places.
+
+        Chunks older than `floor_ms` stay waiting, and all of them where the history must end first. The
+        intent that comes back must be durable before the staged batches that carry `barrier` are sent.
+        """
+        runs: list[tuple[int, int]] = []
+        first: tuple[int, int, int] | None = None
+        while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
+            if self._deviates(self.waiting[0]):
+                self.deviation = "the source has another leader, and may have lost what its last one wrote"
+                break
+            chunk = self.waiting.popleft()
+            stamp(chunk.data, *self.history, self.sequence, transactional=False)
+            if first is None and self._needs_intent(chunk):
+                first = (self.sequence, self.downstream, self.own_end)
+            if first is not None:
+                extend_runs(runs, chunk)
+            self._stage_chunk(chunk, barrier if first is not None else None)
+        if first is None:
+            return None
+        # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
+        self.claims += 1
+        self.claiming += 1
+        own = _own_nonce(nonce, self.claims)
+        return Intent(Mode.LIVE, own, self.history, *first, self.staged_epoch, tuple(runs), self.target_epoch)
+
+    @property
+    def contested(self) -> bool:
+        """Appends of this history may still be on their way, of an earlier task or of this one."""
+        return self.inherited or self.lost
+
+    def _deviates(self, chunk: Chunk) -> bool:
+        """Whether an earlier writer may append other records in the place of this chunk."""
+        return self.contested and chunk.leader_epoch != self.staged_epoch
+
+    def _needs_intent(self, chunk: Chunk) -> bool:
+        """Whether the next chunk is more than the continuation of what the map says."""
+        continues = len(chunk.runs) == 1 and chunk.runs[0].source - self.downstream == self.delta
+        return not continues or chunk.leader_epoch != self.staged_epoch
+
+    def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
+        last = chunk.runs[-1]
+        self.staged_epoch = chunk.leader_epoch
+        end = last.source + last.count
+        self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
+        self.ready.append(
+            Staged(
+                chunk.data, self.downstream, chunk.count, self.sequence, chunk.next_source, end,
+                chunk.leader_epoch, chunk.max_timestamp, barrier,
+            )
+        )  # fmt: skip
+        self.downstream += chunk.count
+        self.own_end = self.downstream
+        self.delta = end - self.downstream
+
+    def acknowledge(self, staged: Staged) -> None:
+        """An append got the predicted place."""
+        self.acked_downstream = self.acked_own_end = staged.base + staged.records
+        self.acked_sequence, self.live, self.alone = staged.sequence_end, True, False
+        self.acked_copied_end = staged.copied_end
+        self._advance(staged.next_source, staged.leader_epoch, staged.records, len(staged.data))
+
+    def committed(self, chunk: Chunk, base: int) -> None:
+        """A chunk stands on the target in a committed transaction."""
+        last = chunk.runs[-1]
+        self.uncommitted, self.live = self.uncommitted - 1, False
+        self.acked_downstream = self.acked_own_end = base + chunk.count
+        self.acked_copied_end = last.source + last.count
+        self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
+
+    def _advance(self, next_source: int, leader_epoch: int, records: int, size: int) -> None:
+        self.acked_upstream = next_source
+        self.acked_epoch = leader_epoch
+        self.records += records
+        self.bytes += size
+        self.batches += 1
+        self.queued_bytes -= size
+        self.attempts = 0
+        if self.settled:
+            self._pass(self.fetch_position)
+
+    def _pass(self, upstream: int) -> None:
+        """Nothing up to here is on its way: markers and aborted records behind the last copy are passed."""
+        if upstream > self.acked_upstream:
+            self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
+
+    def mark(self, nonce: int) -> Mark | None:
+        """The mark to write, or None when nothing changed since the last one."""
+        place = (self.acked_upstream, self.acked_downstream)
+        if self.state is not State.LIVE or place == self.marked:
+            return None
+        return Mark(
+            nonce, self.history, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch,
+            self.target_epoch, self.live,
+        )  # fmt: skip
+
+    def confirmed(self, mark: Mark, generation: int) -> None:
+        """A mark is durable. It counts unless the target was asked again since it was made.
+
+        :param generation: of the partition when the mark was made
+        """
+        if generation == self.generation and mark.downstream >= self.marked[1]:
+            self.marked = (mark.upstream, mark.downstream)

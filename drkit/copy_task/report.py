@@ -1,0 +1,113 @@
+"""What a copy task tells when its epoch is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+import resource
+from typing import Any, Final
+
+from drkit.clock import boottime
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.source.health import SourceHealth
+from drkit.spread import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """Where one partition stands at the end of an epoch."""
+
+    topic: str
+    partition: int
+    frontier: int
+    """First source offset that is not on the target."""
+    target_end: int
+    state: str
+    reason: str
+    records: int
+    bytes: int
+    batches: int = 0
+    age_ms: Spread = field(default_factory=Spread)
+    """How old batches were when they were fetched."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """How old they were when they stood on the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """One task's epoch: what it moved and how it ended.
+
+    `ended` is ``time``, ``plan``, ``stop``, ``once``, ``superseded``, ``fenced`` or ``expired``.
+    """
+
+    flow: str
+    epoch: int
+    task: int
+    ended: str
+    seconds: float
+    startup_seconds: float
+    """Until the first fetch was sent."""
+    records: int
+    bytes: int
+    batches: int
+    requests: int
+    resyncs: int
+    peak_memory_bytes: int
+    partitions: list[PartitionReport] = field(default_factory=list)
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records that were left out."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        # Not `asdict`, which copies each value: with thousands of partitions nothing is copied meanwhile.
+        plain = {name: getattr(self, name) for name in _NAMES}
+        plain["partitions"] = [_plain(p) for p in self.partitions]
+        return plain
+
+
+_NAMES: Final = tuple(f.name for f in fields(TaskReport))
+_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionReport))
+
+
+def _plain(p: PartitionReport) -> dict[str, Any]:
+    found = {name: getattr(p, name) for name in _PARTITION_NAMES}
+    found["age_ms"], found["latency_ms"] = p.age_ms.as_dict(), p.latency_ms.as_dict()
+    return found
+
+
+def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:
+    """What a task tells that ends now.
+
+    :param startup: seconds until its first fetch
+    """
+    lease, now = task.lease, boottime()
+    return TaskReport(
+        flow=lease.flow,
+        epoch=lease.epoch,
+        task=lease.task,
+        ended=task.ending,
+        seconds=now - task.started,
+        startup_seconds=startup,
+        records=sum(p.records for p in task.partitions),
+        bytes=sum(p.bytes for p in task.partitions),
+        batches=task.counters.batches,
+        requests=task.counters.requests,
+        resyncs=task.counters.resyncs,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        partitions=[
+            PartitionReport(
+                p.source.topic,
+                p.source.partition,
+                p.acked_upstream,
+                p.acked_downstream,
+                p.state.value,
+                health.reason(p, now),
+                p.records,
+                p.bytes,
+                p.batches,
+                p.age_ms,
+                p.latency_ms,
+            )
+            for p in task.partitions
+        ],
+        looped=task.counters.looped,
+    )

@@ -1,0 +1,250 @@
+"""Fetching record batches as bytes: one long poll per source broker over all its partitions.
+
+Incremental fetch sessions (KIP-227) keep a request small when only a few of many partitions move;
+the leader epoch of the last batch is sent along, so a source that lost its tail says so (KIP-320).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from drkit.clock import boottime, wall_ms
+from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.source import errors as source_errors
+from drkit.copy_task.source.leaders import LeaderWatch
+from drkit.copy_task.source.pace import FetchPace
+from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import aborted_in
+from drkit.wire import CorruptBatch, transform
+
+_TOPIC = FetchRequest.FetchTopic
+_PARTITION = FetchRequest.FetchTopic.FetchPartition
+_FORGOTTEN = FetchRequest.ForgottenTopic
+_IDLE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.1
+_HELD_BACK_MS = 5
+_PATIENCE_MS = 15_000
+
+
+class Asked(NamedTuple):
+    """What a fetch request said of a partition."""
+
+    generation: int
+    offset: int
+    leader_epoch: int
+
+
+class Fetcher:
+    """Keeps a fetch open at one source broker for the partitions it leads.
+
+    An answer counts only while the leader, the offset and the generation it was asked for are the current
+    ones: a former leader's late answer would take the cursor and its leader epoch back.
+    """
+
+    def __init__(self, task: TaskContext, node: int, source: LeaderWatch) -> None:
+        self._task = task
+        self._node = node
+        self._source = source
+        self._health = source.health
+        self._health.fetcher_begins(node)
+        self._session_id = 0
+        self._session_epoch = 0
+        self._in_session: dict[PartitionCopy, Asked] = {}
+        self._pace = FetchPace()
+        self._places = {(p.source_id, p.source.partition): p for p in task.partitions}
+        self._held_back = False
+        """A partition was left out of the last request because enough of it is queued."""
+
+    async def run(self) -> None:
+        """Fetch until the epoch ends."""
+        task = self._task
+        while not task.ending:
+            wanted = self._wanted(boottime())
+            pause = task.throttle.pause()
+            if pause or not wanted:
+                task.waits_for_room += 1
+                await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
+                task.waits_for_room -= 1
+                continue
+            answer = await self._ask(wanted)
+            if answer is not None and not task.ending:
+                await self._take(answer, wanted)
+            if left := self._pace.pause(boottime()):
+                await task.loop.sleep(left)
+
+    def _wanted(self, now: float) -> dict[PartitionCopy, Asked]:
+        """What to ask for now; what was asked for before and has not moved is the same object.
+
+        Each fetch goes over all partitions of the task, thousands of them in a large flow.
+        """
+        limit = 2 * self._task.flow.fetch_partition_max_bytes
+        node, before, quiet = self._node, self._in_session, self._health.is_quiet
+        wanted: dict[PartitionCopy, Asked] = {}
+        queued, self._held_back = 0, False
+        for p in self._task.partitions:
+            queued += p.queued_bytes
+            if p.leader != node or not p.wants_more or not (quiet or self._health.may_fetch(p, now)):
+                continue
+            if p.queued_bytes >= limit:
+                self._held_back = True
+                continue
+            asked = before.get(p)
+            if (
+                asked is None
+                or asked.offset != p.fetch_position
+                or asked.generation != p.generation
+                or asked.leader_epoch != p.leader_epoch
+            ):
+                asked = Asked(p.generation, p.fetch_position, p.leader_epoch)
+            wanted[p] = asked
+        return wanted if queued <= QUEUE_LIMIT_BYTES else {}
+
+    async def _ask(self, wanted: dict[PartitionCopy, Asked]) -> Any:
+        """The answer to a fetch of some partitions; None when the broker gave none."""
+        links, flow = self._task.links, self._task.flow
+        # The source may wait for records before it answers at all.
+        patience = (links.fetch.request_timeout_ms or _PATIENCE_MS) + flow.fetch_max_wait_ms
+        self._pace.asked(boottime())
+        self._health.fetch_begins(self._node, boottime())
+        try:
+            return await links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
+        except RawError as error:
+            self._reset()
+            self._failed(wanted, f"broker {self._node}: {reason_of(error)}")
+            return None
+        finally:
+            self._health.fetch_ends(self._node)
+
+    def _counts(self, p: PartitionCopy, asked: Asked) -> bool:
+        current = (p.leader, p.generation, p.fetch_position)
+        return p.state is not State.STOPPED and current == (self._node, asked.generation, asked.offset)
+
+    def _failed(self, wanted: dict[PartitionCopy, Asked], reason: str) -> None:
+        """Nothing was fetched of any of these."""
+        now = boottime()
+        fresh = [self._health.failed(p, reason, now) for p, asked in wanted.items() if self._counts(p, asked)]
+        if any(fresh):
+            self._source.look_soon()
+
+    def _reset(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._in_session = {}
+
+    def _request(self, wanted: dict[PartitionCopy, Asked]) -> FetchRequest:
+        flow = self._task.flow
+        by_topic: dict[tuple[str, Any], list[Any]] = {}
+        for p, asked in wanted.items():
+            if self._in_session.get(p) is not asked:
+                by_topic.setdefault((p.source.topic, p.source_id), []).append(
+                    _PARTITION(
+                        partition=p.source.partition,
+                        current_leader_epoch=asked.leader_epoch,
+                        fetch_offset=asked.offset,
+                        last_fetched_epoch=p.fetched_epoch,
+                        log_start_offset=-1,
+                        partition_max_bytes=self._task.throttle.most(flow.fetch_partition_max_bytes),
+                    )
+                )
+        forgotten: dict[tuple[str, Any], list[int]] = {}
+        for p in self._in_session.keys() - wanted.keys():
+            forgotten.setdefault((p.source.topic, p.source_id), []).append(p.source.partition)
+        wait_ms = max(1, min(self._patience_ms, int(self._task.seconds_left * 1000)))
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=self._task.throttle.most(flow.fetch_max_bytes),
+            isolation_level=1,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[_TOPIC(topic=t, topic_id=i, partitions=ps) for (t, i), ps in by_topic.items()],
+            forgotten_topics_data=[
+                _FORGOTTEN(topic=t, topic_id=i, partitions=ps) for (t, i), ps in forgotten.items()
+            ],
+            rack_id="",
+        )
+        self._in_session = wanted
+        return request
+
+    @property
+    def _patience_ms(self) -> int:
+        """How long the source may wait for records.
+
+        A partition that is left out because enough of it is queued wants its place back within moments:
+        it must not wait for a long poll over others that have nothing to give.
+        """
+        return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
+
+    async def _take(self, answer: Any, wanted: dict[PartitionCopy, Asked]) -> None:
+        if answer.error_code:
+            self._reset()
+            if answer.error_code not in FETCH_SESSION_LOST:
+                self._failed(wanted, error_name(answer.error_code))
+                await self._task.loop.sleep(_PAUSE_SECONDS)
+            return
+        self._session_id = answer.session_id
+        self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
+        if not answer.session_id:
+            self._in_session = {}
+        quiet = self._health.is_quiet  # then no fetch is the end of a trouble
+        fetched = set() if quiet else {p for p, asked in wanted.items() if self._counts(p, asked)}
+        size = 0
+        for topic in answer.responses:
+            for data in topic.partitions:
+                p = self._places.get((topic.topic_id, data.partition_index))
+                asked = None if p is None else wanted.get(p)
+                if p is None or asked is None or not self._counts(p, asked):
+                    continue
+                if data.error_code or data.diverging_epoch is not None:
+                    fetched.discard(p)
+                    self._trouble(p, asked, data)
+                elif data.records:
+                    size += len(data.records)
+                    self._task.throttle.take(len(data.records))
+                    self._records(p, data)
+        self._pace.answered(boottime(), size)
+        self._source.works(fetched)
+
+    def _trouble(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+        """Find out beside the fetches of other partitions what an error means."""
+        reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
+        if self._health.failed(p, reason, boottime(), hold=True):
+            self._source.look_soon()
+        self._source.spawn(self._settle, p, asked, data)
+
+    async def _settle(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+        reason = ""
+        try:
+            if self._counts(p, asked) and not self._task.ending:
+                reason = await source_errors.source_trouble(self._task, p, data)
+        except RawError as error:
+            reason = reason_of(error)
+        self._health.settled(p, reason)
+
+    def _records(self, p: PartitionCopy, data: Any) -> None:
+        flow = self._task.flow
+        try:
+            out = transform(
+                data.records,
+                position=p.fetch_position,
+                end=p.lease.end,
+                aborted=aborted_in(data),
+                skip_producer_ids=frozenset(self._task.lease.skip_producer_ids),
+                merge_below=flow.merge_below_bytes,
+                merge_up_to=flow.merge_up_to_bytes,
+                max_batch_bytes=p.lease.max_message_bytes,
+            )
+        except CorruptBatch as error:
+            self._task.stop(p, "partition_stopped", "the source holds a corrupt batch", evidence=str(error))
+            return
+        looped = self._task.counters.looped
+        for producer, records in out.looped.items():
+            looped[producer] = looped.get(producer, 0) + records
+        now = wall_ms()
+        for chunk in out.chunks:
+            p.age_ms.add(now - chunk.max_timestamp)
+        p.take(out.chunks, out.next_source, out.leader_epoch)
+        self._task.offer(p)

@@ -1,0 +1,119 @@
+"""Asks the source who leads what, for as long as a partition has no leader that answers.
+
+Each question goes to another broker, and none waits for the one before: a broker that does not answer
+fetches may not answer questions either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from drkit.clock import boottime
+from drkit.copy_task.core.context import Signal, TaskContext
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.source.errors import stop_if_gone
+from drkit.copy_task.source.health import SourceHealth, Unavailable
+from drkit.kafka.codes import error_name
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import TopicMetadata, metadata
+
+
+class LeaderWatch:
+    """Keeps the leaders of a task's source partitions, and reports the partitions that have no progress."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self._task = task
+        self._wake = Signal(task.loop)
+        self._asking: set[int | None] = set()
+        self._next = self._answers = 0
+        self._found: Mapping[str, TopicMetadata] = {}
+        """What the source said last; empty when it did not answer."""
+        self.health = SourceHealth(task.flow.fetch_max_wait_ms / 1000, task.links.unavailable)
+
+    async def run(self) -> None:
+        """Look after the leaders until the epoch ends."""
+        task = self._task
+        while True:
+            await self._wake.wait(self.health.pause(boottime()))
+            if task.ending:
+                return
+            now = boottime()
+            for found in self.health.round(task.partitions, now):
+                self._report(found)
+            self.works([p for p in task.partitions if p.done and p.state is not State.STOPPED])
+            if self.health.needs_leaders():
+                self._ask_one(now)
+
+    def spawn(self, coroutine: Callable[..., Any], *args: object) -> None:
+        """Start a coroutine whose failure ends the task."""
+        self._task.loop.spawn(coroutine, *args).add_errback(self._task.guarded(_failed))
+
+    def look_soon(self) -> None:
+        """A partition got into trouble: look at once."""
+        self._wake.set()
+
+    async def ask(self, node: int | None = None) -> None:
+        """Ask the source for all leaders; without an answer the known ones stay.
+
+        :param node: the broker to ask; None: any
+        """
+        task = self._task
+        names = sorted({p.source.topic for p in task.partitions if p.state is not State.STOPPED})
+        if not names or node in self._asking:
+            return
+        answers = self._answers
+        self._asking.add(node)
+        try:
+            self._found = await metadata(task.links.source, names, node)
+        except RawError:
+            if self._answers == answers:  # no other broker has answered meanwhile
+                self._found = {}
+            return
+        finally:
+            self._asking.discard(node)
+        self._answers += 1
+        self._take()
+
+    def _ask_one(self, now: float) -> None:
+        """Ask the next broker; one that owes an answer to a fetch is the last choice."""
+        nodes = self._task.links.source.nodes()
+        usable = [n for n in nodes if not self.health.overdue(n, now)] or nodes
+        free = [n for n in usable if n not in self._asking]
+        if free:
+            self._next += 1
+            self.spawn(self.ask, free[self._next % len(free)])
+
+    def _take(self) -> None:
+        for p in self._task.partitions:
+            topic = self._found.get(p.source.topic)
+            if topic is None or topic.topic_id != p.source_id:
+                continue
+            leader = topic.leaders.get(p.source.partition)
+            if leader is None or 0 <= leader.epoch < p.leader_epoch:
+                continue  # a broker that has not heard of the newest leader
+            if (leader.node, leader.epoch) != (p.leader, p.leader_epoch):
+                p.leader, p.leader_epoch = leader.node, leader.epoch
+                self.health.retry(p)
+        self._task.changed.set()
+
+    def _report(self, found: Unavailable) -> None:
+        p, topic = found.partition, self._found.get(found.partition.source.topic)
+        reason = found.reason
+        if p.leader < 0:
+            if topic is not None and stop_if_gone(self._task, p, topic):
+                return
+            if topic is None:
+                reason = "the source does not say which broker leads the partition"
+            elif topic.error:
+                reason = error_name(topic.error)
+        self._task.emit("source_unavailable", p, reason=reason, tries=found.tries)
+
+    def works(self, fetched: Iterable[PartitionCopy]) -> None:
+        """Fetches of some partitions succeeded."""
+        for p in self.health.works(fetched):
+            self._task.emit("source_available", p)
+
+
+def _failed(error: BaseException) -> None:
+    raise error

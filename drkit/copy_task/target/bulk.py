@@ -1,0 +1,300 @@
+"""Bulk mode: old records in ordinary transactions, together with their offset map.
+
+The broker forgets a producer by the timestamp of its last batch, so records older than that cannot
+use the sequence as a cursor. Inside an open transaction the state is kept, and the progress commits
+with the data: a crash leaves an aborted range, a hole on the target, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.future import Future
+
+from drkit.clock import boottime, wall_ms
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.target.bulk_progress import Sent, acknowledge, gaps_of, intents_of
+from drkit.copy_task.target.live import refused
+from drkit.errors import Failed
+from drkit.flow_state.records import BulkProducerRecord
+from drkit.kafka import codes
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import batch_of, pairs
+from drkit.offsets.map_record import SEQUENCE_MODULUS
+from drkit.wire import stamp
+
+_IDLE_SECONDS = 0.5
+_LINGER_SECONDS = 0.02
+
+
+class BulkRefused(Exception):
+    """A batch inside a transaction was not accepted: that transaction ends, no user sees it."""
+
+
+class Fenced(Exception):
+    """Another task holds the bucket now, or the coordinator gave up on a transaction of ours.
+
+    Taking the bucket back is for the next epoch, not for a zombie.
+    """
+
+
+class BulkAppender:
+    """Writes the partitions of one bucket that are in bulk mode."""
+
+    def __init__(self, task: TaskContext, bucket: int, transactions: Transactions) -> None:
+        self._task = task
+        self._bucket = bucket
+        self._transactions = transactions
+        self._partitions = [p for p in task.partitions if p.lease.bucket == bucket]
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+        self._sent: list[Sent] = []
+        self._requests: list[Any] = []
+        self._broken = False
+        self._recorded: set[int] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """Where the next chunk of a partition stands, unless somebody else writes."""
+        self.busy = False
+
+    async def run(self) -> None:
+        """Copy in transactions until the epoch ends."""
+        task = self._task
+        while not task.ending:
+            if not self._broken and not await self._known():
+                await task.changed.wait(_IDLE_SECONDS)
+                continue
+            self._admit()
+            if not self._broken and not any(self._ready(p) for p in self._partitions):
+                self._leave()
+                await task.changed.wait(_IDLE_SECONDS)
+                continue
+            self.busy = True
+            try:
+                if self._broken:
+                    # At once: nothing of the bucket can be resolved while the lost transaction is open.
+                    await self._transactions.begin_epoch()
+                    self._sequences, self._broken = {}, False
+                else:
+                    await self._transaction()
+            except Fenced:
+                task.finish("fenced")
+            except TransactionFailed as error:
+                if error.code in codes.FENCED:
+                    task.finish("fenced")
+                self._abandon(error)
+            except (BulkRefused, RawError, Failed) as error:
+                self._abandon(error)
+            finally:
+                self.busy = False
+                task.changed.set()
+
+    async def _known(self) -> bool:
+        """Whether we may write with the id that the bucket has now.
+
+        After some 32,000 takings of a bucket, or a week without one, its transactional id gets another
+        producer id. A flow in the other direction must know it first: the driver sees to that.
+        """
+        identity, allowed = self._transactions.identity, self._task.lease.bulk_producer_ids
+        if allowed is None or identity.id in allowed:
+            return True
+        if identity.id not in self._recorded:
+            record = BulkProducerRecord(self._bucket)
+            try:
+                await self._task.write_state(record, str(identity.id))
+            except Failed:
+                return False
+            self._recorded.add(identity.id)
+        return False
+
+    def _admit(self) -> None:
+        """Move partitions whose next chunk is old, once their live pipeline is empty."""
+        for p in self._partitions:
+            if (
+                p.state is State.LIVE
+                and not p.ready
+                and not p.in_flight
+                and (p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE)))
+            ):
+                if p.contested:
+                    # A late append in live mode would not collide with a transaction: it must be refused.
+                    self._task.deviate(p, "old records are copied in transactions")
+                    continue
+                p.state = State.BULK
+                self._ends.pop(p.target, None)
+
+    def _leave(self) -> None:
+        """Partitions whose next chunk is young go back to live mode through a look at the target."""
+        for p in self._partitions:
+            if p.state is State.BULK and p.waiting and not self._ready(p):
+                p.void()
+                self._task.changed.set()
+
+    def _ready(self, p: PartitionCopy) -> bool:
+        return p.state is State.BULK and p.oldest_is_older_than(self._task.live_floor_ms(State.BULK))
+
+    async def _transaction(self) -> None:
+        task, flow = self._task, self._task.flow
+        self._sent, self._requests, self._added = [], [], set()
+        started, size = boottime(), 0
+        while not task.ending and size < flow.bulk_commit_bytes:
+            if boottime() - started > flow.bulk_commit_seconds:
+                break
+            moved = await self._round()
+            size += moved
+            if not moved:
+                if not self._requests or all(r.is_done for r in self._requests):
+                    await task.changed.wait(_LINGER_SECONDS)
+                    if not any(self._ready(p) for p in self._partitions):
+                        break
+                else:
+                    await self._requests[-1]
+        await self._commit()
+
+    async def _round(self) -> int:
+        """Send one batch of each partition that has one; returns bytes."""
+        task = self._task
+        ready = [p for p in self._partitions if self._ready(p)]
+        if not ready:
+            return 0
+        pending = [r for r in self._requests if not r.is_done]
+        # Any number may be: none is ever repeated, one that fails ends the transaction.
+        if len(pending) >= task.flow.produce_in_flight:
+            await pending[0]
+        if task.expired:
+            task.finish("expired")
+            raise BulkRefused
+        await self._add([p.target for p in ready])
+        by_node: dict[int, list[Sent]] = {}
+        for p in ready:
+            if self._ready(p) and p.target.partition >= 0:
+                sent = Sent(p, p.generation, p.waiting.popleft(), Future())
+                by_node.setdefault(p.target_leader, []).append(sent)
+                p.uncommitted += 1
+        size = 0
+        for node, taken in by_node.items():
+            # While another broker's answer was waited for, a partition may have begun anew.
+            current = [s for s in taken if s.current]
+            size += await self._send(node, current) if current else 0
+        return size
+
+    async def _add(self, partitions: list[TopicPartition]) -> None:
+        new = [p for p in partitions if p not in self._added]
+        if not self._added:
+            new.append(TopicPartition(self._task.lease.map_topic, self._bucket))
+        if new:
+            await self._transactions.add(new)
+            self._added.update(new)
+
+    def _stamp(self, where: TopicPartition, data: bytearray, count: int) -> None:
+        sequence = self._sequences.get(where, 0)
+        identity = self._transactions.identity
+        stamp(data, identity.id, identity.epoch, sequence, transactional=True)
+        self._sequences[where] = (sequence + count) % SEQUENCE_MODULUS
+
+    async def _send(self, node: int, taken: list[Sent]) -> int:
+        task = self._task
+        appends, size = [], 0
+        for p, _, chunk, _ in taken:
+            self._stamp(p.target, chunk.data, chunk.count)
+            appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
+            size += len(chunk.data)
+        answers = {(s.partition.target_id, s.partition.target.partition): s.answer for s in taken}
+        self._sent += taken
+        request = produce_request(appends, transactional_id=self._transactions.transactional_id)
+        future = await task.links.produce.queue(request, node, task.send_deadline())
+        done = Future()
+        future.add_callback(task.guarded(self._answered, answers, done))
+        future.add_errback(task.guarded(self._failed, answers, done))
+        self._requests.append(done)
+        task.counters.requests += 1
+        task.counters.batches += len(taken)
+        return size
+
+    @staticmethod
+    def _answered(answers: dict[tuple[Any, int], Future], done: Future, answer: Any) -> None:
+        for topic in answer.responses:
+            for r in topic.partition_responses:
+                answers[topic.topic_id, r.index].success(r)
+        done.success(None)
+
+    @staticmethod
+    def _failed(answers: dict[tuple[Any, int], Future], done: Future, error: BaseException) -> None:
+        for future in answers.values():
+            future.failure(error)
+        done.success(None)
+
+    async def _commit(self) -> None:
+        if not self._sent:
+            return
+        placed: list[tuple[Sent, int]] = []
+        refusal = None
+        for sent in self._sent:
+            answer = await sent.answer
+            if answer.error_code:
+                refusal = refusal or (sent, answer)
+            placed.append((sent, answer.base_offset))
+        if refusal is not None:
+            sent, answer = refusal
+            if answer.error_code in codes.FENCED:
+                raise Fenced
+            refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
+            raise BulkRefused
+        if await self._moved():
+            raise BulkRefused
+        await self._write_progress(placed)
+        if self._task.expired or not all(s.current for s, _ in placed):
+            raise BulkRefused
+        await self._transactions.end(commit=True)
+        self._committed(placed)
+
+    def _committed(self, placed: list[tuple[Sent, int]]) -> None:
+        now = wall_ms()
+        acknowledge(placed)
+        for sent, _ in placed:
+            sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
+        for gap in gaps_of(placed, self._ends):
+            self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)
+
+    async def _moved(self) -> bool:
+        """Whether a partition of the transaction has another leader than the one it was settled with.
+
+        Appends of transactions are not compared with what is there: after an unclean election they would be
+        taken in the place of records that were lost.
+        """
+        partitions = {s.partition for s in self._sent}
+        topics = await metadata(self._task.links.target, sorted({p.target.topic for p in partitions}))
+        return any(
+            (leader := topics[p.target.topic].leaders.get(p.target.partition)) is None
+            or leader.epoch != p.target_epoch
+            for p in partitions
+        )
+
+    async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
+        """The map records of the transaction, inside it."""
+        task, target = self._task, self._task.links.target
+        where = TopicPartition(task.lease.map_topic, self._bucket)
+        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), where.topic, target.control)
+        self._stamp(where, data, count)
+        topic = await task.internal(where.topic, refresh=False)
+        append = Append(where.topic, topic.topic_id, self._bucket, data)
+        request = produce_request([append], transactional_id=self._transactions.transactional_id)
+        answer = await target.send(request, topic.leaders[where.partition].node)
+        code = answer.responses[0].partition_responses[0].error_code
+        if code in codes.FENCED:
+            raise Fenced
+        if code:
+            task.map_topic = None
+            raise BulkRefused
+
+    def _abandon(self, error: BaseException) -> None:
+        """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
+        self._broken = True
+        self._ends.clear()
+        for p in {s.partition for s in self._sent} | {p for p in self._partitions if p.state is State.BULK}:
+            p.reason = str(error) or p.reason
+            self._task.trouble(p, pause=0.1)
+        self._sent = []

@@ -1,0 +1,294 @@
+"""Brings partitions from RESOLVING to work: asks the target where they are, repairs the map, fences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+import time
+
+from drkit.copy_task.core.context import TaskContext, error_name, reason_of
+from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.target.left_open import end_on_targets
+from drkit.copy_task.target.packing import pack
+from drkit.copy_task.target.take_up import TakeUp, take_up
+from drkit.errors import Failed
+from drkit.flow_state.dropped import HOW_TO_ADOPT
+from drkit.kafka.codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    NO_SUCH_TOPIC,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+)
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import EARLIEST, list_offsets, metadata
+from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.model import TopicPartition
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.settle import settle
+from drkit.offset_map.settling import Settled, Wanted
+from drkit.offset_map.topic import new_nonce
+from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
+from drkit.offsets.resolve import Resolution
+from drkit.offsets.takeup import Author, Fence, Frozen, Go, TurnTo
+
+_IDLE_SECONDS = 0.25
+_PAUSE_SECONDS = 0.1
+
+
+class Resolver:
+    """Watches for partitions that must be resolved and settles them together."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self._task = task
+
+    async def run(self) -> None:
+        """Resolve until the epoch ends."""
+        task = self._task
+        while not task.ending:
+            due = [p for p in task.partitions if _due(p)]
+            if not due:
+                await task.changed.wait(_IDLE_SECONDS)
+                continue
+            try:
+                await self.resolve(due)
+            except (RawError, Failed) as error:
+                self._again(due, error)
+
+    async def begin(self) -> None:
+        """Settle all partitions for the first time; a broker that goes away meanwhile is asked again later.
+
+        :raises Failed: the offset map cannot be read
+        """
+        try:
+            await self.resolve(self._task.partitions)
+        except RawError as error:
+            self._again(self._task.partitions, error)
+
+    def _again(self, due: Sequence[PartitionCopy], error: BaseException) -> None:
+        for p in due:
+            p.reason = reason_of(error)
+            self._task.trouble(p, pause=_PAUSE_SECONDS)
+
+    async def resolve(self, due: Sequence[PartitionCopy]) -> None:
+        """Settle some partitions and let them begin.
+
+        :raises RawError: a broker stopped answering; all of them are to be tried again
+        """
+        task = self._task
+        due = await self._known_targets(due)
+        buckets = sorted({p.lease.bucket for p in due})
+
+        async def read_map() -> None:
+            topic = await task.internal(task.lease.map_topic, refresh=True)
+            some = [task.buckets[bucket] for bucket in buckets]
+            await task.loop.together(partial(read_on, task.links.target, topic), some)
+
+        wanted = [self._wanted(p) for p in due]
+        settled = await settle(task.links.target, task.targets, wanted, read_map)
+        if not all(task.maps[bucket].holds for bucket in buckets):
+            task.finish("fenced")
+            return
+        stuck = [p for p in due if settled[p.target].error == REQUEST_TIMED_OUT]
+        if stuck:
+            await end_on_targets(task, stuck)
+        due = [p for p in due if self._is_sure(p, settled[p.target])]
+        starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
+        found = [t for p in due if (t := self._take_up(p, settled[p.target], starts)) is not None]
+        for taken in found:
+            if isinstance(taken.move, TurnTo):  # the answer to an earlier fence was lost
+                await self._name_loss(taken)
+        await self._write(found)
+        await pack(task, [(t.p, t.found, self._author(t)) for t in found if isinstance(t.move, Go)])
+        await self._fence([(t, t.move) for t in found if isinstance(t.move, Fence)])
+        for taken in found:
+            self._begin(taken)
+        task.changed.set()
+
+    def _wanted(self, p: PartitionCopy) -> Wanted:
+        bulk_id = self._task.transactions[p.lease.bucket].identity.id
+        known = frozenset({bulk_id, *(self._task.lease.bulk_producer_ids or ())})
+        own = frozenset(self._task.lease.own_producer_ids)
+        return Wanted(p.target, self._state(p), own, bulk_id, p.target_epoch, known)
+
+    def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
+        """Stop a partition whose map is damaged; one whose log gives no exact answer yet is asked again."""
+        doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
+        if doubt is not None:
+            copy = p.target.topic
+            hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
+            if self._task.buckets[p.lease.bucket].lacks_mac(p.key):
+                hint = HOW_TO_ADOPT
+            self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
+            return False
+        if isinstance(settled.answer, Unavailable):
+            # A former leader may seem to have lost records: a later look may find its successor.
+            p.reason = settled.answer.reason
+            self._task.trouble(p, pause=_PAUSE_SECONDS)
+            return False
+        return True
+
+    async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
+        """Refresh the targets' leaders; stop what is no longer the topic we were leased."""
+        task = self._task
+        found = await metadata(task.links.target, sorted({p.target.topic for p in due}))
+        task.targets.update(found)
+        out = []
+        for p in due:
+            topic = found[p.target.topic]
+            leader = topic.leaders.get(p.target.partition)
+            if topic.error in NO_SUCH_TOPIC:
+                task.stop(
+                    p, "target_deleted", "the target topic was deleted", evidence=error_name(topic.error)
+                )
+            elif topic.error == TOPIC_AUTHORIZATION_FAILED:
+                task.stop(
+                    p, "partition_stopped", "no permission on the target topic", evidence=error_name(29)
+                )
+            elif not topic.error and topic.topic_id != p.target_id:
+                task.stop(
+                    p,
+                    "target_deleted",
+                    "the target topic was deleted and created again",
+                    old_id=str(p.target_id),
+                    new_id=str(topic.topic_id),
+                )
+            elif leader is None or leader.node < 0:
+                p.reason = "the target partition has no leader"
+                task.trouble(p, pause=_PAUSE_SECONDS)
+            else:
+                p.target_leader = leader.node
+                out.append(p)
+        return out
+
+    async def _source_starts(self, fresh: list[PartitionCopy]) -> dict[TopicPartition, int]:
+        by_node: dict[int, dict[TopicPartition, int]] = {}
+        for p in fresh:
+            by_node.setdefault(p.leader, {})[p.source] = EARLIEST
+        out: dict[TopicPartition, int] = {}
+        for node, wanted in by_node.items():
+            if node >= 0:
+                answers = await list_offsets(self._task.links.source, node, wanted, committed=False)
+                out.update({tp: a.offset for tp, a in answers.items() if not a.error})
+        return out
+
+    # -- what to do with each ------------------------------------------------------------------------
+
+    def _take_up(
+        self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
+    ) -> TakeUp | None:
+        """What may be done with a settled partition; None: it is asked again, or it is stopped."""
+        task, found = self._task, settled.resolution
+        if p.state is not State.RESOLVING:
+            return None
+        if found is None:
+            p.reason = error_name(settled.error)
+            task.trouble(p, pause=_PAUSE_SECONDS)
+            return None
+        taken = take_up(
+            p, self._state(p), found, settled.look, reign=task.maps[p.lease.bucket].reign,
+            lease=History(task.lease.producer_id, task.lease.producer_epoch), start=starts.get(p.source),
+        )  # fmt: skip
+        if isinstance(taken.move, Frozen):
+            reason = "this flow's producer was fenced on the target"
+            task.stop(p, "own_epoch_refused", reason, broker_epoch=taken.move.epoch)
+            return None
+        if taken.upstream is None and not isinstance(taken.move, Fence):
+            p.reason = "the source has no leader for it"
+            task.trouble(p, pause=_PAUSE_SECONDS)
+            return None
+        return taken
+
+    def _state(self, p: PartitionCopy) -> PartitionMap:
+        return self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
+
+    def _author(self, taken: TakeUp) -> Author:
+        reign = self._task.maps[taken.p.lease.bucket].reign
+        return Author(new_nonce() >> 1, reign.number, taken.look.leader_epoch)
+
+    async def _write(self, found: Iterable[TakeUp]) -> None:
+        """Write down what only this look at the log has confirmed, before anything is appended."""
+        by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
+        for taken in found:
+            records = [(taken.p.key, r) for r in taken.records(self._author(taken))]
+            by_bucket.setdefault(taken.p.lease.bucket, []).extend(records)
+        for bucket, batch in by_bucket.items():
+            if batch:
+                await self._task.write_map(bucket, batch)
+
+    async def _fence(self, found: Iterable[tuple[TakeUp, Fence]]) -> None:
+        """Make leaders refuse what may still be on its way; the partitions are settled once more then.
+
+        :raises RawError: a broker does not answer
+        """
+        task = self._task
+        by_node: dict[int, list[tuple[TakeUp, Fence]]] = {}
+        for taken, fence in found:
+            by_node.setdefault(taken.p.target_leader, []).append((taken, fence))
+        for node, some in by_node.items():
+            codes = await write_markers(task.links.target, node, [_marker(*f) for f in some])
+            for taken, fence in some:
+                p, code = taken.p, codes.get((fence.producer_id, taken.p.target), -1)
+                if code == CLUSTER_AUTHORIZATION_FAILED:
+                    reason = f"{fence.reason}, and drkit may not fence its earlier appends"
+                    task.stop_unfenced(p, reason)
+                    continue
+                if not code:
+                    await self._name_loss(taken)
+                    records = taken.records_behind_fence(self._author(taken))
+                    await task.write_map(p.lease.bucket, [(p.key, r) for r in records])
+                    task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
+                p.reason = error_name(code) if code else fence.reason
+                p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
+
+    def _begin(self, taken: TakeUp) -> None:
+        if taken.p.state is not State.RESOLVING or not taken.may_begin:
+            return
+        self._report(taken.p, taken.found)
+        taken.begin()
+        self._task.offer(taken.p)
+
+    async def _name_loss(self, taken: TakeUp) -> None:
+        """Name what the target has lost, durably: after the map's next record no look finds it again."""
+        p, found = taken.p, taken.found
+        if found.truncated_from is None or found.truncated_from == p.named_loss:
+            return
+        await self._task.emit(
+            "target_truncated",
+            p,
+            copied_up_to=found.truncated_from,
+            target_end=found.downstream,
+            resumed_at=found.upstream,
+        )
+        p.named_loss = found.truncated_from
+
+    def _report(self, p: PartitionCopy, found: Resolution) -> None:
+        if found.first_foreign:
+            self._task.emit(
+                "foreign_writer",
+                p,
+                target_end=found.downstream,
+                reason="the target partition held records before the first copy",
+            )
+        elif found.foreign:
+            first = found.foreign[0]
+            self._task.emit(
+                "foreign_writer",
+                p,
+                offset=first.base,
+                producer_id=first.producer_id,
+                records=sum(f.records for f in found.foreign),
+            )
+
+
+def _due(p: PartitionCopy) -> bool:
+    return p.state is State.RESOLVING and p.answered and time.monotonic() >= p.retry_at
+
+
+def _needs_start(p: PartitionCopy, settled: Settled) -> bool:
+    return settled.resolution is not None and settled.resolution.upstream is None and p.rewind_to is None
+
+
+def _marker(taken: TakeUp, fence: Fence) -> Marker:
+    known = taken.look.producers.get(fence.producer_id)
+    coordinator = max(0, known.coordinator_epoch) if known is not None else 0
+    return Marker(fence.producer_id, fence.epoch, coordinator, (taken.p.target,))

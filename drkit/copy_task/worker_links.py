@@ -1,0 +1,79 @@
+"""Connections that a Python worker of Spark keeps between tasks, and the task that makes them early."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from drkit.allocator import keep_memory
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.context import Links, reason_of
+from drkit.errors import DrkitError
+from drkit.flow_state.names import state_topic
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import metadata
+from drkit.wire import Record, encode, transform
+from drkit.wire.merge import WHOLE_FROM
+
+_TOGETHER_SECONDS: Final = 0.2
+_REHEARSED: Final = 4
+_links: dict[str, Links] = {}
+
+
+def take_links(flow: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> Links:
+    """The connections of a flow that this worker kept, or new ones that are not connected yet."""
+    return _links.pop(flow.name, None) or Links.open(
+        source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
+    )
+
+
+def keep_links(flow: FlowSettings, links: Links, *, idle: bool = True) -> None:
+    """Keep connections for the next task of the flow in this worker.
+
+    :param idle: nothing waits on them any more; else they are closed
+    """
+    if idle:
+        _links[flow.name] = links
+    else:
+        links.close()
+
+
+def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> str:
+    """Connect to both clusters as a copy task does, ask each a question that changes nothing, and keep that.
+
+    :returns: why a copy task could not work now; empty when it could
+    """
+    keep_memory()
+    links = take_links(flow, source, target)
+    links.open_gates()
+    try:
+        links.loop.run(_ask, links, state_topic(flow.source))
+    except (DrkitError, RawError) as error:
+        links.close()
+        return str(error) if isinstance(error, DrkitError) else reason_of(error)
+    keep_links(flow, links)
+    rehearse(flow)
+    # Tasks that run side by side each get a worker; one that had ended would lend its own to the next.
+    time.sleep(_TOGETHER_SECONDS)
+    return ""
+
+
+def rehearse(flow: FlowSettings) -> int:
+    """Join some made-up batches as a copy task does, which loads what only that needs; how many come out."""
+    batches = []
+    for number in range(_REHEARSED):
+        batch = encode([Record(offset, 0, None, b"rehearsal") for offset in range(WHOLE_FROM)], 0)
+        batch[:8] = (number * WHOLE_FROM).to_bytes(8, "big")  # the checksum begins after it
+        batches.append(bytes(batch))
+    done = transform(
+        b"".join(batches), position=0, end=None, aborted=(), skip_producer_ids=frozenset(),
+        merge_below=flow.merge_below_bytes, merge_up_to=flow.merge_up_to_bytes, max_batch_bytes=1 << 20,
+    )  # fmt: skip
+    return len(done.chunks)
+
+
+async def _ask(links: Links, topic: str) -> None:
+    await links.connect()
+    both: tuple[RawCluster, RawCluster] = links.source, links.target
+    for cluster in both:
+        await metadata(cluster, [topic])

@@ -1,0 +1,117 @@
+"""What a topic of drkit's holds, and which of its records count when they are signed. No input or output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.failover.journal.topic import ADOPTED, BEGUN
+from drkit.flow_state.records import kind_of
+from drkit.offset_map import bucket
+
+_NOTES: Final = frozenset({"pause", "automatic"})
+"""Notes that stand until a person takes them back; the others are published again and again."""
+
+
+class Sign(StrEnum):
+    """Whose a record is."""
+
+    CURRENT = "signed"
+    PREVIOUS = "signed with an older key"
+    NONE = "without a MAC"
+    WRONG = "with a wrong MAC"
+
+
+class Stored(NamedTuple):
+    """A record as it was read."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    sign: Sign
+
+
+class Kind(StrEnum):
+    """What a topic is for; it decides which of its records are kept."""
+
+    STATE = "state"
+    MAP = "offset map"
+    NOTES = "notes of observers"
+    JOURNAL = "failover journal"
+
+
+@dataclass
+class TopicRecords:
+    """All records of one of drkit's topics."""
+
+    name: str
+    where: str
+    """Alias of its cluster."""
+    kind: Kind
+    records: list[Stored] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    """Of its partitions when it was read."""
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each sign."""
+        return {sign.value: n for sign in Sign if (n := sum(r.sign is sign for r in self.records))}
+
+    def is_needed(self, record: Stored) -> bool:
+        """Whether drkit reads such a record again."""
+        key = (record.key or b"").decode(errors="replace")
+        if self.kind is Kind.STATE:
+            return kind_of(key) is not None
+        if self.kind is Kind.MAP:
+            return record.key != bucket.ADOPTED
+        return self.kind is not Kind.NOTES or key in _NOTES
+
+    def newest(self, *, unsigned: bool) -> list[Stored]:
+        """The record of every key that is to count, in the order of the offsets.
+
+        One with a MAC wins over later ones without.
+
+        :param unsigned: where there is none with a MAC, the newest without counts
+        """
+        found: dict[tuple[int, bytes | None], Stored] = {}
+        for record in filter(self.is_needed, self.records):
+            at = record.partition, record.key
+            before = found.get(at)
+            if is_valid(record) or (unsigned and (before is None or not is_valid(before))):
+                found[at] = record
+        return sorted(found.values(), key=lambda r: (r.partition, r.offset))
+
+    def foreign(self) -> list[Stored]:
+        """The newest record of every key under which there is none with a valid MAC."""
+        return [r for r in self.newest(unsigned=True) if not is_valid(r)]
+
+    def is_signed(self) -> bool:
+        """Whether what counts has a MAC of the current key, and nothing later hides it."""
+        last = {(r.partition, r.key): r for r in self.records if self.is_needed(r)}
+        return all(r.sign is Sign.CURRENT for r in last.values())
+
+
+def is_valid(record: Stored) -> bool:
+    """Whether it has the MAC of a key that is accepted."""
+    return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
+
+
+def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[Stored]:
+    """The entries of a journal that are to be signed, in their order; none when all that count are.
+
+    Nothing in a journal is hidden by later records: entries without a MAC are adopted at first, and never
+    once there are some with one, or the marks of an adoption.
+    """
+    marks = [r for r in topic.records if r.key == ADOPTED and is_valid(r)]
+    unfinished = bool(marks) and marks[-1].value == BEGUN
+    entries = [r for r in topic.records if r.key != ADOPTED]
+    valid = [r for r in entries if is_valid(r)]
+    if unsigned and (unfinished or not (valid or marks)):
+        return entries
+    return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
+
+
+def only_foreign(topic: TopicRecords) -> bool:
+    """Whether a journal has records, and none with a valid MAC: its reader refuses that."""
+    return bool(topic.records) and not any(map(is_valid, topic.records))

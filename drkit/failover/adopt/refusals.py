@@ -1,0 +1,62 @@
+"""When `drkit control adopt` refuses: it would replace or delete what drkit knows. No input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from drkit.clock import wall_ms
+from drkit.config import FlowSettings
+from drkit.errors import Refused
+from drkit.failover.adopt.records import Kind, TopicRecords, is_valid
+from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.state import FlowState
+
+
+def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
+    """Refuse while others write: what they write meanwhile would be replaced by what was read.
+
+    :raises Refused: a replicator or an orchestrator is at work
+    """
+    state = FlowState()
+    for record in (r for t in topics if t.kind is Kind.STATE for r in t.newest(unsigned=True)):
+        state.take(record.key or b"", record.value)
+    replicator = replicator_of(state, wall_ms())
+    if replicator is not None and replicator.alive:
+        raise Refused(
+            "the flow runs: what it writes meanwhile would be replaced",
+            where=f"flow {flow.name}: host {replicator.host}, process {replicator.process}",
+            evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
+            hint="stop that process (SIGTERM), then: drkit control adopt",
+        )
+
+
+def refuse_loss(topics: Iterable[TopicRecords]) -> None:
+    """Refuse to delete what has no MAC where nothing has one: that would be all that drkit knows.
+
+    :raises Refused: nothing in the flow's state was written with this key
+    """
+    state = [t for t in topics if t.kind is Kind.STATE]
+    if not any(is_valid(r) for t in state for r in t.records):
+        raise Refused(
+            "nothing of this flow has a MAC of the control key: all that drkit knows of it would be deleted",
+            where=", ".join(f"{t.name} on {t.where}" for t in state),
+            evidence=", ".join(f"{n} {sign}" for t in state for sign, n in t.counts().items())
+            or "no records",
+            hint="sign what is there: drkit control adopt; or name the key that signed it in"
+            " previous_key_files",
+        )
+
+
+def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
+    """Refuse to sign what was read: newer records would be replaced by it.
+
+    :param ends: of the topic's partitions now
+    :raises Refused: they are others than when it was read
+    """
+    if topic.ends != ends:
+        raise Refused(
+            "others write meanwhile: what they wrote would be replaced by what was read before",
+            where=f"{topic.name} on {topic.where}",
+            evidence=f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}",
+            hint="stop drkit replicate, and let drkit failover end; then: drkit control adopt",
+        )

@@ -1,0 +1,196 @@
+"""Signs what a pair of clusters wrote before it had a control key, or with an older one (decision 24).
+
+The newest record of every key, and every entry of the journal, is written once more, with a MAC of the
+current key, in the order of the offsets. Nothing that has no MAC is believed afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Message
+
+from drkit.clock import wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.control_key import NO_MAC, ControlKeys
+from drkit.errors import ConfigError
+from drkit.failover.adopt.records import (
+    Kind,
+    Sign,
+    Stored,
+    TopicRecords,
+    journal_entries,
+    only_foreign,
+)
+from drkit.failover.adopt.refusals import refuse_change
+from drkit.failover.adopt.writing import Written, write
+from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE
+from drkit.flow_state.names import (
+    journal_topic,
+    offset_map_topic,
+    state_topic,
+    watch_topic,
+)
+from drkit.flow_state.records import ControlKeyRecord
+from drkit.flow_state.topic import kept_tombstones
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.headers import headers_of
+from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map.bucket import adopted_at
+
+_SHOWN: Final = 20
+
+
+@dataclass
+class FlowRecords:
+    """All topics of a flow."""
+
+    flow: FlowSettings
+    keys: ControlKeys
+    topics: list[TopicRecords]
+    clusters: dict[str, Cluster]
+    """By the names in the topics."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether this was done before: then what has no MAC was written by others."""
+        marker = ControlKeyRecord.key().encode()
+        state = [t for t in self.topics if t.kind is Kind.STATE]
+        return any(r.key == marker for t in state for r in t.records)
+
+    @property
+    def lacks_mac(self) -> bool:
+        """Whether something that drkit needs has no valid MAC, and nothing under its key has one."""
+        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is Kind.JOURNAL):
+            return True
+        return any(t.foreign() for t in self.topics if t.kind is not Kind.JOURNAL)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """The topics, for whoever decides."""
+        return [
+            {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)} for t in self.topics
+        ]
+
+
+def _shown(topic: TopicRecords) -> str:
+    if topic.kind in {Kind.JOURNAL, Kind.MAP}:
+        return str(len(topic.foreign()))
+    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return (", ".join(keys[:_SHOWN]) + more) or "none"
+
+
+def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
+    """Read all topics of a flow.
+
+    :raises ConfigError: there is no control key
+    :raises DrkitError: a cluster does not answer
+    """
+    keys = settings.control.keys
+    if keys is None:
+        raise ConfigError(
+            "there is no control key to sign with",
+            where="control.key_file is not set",
+            hint="drkit control create PATH, the same file on every host; then set key_file in [control]",
+        )
+    target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
+    clusters = {flow.target: target}
+    wanted = [
+        TopicRecords(state_topic(flow.source), flow.target, Kind.STATE),
+        TopicRecords(offset_map_topic(flow.source), flow.target, Kind.MAP),
+        TopicRecords(journal_topic(flow.source), flow.target, Kind.JOURNAL),
+        TopicRecords(watch, flow.target, Kind.NOTES),
+    ]
+    if (third := settings.watch.third) is not None:
+        clusters[third] = Cluster.connect(settings.cluster(third))
+        wanted.append(TopicRecords(watch, third, Kind.NOTES))
+    for topic in wanted:
+        _read(topic, clusters[topic.where], keys)
+    return FlowRecords(flow, keys, wanted, clusters)
+
+
+def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
+    """Write what is to count with the current key; returns how many records, by topic.
+
+    :param unsigned: records without a MAC are adopted where their key has none with one
+    :param discard: such records are deleted instead
+    :raises Refused: others have written to one of them since it was read
+    :raises DrkitError: a topic does not take them
+    """
+    written: dict[str, int] = {}
+    # The marker is in the state: it comes last, when everything else is signed.
+    for topic in sorted(found.topics, key=lambda t: t.kind is Kind.STATE):
+        cluster = found.clusters[topic.where]
+        if not describe_topics(cluster, [topic.name]):
+            continue
+        if topic.kind is Kind.NOTES:
+            # Observers may go on: what people have written since the question was asked counts.
+            topic.records.clear()
+            _read(topic, cluster, found.keys)
+        else:
+            refuse_change(topic, _ends(topic, cluster))
+        _keep_tombstones(topic, cluster)
+        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
+        if records:
+            write(topic, cluster, found.flow, found.keys, records)
+        written[f"{topic.name} on {topic.where}"] = len(records)
+    return written
+
+
+def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
+    """Let tombstones stay, as those of a new topic do. Raises DrkitError."""
+    if topic.kind in {Kind.STATE, Kind.NOTES}:
+        changes = {topic.name: kept_tombstones(cluster.settings)}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
+
+
+def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
+    if topic.kind is Kind.JOURNAL:
+        entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
+        marked = entries or (discard and only_foreign(topic))
+        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
+    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
+    records = [] if topic.is_signed() else records
+    if topic.kind is Kind.MAP:
+        # What stood there before may have a valid MAC, too: it is not to be read twice.
+        marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
+        records = [*marks, *records]
+    if discard:
+        records += [(r.partition, r.key, None) for r in topic.foreign()]
+    if topic.kind is Kind.STATE and (unsigned or not found.adopted):
+        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+        records.append((0, marker.key().encode(), marker.encode()))
+    return records
+
+
+def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
+    """Read it from its first record to its end. Raises DrkitError."""
+    topic.ends = _ends(topic, cluster)
+    starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
+    read_partitions(
+        cluster.settings, starts, lambda message: topic.records.append(_stored(topic.name, keys, message))
+    )
+
+
+def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
+    """By partition; empty: there is no such topic."""
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    if described is None:
+        return {}
+    at = [TopicPartition(topic.name, p) for p in described.partitions]
+    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
+
+
+def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
+    key, value, headers = message.key(), message.value(), headers_of(message)
+    why = keys.why_not(name, key, value, headers)
+    if not why:
+        is_current = not ControlKeys(keys.current).why_not(name, key, value, headers)
+        sign = Sign.CURRENT if is_current else Sign.PREVIOUS
+    else:
+        sign = Sign.NONE if why == NO_MAC else Sign.WRONG
+    return Stored(message.partition() or 0, message.offset() or 0, key, value, sign)

@@ -1,0 +1,104 @@
+"""Writes what `drkit control adopt` signs: all of a topic or nothing, where its reader knows transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from drkit.config import FlowSettings
+from drkit.control_key import ControlKeys, signed
+from drkit.errors import Failed, Refused
+from drkit.failover.adopt.records import Kind, TopicRecords
+from drkit.failover.adopt.refusals import refuse_change
+from drkit.flow_state.names import adopting_transactional_id
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
+
+_SECONDS: Final = 120.0
+Written = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to be signed."""
+
+
+@dataclass
+class Delivered:
+    """What the brokers answered."""
+
+    failed: list[KafkaError] = field(default_factory=list)
+    first: dict[int, int] = field(default_factory=dict)
+    """Partition → offset of the first record."""
+
+    def take(self, error: KafkaError | None, message: Message) -> None:
+        """Of one record."""
+        if error is not None:
+            self.failed.append(error)
+        else:
+            self.first.setdefault(message.partition() or 0, message.offset() or 0)
+
+
+def write(
+    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
+) -> None:
+    """Write records in their order, signed.
+
+    :raises Refused: others have written between what was read and these
+    :raises Failed: they were not taken
+    """
+    config: dict[str, str | int | bool] = {
+        **confluent_config(cluster.settings),
+        "enable.idempotence": True,
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+    }
+    if is_whole := topic.kind is not Kind.JOURNAL:
+        config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
+        config["transaction.timeout.ms"] = int(_SECONDS * 1000)
+    producer, told = Producer(config, logger=QUIET), Delivered()
+    try:
+        if is_whole:
+            producer.init_transactions(_SECONDS)
+            producer.begin_transaction()
+        for partition, key, value in records:
+            headers = signed(keys, topic.name, key, value)
+            _produce(producer, told, topic.name, value, key, partition, headers)
+        if producer.flush(_SECONDS):
+            told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+        if is_whole and not told.failed:
+            _refuse_between(topic, told, producer)
+            producer.commit_transaction(_SECONDS)
+    except KafkaException as error:
+        told.failed.append(error.args[0])
+    if told.failed:
+        raise Failed(
+            "records of drkit cannot be signed",
+            where=f"{topic.name} on {topic.where}",
+            evidence=told.failed[0].str(),
+            hint="check its in-sync replicas, and drkit's right to write there; then: drkit control adopt",
+        )
+
+
+def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+    """Refuse where the first record does not stand right behind what was read; notes come all the time."""
+    if topic.kind is Kind.NOTES:
+        return
+    try:
+        refuse_change(topic, topic.ends | told.first)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
+
+
+def _produce(
+    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
+    headers: list[tuple[str, str | bytes | None]] | None,
+) -> None:  # fmt: skip
+    while True:
+        try:
+            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return

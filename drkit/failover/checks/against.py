@@ -1,0 +1,142 @@
+"""The refusals of `drkit failover` by the reasons that `drkit watch` asks, too: their sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from drkit.detect.reasons import ROW, Flag, Reason, Row
+from drkit.errors import Refused
+from drkit.failover.checks.survey import Survey
+from drkit.failover.core.context import Request, Scope
+from drkit.failover.core.words import first_of
+from drkit.failover.loss.risk import held_text
+
+_ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
+
+
+class Question(NamedTuple):
+    """What the gates look at."""
+
+    survey: Survey
+    scope: Scope
+    request: Request
+    flow: str
+
+
+Sentence = Callable[[Question, Row], Refused]
+
+
+def by_the_table(*reasons: Reason) -> Callable[[Question], Iterator[Refused]]:
+    """A check that refuses for each of some reasons that applies, unless its flag is given."""
+
+    def check(q: Question) -> Iterator[Refused]:
+        for row in map(ROW.__getitem__, reasons):
+            if row.applies(q.survey.facts) and not overruled(row, q.request):
+                yield _SENTENCES[row.reason](q, row)
+
+    return check
+
+
+def overruled(row: Row, request: Request) -> bool:
+    """Whether a person passes over a reason, on record."""
+    if row.flag is Flag.DATA_LOSS and request.planned:
+        return True  # a switchover waits until nothing is left
+    given = {
+        Flag.SIGNS_OF_LIFE: request.despite_signs_of_life,
+        Flag.QUORUM: request.without_quorum,
+        Flag.DATA_LOSS: request.accept_data_loss,
+    }
+    return row.flag is not None and bool(given[row.flag])
+
+
+def _paused(q: Question, row: Row) -> Refused:
+    return Refused(
+        "failovers are paused",
+        where=q.flow,
+        evidence=_seen(q, row),
+        hint=f"drkit watch resume --flow '{q.flow}'",
+    )
+
+
+def _unready(q: Question, row: Row) -> Refused:
+    return Refused(
+        "the target is not ready to take over",
+        where=q.survey.target.alias,
+        evidence=_seen(q, row),
+        hint="start its brokers and let replicas catch up; leave topics out with --group",
+    )
+
+
+def _alive(q: Question, row: Row) -> Refused:
+    here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
+    return Refused(
+        "the old primary does not answer this machine, but it is alive",
+        where=q.survey.source.alias,
+        evidence=_seen(q, row) + here,
+        hint="run it where the primary answers: then it is fenced, and nothing is lost; or, if no"
+        ' application reaches it: --despite-signs-of-life "REASON"',
+    )
+
+
+def _no_quorum(q: Question, row: Row) -> Refused:
+    return Refused(
+        "too few observers say that the old primary is gone",
+        where=q.survey.source.alias,
+        evidence=_seen(q, row),
+        hint="start the missing drkit watch, or correct what keeps this machine from seeing the primary; or, "
+        'if you know that it is gone: --without-quorum "REASON"',
+    )
+
+
+def _clocks(q: Question, row: Row) -> Refused:
+    return Refused(
+        "the newest heartbeats are from the future: what would be lost is not known",
+        where=q.flow,
+        evidence=_seen(q, row),
+        hint=f"correct the clocks of this machine and of the replicator's (NTP); or {_ACCEPT}",
+    )
+
+
+def _loss_unknown(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signature for all
+    return Refused(
+        "what would be lost is not known",
+        where=q.flow,
+        evidence=_missing(q),
+        hint=f"find out with: drkit status; or {_ACCEPT}",
+    )
+
+
+def _loss_above(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signature for all
+    facts = q.survey.facts
+    return Refused(
+        "more would be lost than rpo_seconds allows",
+        where=q.flow,
+        evidence=f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}",
+        hint=f"let the copy catch up: drkit status; or {_ACCEPT}",
+    )
+
+
+def _seen(q: Question, row: Row) -> str:
+    return first_of(row.evidence(q.survey.facts))
+
+
+def _missing(q: Question) -> str:
+    risk = q.survey.risk
+    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
+    held = held_text(risk.held_back, risk.acknowledged)
+    return f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
+
+
+_SENTENCES: Final[dict[Reason, Sentence]] = {
+    Reason.REPLICATION_MOVES: _alive,
+    Reason.OBSERVERS_DISAGREE: _alive,
+    Reason.NO_QUORUM: _no_quorum,
+    Reason.TARGET_UNREACHABLE: _unready,
+    Reason.TARGET_NOT_READY: _unready,
+    Reason.PAUSED: _paused,
+    Reason.BEATS_UNKNOWN: _loss_unknown,
+    Reason.CLOCKS_DISAGREE: _clocks,
+    Reason.LAG_UNKNOWN: _loss_unknown,
+    Reason.LAG_ABOVE_RPO: _loss_above,
+}

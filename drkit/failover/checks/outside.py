@@ -1,0 +1,227 @@
+"""What a failover leaves where it is, though it belongs to what moves: topics without a copy, other readers.
+
+The source alone knows all of it. While it is silent, the flow's state on the target names the topics that the
+last run left out, and the checkpoints name the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from drkit.checkpoints.other_groups import CONSUMERS, OtherGroup, from_state
+from drkit.config import FlowSettings
+from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.words import first_of
+from drkit.failover.groups.look import Positions, partition_of
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata
+from drkit.offsets.group_guard import Verdict
+from drkit.status.lag.source import all_topics
+
+_LEFT_OUT: Final = "topic_left_out"
+"""The event by which the topic sync names a topic that it does not copy."""
+_SHARE: Final = "share"
+
+
+class Reader(NamedTuple):
+    """A group of the source, whatever the flow's filters say of it."""
+
+    kind: str
+    """Its protocol type; empty: offsets that were stored without a member."""
+    topics: frozenset[str]
+    """Topics in which it has committed offsets, of the flow or not."""
+    is_known: bool = True
+    """False: the source does not tell drkit which topics it reads."""
+
+
+Readers = Mapping[str, Reader]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What does not move, each with its reason."""
+
+    not_copied: Mapping[str, str] = field(default_factory=dict)
+    """Topic that the flow is to copy → why it has no copy."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Group that reads a topic of the scope → why it does not move."""
+    late: tuple[str, ...] = ()
+    """Groups of the flow that read a topic of the scope, and committed there after it was chosen."""
+    unknown: tuple[str, ...] = ()
+    """Groups that do not move and of which it is not known what they read."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Group that is no consumer group, such as a share group, and does not move → why."""
+    no_place: Mapping[str, str] = field(default_factory=dict)
+    """Group without an exact position in a topic of the scope, by the last checkpoint round → why."""
+    torn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Group of the scope → other topics that it reads, which remain on the source."""
+    staying: tuple[str, ...] = ()
+    """Groups that do not move, and read topics of the flow that remain."""
+    staying_topics: tuple[str, ...] = ()
+    """Topics of the flow that remain on the source, with or without a copy."""
+
+    def notes(self) -> list[str]:
+        """Sentences for the proposal and the report."""
+        return [
+            *(f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())),
+            *(
+                f"group {group} reads topics that move, and remains: {why}"
+                for group, why in sorted(self.groups.items())
+            ),
+            *(
+                f"group {group} committed after the scope was chosen; TRANSLATE looks again"
+                for group in self.late
+            ),
+            *(
+                f"{group} also reads {', '.join(topics)}, which remains: it needs both clusters"
+                for group, topics in sorted(self.torn.items())
+            ),
+            *(
+                [f"these groups remain, what they read is not known: {first_of(self.unknown)}"]
+                if self.unknown
+                else []
+            ),
+            *(f"group {group} remains: {why}" for group, why in sorted(self.kinds.items())),
+            *(f"group {group} has no exact position: {why}" for group, why in sorted(self.no_place.items())),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal: all but the names of the groups that have nothing to do with it."""
+        return {
+            "not_copied": dict(self.not_copied),
+            "groups": dict(self.groups),
+            "late": list(self.late),
+            "unknown": list(self.unknown),
+            "kinds": dict(self.kinds),
+            "no_place": dict(self.no_place),
+            "torn": {g: list(topics) for g, topics in self.torn.items()},
+            "staying_topics": list(self.staying_topics),
+        }
+
+
+def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> Outside:
+    """What remains where it is when the scope of a run moves.
+
+    :param positions: of the flow's groups; all that is known of readers while the source is silent
+    :raises RawError: the source stopped answering
+    """
+    flow, state = context.flow, context.state.records
+    listed: dict[str, TopicMetadata] | None = None
+    readers: Readers = {g: Reader("", frozenset(at.topic for at in p)) for g, p in positions.items()}
+    if source is not None:
+        listed = context.run(all_topics, source)
+        readers = context.run(readers_of, source)
+    found = outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
+    return found if source is not None else by_the_last_round(found, context.scope, state)
+
+
+def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside:
+    """With the groups that the last checkpoint round named, while the source is silent. Pure.
+
+    A group without an exact position has no checkpoint: nothing else names it then.
+    """
+    last = state.get(CheckpointsRecord)
+    if last is None:
+        return found
+    others, _ = from_state(last)
+    places: dict[str, str] = {}
+    for group, at, verdict, why in last.refused:
+        if verdict == Verdict.NO_POSITION.name and partition_of(at).topic in scope.topics:
+            places.setdefault(group, f"{at}: {why or verdict}; it begins where its auto.offset.reset says")
+    return replace(found, kinds={o.group: o.reason for o in others}, no_place=places)
+
+
+async def readers_of(source: RawCluster) -> dict[str, Reader]:
+    """All groups that drkit may see, and the topics in which they have committed offsets.
+
+    :raises DrkitError: the groups cannot be listed
+    :raises RawError: no answer
+    """
+    asked = Groups(source)
+    listed = await asked.listed()
+    answers = await asked.committed(sorted(listed))
+    return {
+        group: Reader(
+            listed[group].protocol,
+            frozenset(at.topic for at in answer.value or ()),
+            is_known=answer.value is not None and listed[group].protocol != _SHARE,
+        )
+        for group, answer in answers.items()
+    }
+
+
+def not_copied(
+    flow: FlowSettings, listed: Mapping[str, TopicMetadata] | None, state: FlowState
+) -> dict[str, str]:
+    """Topics that the flow is to copy and that have no copy, each with the reason. Pure.
+
+    :param listed: what the source has; None: it is silent, and the topics are those of the last events
+    """
+    known, events = state.all(GenerationRecord), state.readable(EventRecord)
+    promoted = promoted_of(state)
+    names = listed.keys() if listed is not None else {e.topic for e in events.values() if e.kind == _LEFT_OUT}
+    found = {}
+    for name in sorted(names):
+        if not flow.copies(name) or flow.is_heartbeats(name) or name in promoted:
+            continue
+        if name not in known:
+            found[name] = _why(events.get(EventRecord.name_of(_LEFT_OUT, name)))
+        elif listed is not None and _is_another(listed[name], known[name]):
+            found[name] = "it was deleted and created again on the source: its copy is of the earlier topic"
+    return found
+
+
+def _why(event: EventRecord | None) -> str:
+    if event is None:
+        return "it has no copy yet"
+    told = [str(event.fields.get(key, "")) for key in ("reason", "evidence")]
+    return f"it is left out: {' '.join(filter(None, told))}"
+
+
+def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
+    return not seen.error and bool(seen.topic_id.int) and seen.topic_id != known.source_id
+
+
+def outside(
+    flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState
+) -> Outside:
+    """What does not move, by what was seen. Pure.
+
+    :param missing: topics without a copy, with the reasons
+    """
+    moved = {*scope.topics, *promoted_of(state)}
+    torn = {g: _elsewhere(flow, readers[g].topics, moved) for g in scope.groups if g in readers}
+    staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}
+    reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}
+    copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
+    remaining = (copied | missing.keys()) - moved
+    return Outside(
+        missing,
+        {g: why for g, why in reasons.items() if why},
+        tuple(g for g, why in reasons.items() if not why),
+        tuple(g for g, r in staying.items() if not r.is_known),
+        {g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
+        {},
+        {g: topics for g, topics in torn.items() if topics},
+        tuple(g for g, r in staying.items() if r.topics & remaining),
+        tuple(sorted(remaining)),
+    )
+
+
+def _elsewhere(flow: FlowSettings, topics: Iterable[str], moved: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(t for t in topics if t not in moved and not flow.is_heartbeats(t)))
+
+
+def _reason(flow: FlowSettings, group: str, reader: Reader) -> str:
+    """Why a group does not move; empty: it would."""
+    if reader.kind not in CONSUMERS:
+        return OtherGroup(group, reader.kind).reason
+    if not flow.group_filter.accepts(group):
+        return "groups or groups_exclude of the flow leave it out"
+    return ""

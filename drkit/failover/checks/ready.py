@@ -1,0 +1,49 @@
+"""Whether the target's topics are fit to take over: leaders, replicas in sync, all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from drkit.failover.core.context import Context
+from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
+from drkit.status.model import PartitionStatus
+from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
+
+_ENOUGH: Final = 20
+"""Reasons that are told."""
+
+
+def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> list[str]:
+    """Why the scope's topics could not serve; empty when they could. At the most some reasons.
+
+    :raises DrkitError: the target does not tell
+    """
+    names = set(context.scope.topics.values())
+    admin = context.target_admin()
+    topics = describe_topics(admin, names)
+    configs = topic_configs(admin, topics)
+    found = list(_reasons(names, topics, configs, partitions))
+    return found[:_ENOUGH]
+
+
+def _reasons(
+    names: set[str],
+    topics: Mapping[str, Topic],
+    configs: Mapping[str, Mapping[str, ConfigValue]],
+    partitions: Iterable[PartitionStatus],
+) -> Iterator[str]:
+    for name in sorted(names - topics.keys()):
+        yield f"{name} does not exist on the target"
+    for name, topic in sorted(topics.items()):
+        setting = configs.get(name, {}).get(MIN_INSYNC_REPLICAS)
+        needed = int(setting.value) if setting is not None and setting.value else 1
+        for number, p in sorted(topic.partitions.items()):
+            if p.leader is None or p.leader < 0:
+                yield f"{name}-{number} has no leader on the target"
+            elif len(p.in_sync) < min(needed, len(p.replicas)):
+                yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
+    for seen in partitions:
+        there = topics.get(seen.target_topic)
+        if there is not None and seen.partition not in there.partitions:
+            yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"

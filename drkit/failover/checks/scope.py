@@ -1,0 +1,131 @@
+"""What a failover moves: topics with every group that reads them, or all that a flow copies.
+
+What an earlier failover has opened is no part of it: it is named, and the rest moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from drkit.config import FlowSettings
+from drkit.config.tables.closest import closest
+from drkit.errors import ConfigError, Usage
+from drkit.failover.checks.survey import positions_of
+from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.words import first_of
+from drkit.failover.groups.look import Positions
+from drkit.flow_state.copied_topics import promoted_of
+
+
+class Basis(NamedTuple):
+    """What a choice rests on."""
+
+    flow: FlowSettings
+    copied: Mapping[str, str]
+    """Source topic → target topic, with those that were opened before."""
+    promoted: frozenset[str]
+    """Source topics that an earlier failover opened."""
+    positions: Positions
+    """Of every group of the flow."""
+    origin: str
+    """Where the positions come from."""
+
+
+class Chosen(NamedTuple):
+    """A scope, what was asked for, and what has to be said about it before anybody agrees."""
+
+    scope: Scope
+    groups: tuple[str, ...]
+    """The groups that were named."""
+    topics: tuple[str, ...]
+    """The topics that were named."""
+    others: tuple[str, ...]
+    """Groups that move too, because they read the same topics."""
+    moved: tuple[str, ...]
+    """Topics that were asked for and that an earlier failover opened."""
+
+    def notes(self) -> list[str]:
+        """Sentences for the proposal."""
+        notes = []
+        if self.moved:
+            notes.append(f"already moved: {first_of(self.moved)}")
+        if self.others:
+            notes.append(f"these groups read the same topics and move too: {', '.join(self.others)}")
+        renamed = {a: b for a, b in sorted(self.scope.topics.items()) if a != b}
+        notes += [
+            f"topic {a} is called {b} on the other side; groups keep their names" for a, b in renamed.items()
+        ]
+        return notes
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal, beside the scope."""
+        return {"groups": list(self.groups), "topics": list(self.topics), "moved": list(self.moved)}
+
+
+def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+    """The scope of some groups and topics; of all that the flow copies when none is named.
+
+    :param topics: source topics, also those that no group reads
+    :raises ConfigError: a group or topic is not known, or there is nothing to move
+    """
+    positions, origin = positions_of(context, context.source())
+    promoted = promoted_of(context.state.records)
+    return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
+
+
+def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+    """The scope by what is known; see :func:`choose`. Pure.
+
+    When an earlier failover opened everything that was asked for, the scope holds it: a gate refuses it.
+    """
+    _refuse_unknown(basis, groups, topics)
+    copied, positions = basis.copied, basis.positions
+    named = {at.topic for g in groups for at in positions[g]} | set(topics)
+    asked = named & copied.keys() if groups or topics else set(copied)
+    if not asked:
+        raise ConfigError(
+            "there is nothing to move: the flow has copied no topic",
+            where=f"flow {basis.flow.name}",
+            hint=f"copy first: drkit replicate --flow '{basis.flow.name}'",
+        )
+    left = asked - basis.promoted
+    moving = left or asked
+    readers = sorted(g for g, p in positions.items() if any(at.topic in moving for at in p))
+    scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
+    others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)
+    return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)))
+
+
+def copied_of(context: Context) -> dict[str, str]:
+    """Source topic → target topic, without topics of heartbeats."""
+    flow = context.flow
+    return {
+        name: target
+        for name, (target, *_) in context.known.topics.items()
+        if flow.topic_filter.accepts(name) and not flow.is_heartbeats(name)
+    }
+
+
+def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) -> None:
+    for group in groups:
+        if group not in basis.positions:
+            raise Usage(
+                f"the group '{group}' has no committed offsets in a topic that the flow copies",
+                where=f"--group, flow {basis.flow.name}",
+                evidence=f"{len(basis.positions)} groups have some, as known from {basis.origin}",
+                hint=_nearest(group, basis.positions) or "drkit status shows the groups",
+            )
+    for topic in topics:
+        if topic not in basis.copied:
+            raise Usage(
+                f"the flow has no copy of the topic '{topic}'",
+                where=f"--topic, flow {basis.flow.name}",
+                evidence=f"{len(basis.copied)} topics of {basis.flow.source} have one",
+                hint=_nearest(topic, basis.copied) or "drkit status shows the topics",
+            )
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = closest(word, known)
+    return f"did you mean '{near}'?" if near else ""

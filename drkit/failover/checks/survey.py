@@ -1,0 +1,268 @@
+"""One look at everything a failover decides by: both clusters, the copy, the groups; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.metadata import MetadataRequest
+
+from drkit.detect.noticeboard import read_notes
+from drkit.detect.reasons import Facts
+from drkit.detect.risk import Risk, of_answering_source
+from drkit.detect.speakers import Speakers
+from drkit.errors import ClusterUnreachable
+from drkit.failover.checks.outside import Outside, look_outside
+from drkit.failover.checks.reach import Reach, look_reach
+from drkit.failover.checks.ready import unready_topics
+from drkit.failover.checks.signs import facts_of
+from drkit.failover.core.context import Context
+from drkit.failover.groups.look import (
+    FROM_CHECKPOINTS,
+    FROM_SOURCE,
+    Positions,
+    TargetGroup,
+    checkpointed,
+    committed_on_source,
+    marked,
+    on_target,
+)
+from drkit.failover.loss.risk import held_total
+from drkit.failover.loss.silent import silent_risk
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.lease.watch import Replicator, replicator_of
+from drkit.flow_state.records import (
+    CheckpointsRecord,
+    ClustersRecord,
+    SourceSeenRecord,
+)
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.status.facts import ends_from, status_of
+from drkit.status.lag.held_back import held_back, with_held
+from drkit.status.lag.source import Ends, Waiting, ends_of, waiting
+from drkit.status.lag.target import Copied, Place
+from drkit.status.model import PartitionStatus, oldest_of
+from drkit.status.source_look import gaps_of
+
+_NO_PARTITION: Final = "the target has no such partition"
+
+
+class Identity(NamedTuple):
+    """Which cluster is behind a name."""
+
+    alias: str
+    id: str | None
+    """None: it does not answer."""
+    expected: str | None
+    """With which the flow was run; None: it never was."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen."""
+
+    at_ms: int
+    source: Identity
+    target: Identity
+    source_error: str
+    """Why the source does not answer; empty when it does."""
+    partitions: tuple[PartitionStatus, ...]
+    positions: Positions
+    """What the groups of the scope have committed in its topics."""
+    positions_from: str
+    positions_age_seconds: float | None
+    """How old that knowledge is; None: not known."""
+    target_groups: dict[str, TargetGroup]
+    facts: Facts
+    """What the table of reasons decides by, the loss among it."""
+    replicator: Replicator | None
+    promoted: tuple[str, ...]
+    """Topics of the scope that a failover opened before."""
+    outside: Outside
+    """What remains where it is."""
+    reach: tuple[Reach, ...]
+    """Which clients are sent to the target, by which way."""
+
+    @property
+    def risk(self) -> Risk:
+        """What would be lost."""
+        return self.facts.risk
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "at_ms": self.at_ms,
+            "source": self.source._asdict(),
+            "target": self.target._asdict(),
+            "source_error": self.source_error,
+            "partitions": [asdict(p) for p in self.partitions],
+            "positions": {g: {str(at): s.offset for at, s in p.items()} for g, p in self.positions.items()},
+            "positions_from": self.positions_from,
+            "positions_age_seconds": self.positions_age_seconds,
+            "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
+            "risk": self.risk.to_json(),
+            "replicator": self.replicator._asdict() if self.replicator else None,
+            "facts": self.facts.to_json(),
+            "outside": self.outside.to_json(),
+            "reach": [r.in_words() for r in self.reach],
+        }
+
+
+def survey(context: Context) -> Survey:
+    """Look at the scope of a run.
+
+    :raises DrkitError: the target does not answer, or its state cannot be read
+    """
+    context.state.load()
+    while True:
+        source = context.source()
+        try:
+            return _look(context, source)
+        except RawError as error:
+            if source is None:
+                raise ClusterUnreachable(
+                    "the target stopped answering",
+                    where=context.flow.target,
+                    evidence=repr(error),
+                    hint="check the target: drkit config check --connect",
+                ) from error
+            # The source may have gone away just now: what remains is asked of the target alone.
+            context.lose_source(error)
+
+
+def _look(context: Context, source: RawCluster | None) -> Survey:
+    state, now, scope = context.state, context.wall(), context.scope
+    identities = _identities(context, source)
+    copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
+    partitions = _partitions(context, copied, source, now)
+    # All groups while the source is silent: then the flow's checkpoints alone say who remains.
+    positions, origin = positions_of(context, source, scope.groups if source is not None else None)
+    outside = look_outside(context, source, positions)
+    mine = {
+        g: {at: s for at, s in p.items() if at.topic in scope.topics}
+        for g, p in positions.items()
+        if g in scope.groups
+    }
+    rounds = state.get(CheckpointsRecord)
+    age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
+    notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
+    targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
+    risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
+    return Survey(
+        now, *identities,
+        "" if source is not None else context.source_error or "it does not answer",
+        tuple(partitions), mine, origin,
+        age if source is None else 0.0,
+        targets, facts_of(context, notes, risk, unready, silent=source is None),
+        _replicator(context, source, now),
+        tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
+        outside, look_reach(context, outside),
+    )  # fmt: skip
+
+
+def positions_of(
+    context: Context, source: RawCluster | None, groups: Collection[str] | None = None
+) -> tuple[Positions, str]:
+    """What groups of the flow had committed in copied topics, and from where that is known.
+
+    :param groups: the only ones to ask about; None: all
+    """
+    flow, known = context.flow, context.known
+    if source is not None:
+        found: Positions = context.run(committed_on_source, source, flow, known, groups)
+        return found, FROM_SOURCE
+    by_marks: Positions = context.run(marked, context.target, flow, known, groups)
+    log = context.kept.checkpoints_of(context.target_settings, flow)
+    topic = context.run(metadata, context.target, [log.name])[log.name]
+    return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
+
+
+def _replicator(context: Context, source: RawCluster | None, now: int) -> Replicator | None:
+    """Who copies; a switchover rests on it, so there the clock of another machine is not enough."""
+    if context.request.planned and source is not None:
+        return context.replicator(certain=True)
+    return replicator_of(context.state.records, now)
+
+
+# -- the clusters ------------------------------------------------------------------------------------
+
+
+def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, Identity]:
+    flow, ids = context.flow, context.state.get(ClustersRecord)
+    there = context.run(cluster_id, source) if source is not None else None
+    here = context.run(cluster_id, context.target)
+    return (
+        Identity(flow.source, there, ids.source if ids is not None else None),
+        Identity(flow.target, here, ids.target if ids is not None else None),
+    )
+
+
+async def cluster_id(cluster: RawCluster) -> str:
+    """The id that a cluster's brokers show."""
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    answer = await cluster.send(request, timeout_ms=10_000)
+    return str(answer.cluster_id)
+
+
+# -- the copy ----------------------------------------------------------------------------------------
+
+
+def _partitions(
+    context: Context, copied: list[Copied], source: RawCluster | None, now: int
+) -> list[PartitionStatus]:
+    places = _places(context, copied)
+    ends, records = _waiting(context, copied, places, source)
+    names = {c.topic: c.target_topic for c in copied}
+    gone = {at.topic: p for at, p in places.items() if at.partition < 0}
+    known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
+    nowhere = Place(None, None, reason=_NO_PARTITION)
+    return [
+        status_of(
+            now, at, names[at.topic], gone.get(at.topic) or places.get(at) or nowhere,
+            ends.get(at), records.get(at),
+        )
+        for at in sorted(known)
+    ]  # fmt: skip
+
+
+def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, Place]:
+    side, producers = context.kept.side_of(context.target, context.flow.source), context.known.producers
+    found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.own)
+    return found
+
+
+def _waiting(
+    context: Context, copied: list[Copied], places: Mapping[TopicPartition, Place], source: RawCluster | None
+) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, Waiting]]:
+    """Ends of the source, as it says or as they were noted last, and what is not copied."""
+    names = {c.topic for c in copied}
+    if source is None:
+        seen = context.state.get(SourceSeenRecord)
+        noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
+        missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
+        return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
+    topics = context.run(metadata, source, sorted(names))
+    same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
+    ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
+    left_out = context.known.producers.left_out
+    ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))
+    gaps = gaps_of(places, ends)
+    if not gaps:
+        return ends, {}
+    return ends, context.run(waiting, source, topics, gaps, left_out)
+
+
+def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:
+    known = [p.records for p in partitions if p.records is not None]
+    records = sum(known) if len(known) == len(partitions) else None
+    held = held_total(p.held_back for p in partitions)
+    if source is None:
+        return silent_risk(context, records, held)
+    reason = next((f"{p.topic}-{p.partition}: {p.reason}" for p in partitions if p.records is None), "")
+    seconds = oldest_of([p.risk_seconds for p in partitions])
+    exact = all(p.exact for p in partitions)
+    missing = None if records is None else records + held.records
+    return of_answering_source(missing, seconds, exact=exact, reason=reason, held=held)

@@ -1,0 +1,77 @@
+"""The generation of the role: above all that the journal, the other side's journal or the clients know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from drkit.errors import DrkitError
+from drkit.failover.core.context import Context
+from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.topic import JournalTopic
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.repoint import adapters, ask_all
+from drkit.status.facts import term_of
+
+_CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
+"""Kinds of repoint ways that take an endpoint, and never say which one they took before."""
+
+
+def least_term(context: Context, folder: Path) -> int:
+    """A term above all that are known outside of this journal; who does not answer is not waited for.
+
+    :param folder: of the journals of this machine: the one on the target may have been deleted
+    """
+    known = term_of(context.state.records)
+    return 1 + max(known, _opposite(context), _told(context), _of_files(folder))
+
+
+def refused_later(context: Context) -> str:
+    """Which receivers may refuse the term of this run after OPEN, in a sentence; empty: none is known to.
+
+    A first term is a small one: where the journal was lost, and nothing that can be asked knows a later one,
+    receivers may know it.
+    """
+    ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
+    if context.term != 1 or not ways:
+        return ""
+    return (
+        f"this is the first term that is known: receivers by {', '.join(ways)} cannot be asked, and refuse it"
+        " if an earlier failover, whose journal is lost, told them a newer one"
+    )
+
+
+def _of_files(folder: Path) -> int:
+    terms = [0]
+    for path in folder.glob("*.jsonl"):
+        try:
+            with path.open(encoding="utf-8") as file:
+                terms.append(Entry.from_json(file.readline()).term)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # no journal, or one that was cut off
+    return max(terms)
+
+
+def _opposite(context: Context) -> int:
+    """Of the failovers in the other direction: their journal is on what is the source now."""
+    source = context.source()
+    if source is None:
+        return 0
+    topic = JournalTopic(source, context.flow.target, context.flow.source)
+    try:
+        found: int = context.run(_read, topic, source)
+    except (DrkitError, RawError):
+        return 0
+    return found
+
+
+async def _read(topic: JournalTopic, _source: RawCluster) -> int:
+    if not await topic.exists():
+        return 0
+    await topic.read()
+    return topic.history.term
+
+
+def _told(context: Context) -> int:
+    asked = ask_all(adapters(context.settings.failover.repoint))
+    return max((a.told.term for a in asked if a.told is not None), default=0)

@@ -1,0 +1,58 @@
+"""The checkpoints of a flow on its target, read on from where the last look ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from confluent_kafka import Message
+
+from drkit.config import ClusterSettings
+from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.requests import TopicMetadata
+from drkit.model import TopicPartition
+from drkit.offsets.mm2_records import Checkpoint, group_of, is_checkpoint, latest
+
+
+class CheckpointLog:
+    """Keeps the newest readable record of every key.
+
+    :param topic: ``<source>.checkpoints.internal``, of MirrorMaker 2's format (KIP-382)
+    """
+
+    def __init__(self, target: ClusterSettings, topic: str) -> None:
+        self._target, self._at = target, TopicPartition(topic, 0)
+        self._id: UUID | None = None
+        self._next = 0
+        self._values: dict[bytes, bytes] = {}
+
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+        return self._at.topic
+
+    def read(self, topic: TopicMetadata, groups: Collection[str] | None = None) -> list[Checkpoint]:
+        """The newest checkpoints as they stand there now; none where there is no such topic.
+
+        :param topic: as the target describes it now
+        :param groups: only theirs; None: those of all
+        :raises DrkitError: they cannot be read
+        """
+        now = topic.topic_id if topic.leaders else None
+        if now != self._id:
+            self._id, self._next, self._values = now, 0, {}
+        if now is not None:
+            read_partitions(self._target, {self._at: self._next}, self._take)
+        wanted = None if groups is None else set(groups)
+        mine = ((k, v) for k, v in self._values.items() if wanted is None or group_of(k) in wanted)
+        return list(latest(mine, Checkpoint.decode).values())
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key(), message.value()
+        self._next = (message.offset() or 0) + 1
+        if not isinstance(key, bytes):
+            return
+        if not isinstance(value, bytes):
+            self._values.pop(key, None)
+        elif is_checkpoint(value):
+            self._values[key] = value

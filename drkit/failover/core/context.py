@@ -1,0 +1,288 @@
+"""What the steps of a failover share: the clusters, the scope, the journal, the clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+from drkit.clock import Millis, Seconds, monotonic, steady
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import DrkitError, NotAuthenticated
+from drkit.failover.core.kept import Kept
+from drkit.failover.core.machine import StepName
+from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.lease.watch import Replicator, replicator_of
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.reach import Impatient, reach
+from drkit.kafka.requests import metadata
+
+_LEASE_PAUSE_SECONDS: Final = 0.25
+REACH_MS: Final = 3000
+"""How long a connection to a source that answers is tried."""
+LOOK_MS: Final = 2000
+"""How long a source that answered before may take to say that it still does."""
+REMEMBERED_SECONDS: Final = 60.0
+"""A source that did not answer is left alone for so long: each look at one that hangs takes a second."""
+
+_ONE_BROKER_SECONDS: Final = 20.0
+"""How long an old primary that leaves a question open is asked again while it answers others: longer than a
+broker's session (9 s) and the election of leaders after it."""
+_AGAIN_SECONDS: Final = 0.5
+
+
+class Scope(NamedTuple):
+    """What a run moves; fixed when it begins, told and confirmed."""
+
+    topics: dict[str, str]
+    """Name on the source → name on the target."""
+    groups: tuple[str, ...]
+    """Consumer groups; they keep their names."""
+    whole_flow: bool
+    """Everything that the flow copies and no earlier failover moved (``--all``): no topic remains."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the journal."""
+        return {"topics": self.topics, "groups": list(self.groups), "whole_flow": self.whole_flow}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Scope:
+        """From the journal."""
+        return cls(dict(raw["topics"]), tuple(raw["groups"]), bool(raw["whole_flow"]))
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    planned: bool = False
+    """A switchover: demands a proven fence and zero lag."""
+    accept_data_loss: str = ""
+    """The reason for which somebody accepts a loss above the budget, or an unknown one."""
+    evict_members: bool = False
+    """Remove members from groups on the target instead of refusing."""
+    keep_positions: bool = False
+    """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
+    despite_signs_of_life: str = ""
+    """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
+    without_quorum: str = ""
+    """The reason for which a person decides although too few observers say that the primary is gone."""
+    leave_behind: tuple[str, ...] = ()
+    """Topics without a copy that a switchover of everything may leave on the old primary."""
+    repoint_others: bool = False
+    """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the journal."""
+        return self._asdict() | {"leave_behind": list(self.leave_behind)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Request:
+        """From the journal."""
+        said = {k: raw[k] for k in cls._fields if k in raw}
+        return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
+
+
+class Progress(NamedTuple):
+    """Something that happened just now, for whoever watches."""
+
+    step: StepName
+    what: str
+    fields: Mapping[str, Any] = {}
+
+
+class JournalView(Protocol):
+    """What steps may ask and tell the journal."""
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """The evidence of a step that ended, also one of an earlier process; None when it did not."""
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """Effects that were begun in a step, by their names, with what was told of them.
+
+        ``intent`` holds the details given before; ``result`` what came out, None when nobody knows.
+        """
+
+    def effect(
+        self, step: StepName, name: str, details: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Any]]:
+        """See :meth:`Context.effect`."""
+
+    def renew(self) -> None:
+        """Say that this process lives, if it has written nothing for a while."""
+
+
+@dataclass
+class Context:
+    """One run, as its steps see it.
+
+    Steps are plain functions of the calling thread; raw requests are coroutines that :meth:`run` drives.
+    """
+
+    settings: Settings
+    flow: FlowSettings
+    scope: Scope
+    request: Request
+    run_id: str
+    term: int
+    """The generation of the role that this run brings about; larger than any before."""
+    journal: JournalView
+    loop: EventLoop
+    target: RawCluster
+    """Connected, with the identity of the flow's ``target_admin``."""
+    state: StateTopic
+    """The flow's state on the target, loaded; :attr:`Known` and roles come from it."""
+    tell: Callable[[Progress], None]
+    """Live progress; never needed for the outcome."""
+    decision: Mapping[str, Any] = field(default_factory=dict)
+    """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
+    clock: Seconds = monotonic
+    wall: Millis = field(default_factory=steady)
+    source_error: str = ""
+    """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
+    source_refuses: bool = False
+    """It did not answer because it refuses this machine, or its names do not resolve: not seen to be gone."""
+    kept: Kept = field(default_factory=Kept)
+    """What was read of the target's topics so far."""
+    _source: RawCluster | None = None
+    _asked: float = float("-inf")
+    """When the old primary did not answer."""
+    _partly_since: float = float("-inf")
+    """When it left a question open first, in the last minute or so."""
+    _target_admin: Cluster | None = None
+
+    def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
+        """Drive a coroutine to its end."""
+        return self.loop.run(coroutine, *args)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and keep the run.
+
+        :raises Refused: another orchestrator took over
+        """
+        self.loop.run(self.loop.sleep, seconds)
+        self.journal.renew()
+
+    def replicator(self, *, certain: bool = False) -> Replicator | None:
+        """Who holds the flow's lease, as its state is loaded; None: nobody does.
+
+        :param certain: where it is old by the clock of its machine alone, wait some seconds for a renewal
+        """
+        found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
+            by_clock = replicator_of(self.state.records, self.wall())
+            if by_clock is None or by_clock.alive:
+                break
+            self.pause(_LEASE_PAUSE_SECONDS)
+            self.state.load()
+            found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        return found
+
+    @property
+    def source_settings(self) -> ClusterSettings:
+        """How the old primary is reached for administration."""
+        return self.settings.cluster(self.flow.source).with_client(self.flow.source_admin)
+
+    @property
+    def target_settings(self) -> ClusterSettings:
+        """How the new primary is reached for administration."""
+        return self.settings.cluster(self.flow.target).with_client(self.flow.target_admin)
+
+    @property
+    def known(self) -> Known:
+        """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
+        return known_of(self.state.records)
+
+    def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
+        """The old primary, connected; None when it does not answer.
+
+        :param remembered: for so many seconds one that did not answer is not asked again
+        """
+        if self._source is not None or self.clock() < self._asked + remembered:
+            return self._source
+        reached = reach(self.source_settings)
+        self._asked, self.source_error = self.clock(), reached.silence
+        self.source_refuses = reached.blind
+        if not self.source_error:
+            candidate = Impatient(self.loop, reached.settings, "failover")
+            try:
+                self.loop.run(candidate.connect, REACH_MS)
+            except DrkitError as error:
+                candidate.close()
+                self.source_error = f"{error.what} ({error.evidence})"
+                self.source_refuses = isinstance(error, NotAuthenticated)
+            else:
+                self._source = candidate
+        return self._source
+
+    def look_at_source(self) -> RawCluster | None:
+        """The old primary as of this second; None when it does not answer now."""
+        if self._source is not None:
+            try:
+                self.loop.run(partial(metadata, timeout_ms=LOOK_MS), self._source, [])
+            except RawError as error:
+                self.lose_source(error)
+        return self.source(0.0)
+
+    def drop_source(self) -> None:
+        """Forget the connection to the old primary: it stopped answering."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+            self._asked = float("-inf")
+
+    def lose_source(self, error: BaseException) -> None:
+        """A question to the old primary failed: it is left alone for a while, unless other brokers answer.
+
+        Then it is connected again, and may be asked again for some seconds: one of its brokers died, and
+        others take over. Whoever asks again asks :meth:`source` first.
+        """
+        self.drop_source()
+        if self.clock() > self._partly_since + REMEMBERED_SECONDS:
+            self._partly_since = self.clock()
+        if self.clock() < self._partly_since + _ONE_BROKER_SECONDS and self.source(0.0) is not None:
+            self.loop.run(self.loop.sleep, _AGAIN_SECONDS)
+            return
+        self.source_error, self.source_refuses = f"it stopped answering ({type(error).__name__})", False
+        self._asked = self.clock()
+
+    def target_admin(self) -> Cluster:
+        """The new primary for calls of confluent-kafka's admin client; never for calls about groups."""
+        if self._target_admin is None:
+            self._target_admin = Cluster.connect(self.target_settings)
+        return self._target_admin
+
+    def forget_admin(self) -> None:
+        """The next one knows the brokers that there are then."""
+        self._target_admin = None
+
+    def result(self, step: StepName) -> dict[str, Any]:
+        """The evidence of an earlier step; empty when it has not run (as in a dry run)."""
+        return self.journal.result(step) or {}
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """Effects begun in a step: name → ``{"intent": details, "result": what came out or None}``."""
+        return self.journal.effects(step)
+
+    def effect(self, step: StepName, name: str, **details: Any) -> AbstractContextManager[dict[str, Any]]:
+        """An effect on something outside: journalled before it, and after it.
+
+        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put what
+        came out into ``outcome``. Entering it commits to the journal, which fails when another orchestrator
+        took over: then the effect must not happen, and does not. One effect may be many requests of the same
+        kind; an effect begun again under the same name replaces what was told of it.
+
+        :param name: stable over restarts, unique in the step
+        :param details: plain JSON data, enough to undo it
+        :raises Refused: another orchestrator took over
+        """
+        return self.journal.effect(step, name, details)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.drop_source()
+        self.kept.close()
+        self.target.close()

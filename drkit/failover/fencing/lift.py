@@ -1,0 +1,54 @@
+"""Takes fences away, by what the flow's state has on record of them.
+
+A fence is on record before it is put up, so the record has every fence that may exist, also one of a process
+that died while it put it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from drkit.errors import ClusterUnreachable
+from drkit.failover.core.context import Context
+from drkit.failover.fencing.means import ACL, SIZE, by_name, recorded_acls, recorded_sizes
+from drkit.flow_state.fence_debt import settle
+from drkit.flow_state.records import PendingLift
+from drkit.topology.acls import to_json
+
+
+def fenced(context: Context, topics: Collection[str]) -> list[str]:
+    """Those of some topics of the source that have a fence on record, sorted."""
+    on_record = {*recorded_sizes(context.state), *(a.name for a in recorded_acls(context.state))}
+    return sorted(on_record & set(topics))
+
+
+def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
+    """Lift the fences of some topics of the source; returns the means that were lifted.
+
+    It may be repeated: what is gone already is fine.
+
+    :raises ClusterUnreachable: a fence is on record, and the source does not answer
+    :raises DrkitError: the source refuses
+    """
+    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
+    details: dict[str, dict[str, Any]] = {
+        ACL: {"acls": to_json(frozenset(a for a in acls if a.name in topics))},
+        SIZE: {"sizes": {t: before for t, before in sizes.items() if t in topics}},
+    }
+    lifted = []
+    for name, found in details.items():
+        means = by_name(name, context.source_settings, context.state, spare_own=False)
+        if means is None or not any(found.values()):
+            continue
+        if context.source() is None:
+            raise ClusterUnreachable(
+                "the old primary does not answer",
+                where=context.flow.source,
+                evidence=context.source_error,
+                hint="bring it back, or keep its listeners closed, then: drkit fence lift",
+            )
+        means.lift(found)
+        lifted.append(name)
+    settle(context.state, PendingLift, topics)
+    return lifted

@@ -1,0 +1,240 @@
+"""Open transactions behind a fence: each ends by itself or is aborted; then ends of partitions stand.
+
+A transaction that was open before the fence can still commit behind it and move the last stable offset.
+
+A topic that takes no record (``max.message.bytes`` = 0) refuses markers too, and a coordinator gives up a
+marker that is refused for its size: it is never sent again, also when the topic is open. So under such a
+fence transactions are ended while it is away for a moment, and of those that ended under it drkit writes the
+lost markers, as their coordinators have decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka.errors import for_code
+
+from drkit.clock import Seconds, monotonic
+from drkit.errors import Refused
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.kafka.transactions.open_transactions import Open, Owner, abort, open_on, owners
+from drkit.model import TopicPartition
+
+_PAUSE_SECONDS: Final = 0.1
+_MARKERS_SECONDS: Final = 5.0
+"""How long markers may take once they are decided and nothing holds them back."""
+_LOST_SECONDS: Final = 0.25
+"""A marker that is decided and not there after so long is not on its way; a second one costs an offset."""
+_ROUNDS: Final = 5
+_BY_ITSELF: Final = "by itself"
+_SHOWN: Final = 5
+Blink = Callable[[], None]
+Found = Mapping[TopicPartition, list[Open]]
+
+
+@dataclass
+class Resolved:
+    """What became of the transactions that were open when the fence stood."""
+
+    seen: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Producer id → transactional id, partitions, and how it ended."""
+    left: list[str] = field(default_factory=list)
+    """Partitions whose transactions are still open."""
+
+    def see(self, found: Found, known: Mapping[int, Owner]) -> None:
+        """Remember transactions that are open."""
+        for at, opened in sorted(found.items()):
+            for one in opened:
+                owner = known.get(one.producer_id)
+                seen = self.seen.setdefault(
+                    one.producer_id,
+                    {
+                        "transactional_id": owner.transactional_id if owner else None,
+                        "partitions": [],
+                        "ended": _BY_ITSELF,
+                    },
+                )
+                if str(at) not in seen["partitions"]:
+                    seen["partitions"].append(str(at))
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "transactions": [{"producer_id": i, **v} for i, v in sorted(self.seen.items())],
+            "left": self.left,
+        }
+
+    @property
+    def aborted(self) -> int:
+        """How many were cut."""
+        return sum(v["ended"] != _BY_ITSELF for v in self.seen.values())
+
+    @property
+    def marked(self) -> list[str]:
+        """Transactional ids whose coordinators have lost a marker, which drkit wrote in their place."""
+        return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
+
+
+class Resolver:
+    """Resolves the open transactions on some topics.
+
+    :param lift: takes the fence away where it also refuses markers; None where it does not
+    :param restore: puts it up again
+    """
+
+    def __init__(
+        self,
+        cluster: RawCluster,
+        topics: Collection[str],
+        *,
+        wait_seconds: float,
+        aborts: bool,
+        lift: Blink | None = None,
+        restore: Blink | None = None,
+        clock: Seconds = monotonic,
+    ) -> None:
+        self._cluster, self._topics = cluster, topics
+        self._wait_seconds, self._aborts = wait_seconds, aborts
+        self._lift, self._restore = lift, restore
+        self._clock = clock
+        self._owners: dict[int, Owner] = {}
+        self.resolved = Resolved()
+
+    def beforehand(self) -> None:
+        """Before a fence stands that refuses markers: what is open ends while they still pass.
+
+        Nothing is done where the settings say to hold: then nothing is to be aborted.
+
+        :raises RawError: the cluster stopped answering
+        """
+        if self._aborts and self._lift is not None:
+            if found := self._gone(self._wait_seconds):
+                self._end(found)
+            self._wait_seconds = 0.0
+
+    def run(self) -> Resolved:
+        """Wait, then abort, until none is open.
+
+        :raises Refused: some are open, and the settings say to hold then
+        :raises RawError: the cluster stopped answering
+        """
+        wait = self._wait_seconds
+        for _ in range(_ROUNDS):
+            found = self._gone(wait)
+            if not found:
+                break
+            self._refuse(found)
+            self._lifted()
+            wait = 0.0
+        self.resolved.left = [str(at) for at in sorted(self._open())]
+        return self.resolved
+
+    def _open(self) -> Found:
+        found: Found = self._cluster.loop.run(open_on, self._cluster, self._topics)
+        if found:
+            self._owners = self._cluster.loop.run(owners, self._cluster, _producers(found))
+            self.resolved.see(found, self._owners)
+        return found
+
+    def _is_decided(self, producer: int) -> bool:
+        owner = self._owners.get(producer)
+        return owner is not None and owner.is_decided
+
+    def _gone(self, seconds: float) -> Found:
+        """What is open when those that are open now have ended, or the time is over.
+
+        Where the fence refuses markers, those have ended of whom that is decided.
+        """
+        deadline = self._clock() + seconds
+        first = _each(found := self._open())
+        while first & _each(found) and self._clock() < deadline:
+            if self._lift is not None and all(self._is_decided(p) for p in _producers(found)):
+                break
+            self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS)
+            found = self._open()
+        return found
+
+    def _refuse(self, found: Found) -> None:
+        waiting = {
+            at: left for at, o in sorted(found.items())
+            if (left := [one for one in o if not self._is_decided(one.producer_id)])
+        }  # fmt: skip
+        if self._aborts or not waiting:
+            return
+        raise Refused(
+            f"{len(waiting)} partitions have an open transaction behind the fence",
+            where=self._cluster.alias,
+            evidence=", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items()),
+            hint='let their producers end them, or set open_transactions = "abort" in [failover.fence];'
+            " then: drkit failover --resume",
+        )
+
+    def _name(self, opened: Open) -> str:
+        known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
+        return str(known or f"producer {opened.producer_id}")
+
+    def _lifted(self) -> None:
+        """End them while markers pass: the fence is put up again in any case."""
+        if self._lift is None or self._restore is None:
+            self._end(self._open())
+            return
+        self._lift()
+        try:
+            self._end(self._open())
+        finally:
+            self._restore()
+
+    def _end(self, found: Found) -> None:
+        """Have every one that is not decided aborted, and wait for the markers of all."""
+        wanted = _each(found)
+        if self._aborts:
+            self._abort(found)
+        began, marked = self._clock(), False
+        while wanted & _each(found := self._open()) and self._clock() - began < _MARKERS_SECONDS:
+            if self._clock() - began >= _LOST_SECONDS and not marked:
+                marked = True
+                self._mark_decided(found)
+            self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
+
+    def _abort(self, found: Found) -> None:
+        for producer, places in sorted(_by_producer(found).items()):
+            known, owner = self.resolved.seen[producer], self._owners.get(producer)
+            if owner is None:
+                self._mark(producer, places, commits=False)
+                known["ended"] = "aborted by a marker: no coordinator knows it"
+            elif not owner.is_decided:
+                code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
+                known["ended"] = "aborted" if not code else f"not aborted: {for_code(code).__name__} ({code})"
+
+    def _mark_decided(self, found: Found) -> None:
+        """Markers that their coordinators sent in vain."""
+        for producer, places in sorted(_by_producer(found).items()):
+            if self._is_decided(producer):
+                self._mark(producer, places, commits=self._owners[producer].commits)
+                self.resolved.seen[producer]["marked"] = True
+
+    def _mark(self, producer: int, places: list[tuple[TopicPartition, Open]], *, commits: bool) -> None:
+        """End a transaction without its coordinator (KIP-664), in the epoch in which its records are."""
+        for at, one in places:
+            marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (at,), commits)
+            self._cluster.loop.run(write_markers, self._cluster, one.node, [marker])
+
+
+def _producers(found: Found) -> set[int]:
+    return {one.producer_id for some in found.values() for one in some}
+
+
+def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
+    """Single transactions: a producer's next one begins at another offset."""
+    return {(at, one.producer_id, one.state.open_since) for at, some in found.items() for one in some}
+
+
+def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, Open]]]:
+    out: dict[int, list[tuple[TopicPartition, Open]]] = {}
+    for at, opened in found.items():
+        for one in opened:
+            out.setdefault(one.producer_id, []).append((at, one))
+    return out

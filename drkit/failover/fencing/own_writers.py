@@ -1,0 +1,183 @@
+"""Fences drkit's own writers on the target, partition by partition, and proves it.
+
+A transaction marker with a newer epoch, straight to the partition's leader, makes it refuse every older one;
+a copy task that was frozen and wakes up is told so at its first append. The proof: the leader shows the
+epoch, and a batch of the old one, with a sequence that could never be appended, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafka.errors import for_code
+
+from drkit.clock import monotonic, wall_ms
+from drkit.errors import NotAuthorized
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produce_request
+from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.model import TopicPartition
+from drkit.wire import Record, encode, stamp
+
+_PAUSE_SECONDS: Final = 0.1
+_TIMEOUT_MS: Final = 10_000
+_GAP: Final = 1_000_003
+"""A sequence that follows no other: a leader that did not refuse the epoch would refuse this."""
+_UNCOMPRESSED: Final = 0
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A producer of ours, and the epoch from which on writers are not ours any more."""
+
+    producer_id: int
+    epoch: int
+    """The marker's: every smaller one is fenced."""
+
+
+Topics = Mapping[str, TopicMetadata]
+Writers = Mapping[TopicPartition, tuple[Writer, ...]]
+"""By target partition."""
+
+
+@dataclass(frozen=True)
+class Known(Writer):
+    """A writer that a leader does not refuse, and the coordinator's epoch that it remembers."""
+
+    coordinator_epoch: int = 0
+
+
+_Behind = dict[Known, list[TopicPartition]]
+
+
+@dataclass
+class Standing:
+    """How far the fence has come."""
+
+    proven: set[TopicPartition]
+    waiting: dict[TopicPartition, str]
+    """Partitions that are not fenced, and why."""
+
+
+async def fence(
+    cluster: RawCluster,
+    writers: Writers,
+    deadline: float,
+    *,
+    effects: bool = True,
+    clock: Callable[[], float] = monotonic,
+    on_round: Callable[[Standing], None] = lambda _: None,
+) -> Standing:
+    """Fence until every partition proves it, or the deadline; one whose leader is down is waited for.
+
+    :param effects: False only proves
+    :raises NotAuthorized: drkit may not write markers
+    """
+    standing = Standing(set(), dict.fromkeys(writers, "not asked yet"))
+    while True:
+        await _round(cluster, writers, standing, effects=effects)
+        on_round(standing)
+        if not standing.waiting or clock() >= deadline:
+            return standing
+        await cluster.loop.sleep(_PAUSE_SECONDS)
+
+
+async def _round(cluster: RawCluster, writers: Writers, standing: Standing, *, effects: bool) -> None:
+    """Ask every leader once about what is not proven."""
+    missing = standing.waiting
+    try:
+        topics = await metadata(cluster, sorted({at.topic for at in missing}))
+    except RawError as error:
+        standing.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
+        return
+    by_node: dict[int, list[TopicPartition]] = {}
+    for at in missing:
+        leader = topics[at.topic].leaders.get(at.partition) if at.topic in topics else None
+        if leader is None or leader.node < 0:
+            missing[at] = "it has no leader"
+        else:
+            by_node.setdefault(leader.node, []).append(at)
+    asked = [
+        cluster.loop.spawn(_node, cluster, node, {at: writers[at] for at in some}, topics, effects)
+        for node, some in by_node.items()
+    ]
+    for future in asked:
+        for at, reason in (await future).items():
+            if reason:
+                missing[at] = reason
+            else:
+                missing.pop(at)
+                standing.proven.add(at)
+
+
+async def _node(
+    cluster: RawCluster,
+    node: int,
+    writers: Writers,
+    topics: Topics,
+    effects: bool,  # noqa: FBT001  spawn passes no keywords
+) -> dict[TopicPartition, str]:
+    """One leader: fence what it does not refuse yet, prove what it does. Empty texts are proofs."""
+    try:
+        behind = await _behind(cluster, node, writers)
+        if effects and behind:
+            await _mark(cluster, node, behind)
+            behind = await _behind(cluster, node, writers)
+        found = {at: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for at in some}
+        for at, ours in writers.items():
+            if at not in found:
+                found[at] = await _sing(cluster, node, topics, at, ours)
+    except RawError as error:
+        return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
+    return found
+
+
+async def _behind(cluster: RawCluster, node: int, writers: Writers) -> _Behind:
+    found: _Behind = {}
+    for at, (error, producers) in (await describe_producers(cluster, node, writers)).items():
+        for writer in writers[at]:
+            state = producers.get(writer.producer_id)
+            if error or state is None or state.epoch < writer.epoch:
+                coordinator = max(0, state.coordinator_epoch) if state is not None else 0
+                key = Known(writer.producer_id, writer.epoch, coordinator)
+                found.setdefault(key, []).append(at)
+    return found
+
+
+async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
+    markers = [Marker(k.producer_id, k.epoch, k.coordinator_epoch, tuple(some)) for k, some in behind.items()]
+    codes = await write_markers(cluster, node, markers)
+    if CLUSTER_AUTHORIZATION_FAILED in codes.values():
+        raise NotAuthorized(
+            "drkit may not fence its writers on the target",
+            where=cluster.alias,
+            evidence="WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)",
+            hint="grant drkit's principal ALTER on the cluster (ACL), then: drkit failover --resume",
+        )
+
+
+async def _sing(
+    cluster: RawCluster,
+    node: int,
+    topics: Topics,
+    at: TopicPartition,
+    writers: Iterable[Writer],
+) -> str:
+    """Send a batch of each old epoch; empty when all are refused as they should be."""
+    topic_id = topics[at.topic].topic_id
+    for writer in writers:
+        if writer.epoch < 1:
+            continue  # there never was an older one
+        batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+        stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
+        request = produce_request([Append(at.topic, topic_id, at.partition, batch)])
+        answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+        code = int(answer.responses[0].partition_responses[0].error_code)
+        if code not in FENCED:
+            return (
+                f"the canary of producer {writer.producer_id} was answered {for_code(code).__name__} ({code})"
+            )
+    return ""

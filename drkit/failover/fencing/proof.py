@@ -1,0 +1,171 @@
+"""The proof of a fence: an ordinary producer's record is refused by every partition's leader.
+
+A refusal proves something only if the canary could write there otherwise: one that no ACL lets in is refused
+with and without a fence, and one that passes every ACL (a super user) by no ACL at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import Refused
+from drkit.failover.fencing.acls import may_write
+from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
+from drkit.kafka.codes import MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.topology.acls import Acl
+
+_REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
+_LET_IN: Final = frozenset({MESSAGE_TOO_LARGE, WRITABLE})
+"""Answers of a broker whose authorizer has let the canary pass."""
+_PAUSE_SECONDS: Final = 0.05
+_CONNECT_MS: Final = 5000
+_NO_ANSWER: Final = -1
+
+
+class Proof(NamedTuple):
+    """What the canary was told."""
+
+    refused: dict[TopicPartition, str]
+    """Partitions that refuse it, and how."""
+    without_leader: tuple[TopicPartition, ...]
+    """Nobody can write there; a leader to come knows of the fence before it leads."""
+    open: dict[TopicPartition, str]
+    """Partitions that would take a record, or did not answer."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no partition takes anything."""
+        return not self.open
+
+
+class Worth(Enum):
+    """What the refusals of a canary are worth."""
+
+    PROOF = "proof"
+    """Without a fence it may write, and ACLs hold for it."""
+    NOTHING = "nothing"
+    """No ACL lets it write to any of the topics: it is refused with and without a fence."""
+    PASSES = "passes"
+    """ACLs do not hold for it, as for a super user: only what refuses everybody refuses it."""
+
+
+class Rights(NamedTuple):
+    """What a cluster's authorizer goes by."""
+
+    acls: Collection[Acl]
+    """Without those of fences."""
+    principals: Collection[str]
+    """As whom the cluster knows the canary; none: nobody knows."""
+    is_open: bool | None
+    """Whether a topic without ACLs is open to everybody; None: nobody knows."""
+
+
+def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
+    """What a canary's refusals are worth, by what it is told now, whatever fence stands. Pure.
+
+    :param codes: what the leader of each partition answers to it
+    """
+    if not rights.principals:
+        return Worth.PROOF  # nobody can say otherwise
+    given = {
+        topic: may_write(topic, rights.acls, rights.principals, is_open=rights.is_open)
+        for topic in {at.topic for at in codes}
+    }
+    if any(code in _LET_IN and given[at.topic] is False for at, code in codes.items()):
+        return Worth.PASSES
+    shut_out = all(given[at.topic] is False for at in codes)
+    return Worth.NOTHING if shut_out and TOPIC_AUTHORIZATION_FAILED in codes.values() else Worth.PROOF
+
+
+def worth_of(
+    settings: ClusterSettings, canary: Mapping[str, str], topics: Collection[str], rights: Rights
+) -> Worth:
+    """Ask every partition once, and say what the canary's refusals are worth.
+
+    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :raises Refused: they are worth nothing
+    :raises DrkitError: the canary cannot connect at all
+    """
+    with connections("canary", settings.with_client(canary)) as (cluster,):
+        cluster.loop.run(cluster.connect, _CONNECT_MS)
+        try:
+            codes: dict[TopicPartition, int] = cluster.loop.run(_codes, cluster, topics)
+        except RawError:
+            return Worth.PROOF  # nothing was learned; whoever proves asks again, and tells
+    found = worth(codes, rights)
+    if found is Worth.NOTHING:
+        who = ", ".join(sorted(rights.principals))
+        raise Refused(
+            "the canary may not write, fence or not: that it is refused proves nothing",
+            where=settings.alias,
+            evidence=f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}",
+            hint=f"give {who} WRITE on them, or name an ordinary producer as canary in [failover.fence],"
+            " then: drkit failover --resume; or go on unfenced: drkit failover --resume"
+            ' --accept-data-loss "REASON"',
+        )
+    return found
+
+
+def prove(
+    settings: ClusterSettings,
+    canary: Mapping[str, str],
+    topics: Collection[str],
+    seconds: float = 0.0,
+    clock: Seconds = monotonic,
+) -> Proof:
+    """Ask every partition, again until all refuse or the time is over. Nothing is ever appended.
+
+    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :raises DrkitError: the canary cannot connect at all
+    """
+    with connections("canary", settings.with_client(canary)) as (cluster,):
+        loop = cluster.loop
+        loop.run(cluster.connect, _CONNECT_MS)
+        deadline = clock() + seconds
+        while True:
+            found = _asked(loop, cluster, topics)
+            if found.is_whole or clock() >= deadline:
+                return found
+            loop.run(loop.sleep, _PAUSE_SECONDS)
+
+
+def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str]) -> Proof:
+    try:
+        codes: dict[TopicPartition, int] = loop.run(_codes, cluster, topics)
+        silent = [at for at, code in codes.items() if code == _NO_ANSWER]
+        known = loop.run(metadata, cluster, sorted({at.topic for at in silent})) if silent else {}
+    except RawError as error:
+        return Proof({}, (), {TopicPartition(t, -1): type(error).__name__ for t in topics})
+    alone = tuple(
+        sorted(at for at in silent if at.topic in known and known[at.topic].leaders[at.partition].node < 0)
+    )
+    refused = {at: code_name(code) for at, code in codes.items() if code in _REFUSED}
+    rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
+    return Proof(refused, alone, rest)
+
+
+async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """What each leader answers; a topic that the canary may not even see has one answer, of partition −1."""
+    codes = await write_codes(cluster, topics)
+    unseen = set(topics) - {at.topic for at in codes}
+    known = await metadata(cluster, sorted(unseen)) if unseen else {}
+    return codes | {
+        TopicPartition(name, -1): TOPIC_AUTHORIZATION_FAILED
+        for name, topic in known.items()
+        if topic.error == TOPIC_AUTHORIZATION_FAILED
+    }
+
+
+def canary_name(settings: ClusterSettings, canary: Mapping[str, str]) -> str:
+    """Who the canary is, in words."""
+    return canary.get("sasl.username") or (
+        "a producer of its own" if canary else f"drkit on {settings.alias}"
+    )

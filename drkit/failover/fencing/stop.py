@@ -1,0 +1,91 @@
+"""The site's own way to stop a primary that does not answer, and the look whether it worked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from drkit.clock import Seconds, monotonic, wall_ms
+from drkit.config import ClusterSettings
+from drkit.config.tables.fence import FenceSettings
+from drkit.errors import DrkitError, Failed
+from drkit.kafka.client_config import tls_context
+from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.raw import EventLoop
+from drkit.kafka.reach import SECONDS
+from drkit.kafka.security.settings import Tls, read_security
+from drkit.repoint.http import HttpCaller, place_of
+from drkit.repoint.program import run_program
+from drkit.repoint.webhook import signature
+
+_WHERE: Final = "[failover.fence]"
+_CLOSED: Final = frozenset({Kind.REFUSED, Kind.NO_ROUTE})
+_PAUSE_SECONDS: Final = 0.2
+
+
+def has_stop(settings: FenceSettings) -> bool:
+    """Whether there is a hook."""
+    return bool(settings.stop_command or settings.stop_webhook)
+
+
+def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
+    """Have the site stop the primary; returns how.
+
+    :raises DrkitError: it could not
+    """
+    body = json.dumps(document, indent=2) + "\n"
+    if settings.stop_command:
+        variables = {"DRKIT_CLUSTER": str(document["cluster"]), "DRKIT_RUN": str(document["run_id"])}
+        ended = run_program(settings.stop_command, body, variables, settings.stop_seconds)
+        if ended.code:
+            raise Failed(
+                "the old primary was not stopped",
+                where=f"{_WHERE} stop_command",
+                evidence=f"it ended with {ended.code}: {ended.said or 'it said nothing'}",
+                hint="stop its brokers by hand, then: drkit failover --resume",
+            )
+        return f"command {settings.stop_command[0]}"
+    return _posted(settings, body.encode())
+
+
+def _posted(settings: FenceSettings, body: bytes) -> str:
+    url, stamp = settings.stop_webhook or "", str(wall_ms() // 1000)
+    headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
+    if settings.stop_secret:
+        headers |= {
+            "Drkit-Timestamp": stamp,
+            "Drkit-Signature": signature(settings.stop_secret, stamp, body),
+        }
+    caller = HttpCaller(tls_context(Tls(), _WHERE), settings.stop_seconds)
+    try:
+        answer = caller.call("POST", url, headers, body)
+        said = "" if answer.is_done else answer.said
+    except DrkitError as error:
+        said = error.in_short
+    if said:
+        raise Failed(
+            "the old primary was not stopped",
+            where=f"{_WHERE} stop_webhook {place_of(url)}",
+            evidence=said,
+            hint="stop its brokers by hand, then: drkit failover --resume",
+        )
+    return f"webhook {place_of(url)}"
+
+
+def still_there(
+    settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
+) -> list[Finding]:
+    """Servers that still take connections when the time is over: frozen ones do.
+
+    :raises ConfigError: certificate files that do not load
+    """
+    security, deadline = read_security(settings), clock() + seconds
+    while True:
+        found = [
+            probe(server, security, f"clusters.{settings.alias}", SECONDS)
+            for server in settings.bootstrap_servers.split(",")
+        ]
+        left = [f for f in found if f.kind not in _CLOSED]
+        if not left or clock() >= deadline:
+            return left
+        loop.run(loop.sleep, _PAUSE_SECONDS)

@@ -1,0 +1,137 @@
+"""Consumer groups on both sides: where they are on the source, what stands for them on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.config import FlowSettings
+from drkit.flow_state.copied_topics import Known
+from drkit.kafka.groups.requests import Groups, Offsets, failure
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import Mark, Stored
+from drkit.offsets.mm2_records import Checkpoint
+
+FROM_SOURCE: Final = "source"
+FROM_CHECKPOINTS: Final = "checkpoints"
+Positions = dict[str, dict[TopicPartition, Stored]]
+"""Group → source partition → what it had committed."""
+
+
+class TargetGroup(NamedTuple):
+    """A group on the target."""
+
+    state: str
+    members: tuple[str, ...]
+    """Its members in words."""
+    stored: dict[TopicPartition, Stored]
+    """By target partition."""
+
+    def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
+        """Where it has committed by itself, in some topics of the target."""
+        return sorted(
+            at
+            for at, s in self.stored.items()
+            if at.topic in topics and (s.mark is None or s.mark.source != source)
+        )
+
+
+async def committed_on_source(
+    source: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+) -> Positions:
+    """What groups that the flow takes along have committed in copied topics.
+
+    :param groups: the only ones to ask about, consumers all; None: all that there are
+    :raises DrkitError: the source does not tell of some group
+    :raises RawError: it stopped answering
+    """
+    asked = Groups(source)
+    if groups is None:
+        groups = [g for g, x in (await asked.listed()).items() if is_consumer(x)]
+    names = sorted(filter(flow.group_filter.accepts, groups))
+    out: Positions = {}
+    for group, answer in (await asked.committed(names)).items():
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
+        mine = {at: Stored(*c) for at, c in answer.value.items() if at.topic in known.topics}
+        if mine:
+            out[group] = mine
+    return out
+
+
+def checkpointed(
+    checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: Known, marks: Positions
+) -> Positions:
+    """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks."""
+    names, accepted = known.upstream, flow.group_filter.accepts
+    out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
+    for c in checkpoints:
+        if c.topic in names and accepted(c.group):
+            out.setdefault(c.group, {})[TopicPartition(names[c.topic], c.partition)] = Stored(c.upstream)
+    return out
+
+
+async def marked(
+    target: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+) -> Positions:
+    """Source offsets by the marks on what the target keeps for groups.
+
+    :param groups: the only ones to ask about; None: all that there are
+    """
+    asked, names = Groups(target), known.upstream
+    if groups is None:
+        groups = await asked.listed()
+    wanted = sorted(filter(flow.group_filter.accepts, groups))
+    out: Positions = {}
+    for group, answer in (await asked.committed(wanted)).items():
+        for at, offset in (answer.value or {}).items():
+            mark = Mark.of(offset.metadata)
+            if mark is not None and mark.source == flow.source and at.topic in names:
+                place = TopicPartition(names[at.topic], at.partition)
+                out.setdefault(group, {})[place] = Stored(mark.upstream)
+    return out
+
+
+async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
+    """State, members and offsets of groups on the target.
+
+    :raises DrkitError: it does not tell of some group
+    """
+    names = list(groups)
+    asked = Groups(target)
+    described, committed = await asked.describe(names), await asked.committed(names)
+    out = {}
+    for group in names:
+        state, offsets = described[group], committed[group]
+        if state.value is None or offsets.value is None:
+            code = state.error or offsets.error
+            raise failure(code, f"ask about the group {group}", target.alias)
+        members = tuple(
+            f"{'static member ' + m.instance if m.instance is not None else m.client or m.id} on {m.host}"
+            for m in state.value.members
+        )
+        out[group] = TargetGroup(state.value.state, members, stored_of(offsets.value))
+    return out
+
+
+def stored_of(offsets: Offsets) -> dict[TopicPartition, Stored]:
+    """Offsets as the guard looks at them."""
+    return {at: Stored(*c) for at, c in offsets.items()}
+
+
+def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, Stored]]) -> dict[str, Any]:
+    """For the journal."""
+    return {g: {str(at): [s.offset, s.metadata] for at, s in p.items()} for g, p in positions.items()}
+
+
+def positions_from_json(raw: Mapping[str, Mapping[str, Any]]) -> Positions:
+    """From the journal."""
+    return {g: {partition_of(at): Stored(*s) for at, s in p.items()} for g, p in raw.items()}
+
+
+def partition_of(text: str) -> TopicPartition:
+    """A partition from its name as text."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))

@@ -1,0 +1,107 @@
+"""Transactions that have sent offsets of a group and are open: their commits would come after TRANSLATE.
+
+A fence on topics does not end a transaction that only sent offsets (``sendOffsetsToTransaction``): it commits
+on the old primary when the group's position is written on the new one, and is lost to the group. So the
+offsets are read when they are stable; else such transactions are treated as those behind the fence are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.words import first_of
+from drkit.kafka.codes import UNSTABLE_OFFSET_COMMIT
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
+from drkit.kafka.transactions.open_transactions import Owner, abort, open_in, owners
+from drkit.model import TopicPartition
+
+_OFFSETS: Final = "__consumer_offsets"
+_PAUSE_SECONDS: Final = 0.1
+_END_SECONDS: Final = 5.0
+"""How long the markers of aborted transactions may take."""
+
+
+class Pending(NamedTuple):
+    """A group with offsets in an open transaction."""
+
+    group: str
+    at: TopicPartition
+    """Where its offsets are kept."""
+    producers: Mapping[int, Owner | None]
+    """Who has open transactions there; None: drkit may not see its transactional id."""
+
+    def __str__(self) -> str:
+        named = (o.transactional_id if o else f"producer {i}" for i, o in sorted(self.producers.items()))
+        return f"group {self.group}: {first_of(named) or 'a producer that cannot be seen'}"
+
+
+def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Return when no open transaction holds offsets of the groups; with what was done, in sentences.
+
+    :raises Refused: some do, and the settings say to hold then
+    :raises RawError: the source stopped answering
+    """
+    settings, names = context.settings.failover.fence, sorted(groups)
+    deadline = context.clock() + settings.transaction_wait_seconds
+    found: list[Pending] = context.run(pending, source, names)
+    while found and context.clock() < deadline:
+        context.pause(_PAUSE_SECONDS)
+        found = context.run(pending, source, names)
+    if not found:
+        return []
+    notes = [f"{p}: its transaction, open with offsets of the group, was aborted" for p in found]
+    if settings.open_transactions == "abort":
+        for one in {o for p in found for o in p.producers.values() if o is not None and not o.is_decided}:
+            context.run(abort, source, one.transactional_id)
+        deadline = context.clock() + _END_SECONDS
+        while found and context.clock() < deadline:
+            context.pause(_PAUSE_SECONDS)
+            found = context.run(pending, source, names)
+    if found:
+        raise _unstable(context, found)
+    return notes
+
+
+async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
+    """The groups with offsets in open transactions, and whose these are.
+
+    :raises RawError: the source stopped answering
+    """
+    answers = await Groups(source).committed(groups, stable=True)
+    names = [g for g, a in answers.items() if a.error == UNSTABLE_OFFSET_COMMIT]
+    if not names:
+        return []
+    leaders = (await metadata(source, [_OFFSETS]))[_OFFSETS].leaders
+    places = {g: TopicPartition(_OFFSETS, kept_in(g, len(leaders))) for g in names}
+    known = {at: leaders[at.partition].node for at in places.values() if at.partition in leaders}
+    opened = await open_in(source, known)
+    who = await owners(source, {o.producer_id for some in opened.values() for o in some})
+    return [
+        Pending(g, at, {o.producer_id: who.get(o.producer_id) for o in opened.get(at, [])})
+        for g, at in sorted(places.items())
+    ]
+
+
+def kept_in(group: str, partitions: int) -> int:
+    """The partition that keeps a group's offsets: the absolute value of Java's hash of its name."""
+    units = group.encode("utf-16-be")
+    value = 0
+    for i in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[i : i + 2], "big")) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % max(1, partitions)
+
+
+def _unstable(context: Context, found: list[Pending]) -> Refused:
+    return Refused(
+        f"{len(found)} groups have offsets in an open transaction: their positions are not known yet",
+        where=f"{context.flow.name}: {first_of(p.group for p in found)}",
+        evidence=first_of(found),
+        hint='let these producers end their transactions, or set open_transactions = "abort" in'
+        " [failover.fence]; then: drkit failover --resume",
+    )

@@ -1,0 +1,43 @@
+"""What groups committed on the old primary after their places were taken: they repeat it on the new one."""
+
+from __future__ import annotations
+
+from drkit.errors import DrkitError
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.groups.look import Positions, committed_on_source, partition_of
+from drkit.kafka.raw import RawError
+from drkit.model import TopicPartition
+
+
+def repeated(context: Context) -> dict[str, int]:
+    """Group → how many offsets it went on reading there; nothing of a primary that does not answer."""
+    placed = context.result(StepName.TRANSLATE).get("positions", {})
+    there = {target: name for name, target in context.scope.topics.items()}
+    now = _committed(context, sorted(placed))
+    found: dict[str, int] = {}
+    for group, partitions in placed.items():
+        known = {_upstream(at, there): place[0] for at, place in partitions.items()}
+        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        if number := sum(max(0, n) for n in moved):
+            found[group] = number
+    return found
+
+
+def _committed(context: Context, groups: list[str]) -> Positions:
+    while (source := context.look_at_source()) is not None:
+        try:
+            found: Positions = context.run(committed_on_source, source, context.flow, context.known, groups)
+        except RawError as error:
+            context.lose_source(error)
+        except DrkitError as error:
+            context.lose_source(error)
+            break
+        else:
+            return found
+    return {}
+
+
+def _upstream(target: str, names: dict[str, str]) -> TopicPartition:
+    at = partition_of(target)
+    return TopicPartition(names[at.topic], at.partition)

@@ -1,0 +1,84 @@
+"""Waits until consumers on a fenced source can move no further: then a switchover repeats nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from drkit.clock import Seconds
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.machine import StepName
+from drkit.failover.groups.look import Positions, committed_on_source
+from drkit.failover.loss.standing import standing
+from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.requests import Described, Groups
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.offsets.translation import Exact, Place
+
+_PAUSE_SECONDS: Final = 0.3
+STUCK_SECONDS: Final = 15.0
+"""A group that commits nothing for so long is not waited for: three times Kafka's `auto.commit.interval.ms`.
+
+An application that writes what it makes of its records into a fenced topic can commit nothing more.
+"""
+
+
+class Moving:
+    """Which groups still get nearer to their ends."""
+
+    def __init__(self, clock: Seconds) -> None:
+        self._clock = clock
+        self._since: dict[str, tuple[int, float]] = {}
+
+    def of(self, left: Mapping[str, int]) -> list[str]:
+        """Groups whose distance has changed within `STUCK_SECONDS`, of those that are behind now."""
+        now = self._clock()
+        before = self._since
+        self._since = {g: (n, now) for g, n in left.items()}
+        self._since |= {g: known for g, known in before.items() if left.get(g) == known[0]}
+        return [group for group, (_, since) in self._since.items() if now < since + STUCK_SECONDS]
+
+
+def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
+    """Wait until every group of the scope is at the fenced end, has no members, or commits nothing more.
+
+    :param deadline: as of the context's clock
+    :returns: groups that are not at the end when the waiting is over, and how far they are behind
+    """
+    moving = Moving(context.clock)
+    while True:
+        source = context.source()
+        if source is None:
+            return {}
+        try:
+            left, members = _behind(context, source)
+        except RawError as error:
+            context.lose_source(error)
+            continue
+        moves = moving.of(left)
+        if not moves or context.clock() > deadline:
+            return {
+                group: f"{number:,} records before the fenced end, {members[group]} members"
+                for group, number in left.items()
+            }
+        context.tell(Progress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))
+        context.pause(_PAUSE_SECONDS)
+
+
+def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
+    """How many records each group with members is before the fenced end, and how many members it has."""
+    places = standing(context, source, final=True)
+    # All groups: one that began to commit since SNAPSHOT moves too.
+    committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
+    left: dict[str, int] = {}
+    for group, partitions in committed.items():
+        for at, stored in partitions.items():
+            place = places.get(at)
+            if not isinstance(place, Place):
+                continue
+            found = place.forward(stored.offset)
+            if isinstance(found, Exact) and found.offset < place.copied_end:
+                left[group] = left.get(group, 0) + place.copied_end - found.offset
+    described: dict[str, Answered[Described]] = context.run(Groups(source).describe, left)
+    members = {g: len(a.value.members) for g, a in described.items() if a.value is not None}
+    return {group: number for group, number in left.items() if members.get(group)}, members

@@ -1,0 +1,62 @@
+"""Writes positions of groups on a cluster, reads them back, and takes them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drkit.failover.groups.look import partition_of
+from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import Stored
+
+Writes = dict[str, dict[TopicPartition, Stored]]
+"""Group → partition → what is to be written."""
+
+
+async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
+    """Write and read back; returns what does not stand there afterwards, and why."""
+    groups = Groups(cluster)
+    wanted = {g: {at: Committed(*s) for at, s in p.items()} for g, p in writes.items()}
+    answers = await groups.alter(wanted)
+    stored = await groups.committed(wanted)
+    failed: dict[str, dict[TopicPartition, str]] = {}
+    for group, offsets in wanted.items():
+        codes, kept = answers[group].value or {}, stored[group].value or {}
+        for at, offset in offsets.items():
+            if code := codes.get(at, answers[group].error):
+                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
+            elif kept.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {kept.get(at)}"
+    return failed
+
+
+async def restore(
+    cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
+) -> int:
+    """Let the positions of before return where ours still stand; returns how many.
+
+    :param source: alias in our marks
+    """
+    groups = Groups(cluster)
+    there = await groups.committed(before)
+    back: dict[str, dict[TopicPartition, Committed]] = {}
+    number = 0
+    for group, partitions in before.items():
+        gone = []
+        for text, value in partitions.items():
+            at = partition_of(text)
+            now = (there[group].value or {}).get(at)
+            mark = Stored(*now).mark if now is not None else None
+            if mark is None or mark.source != source:
+                continue  # somebody has worked there since
+            if value is None:
+                gone.append(at)
+            else:
+                back.setdefault(group, {})[at] = Committed(*value)
+        if gone:
+            await groups.delete_offsets(group, gone)
+            number += len(gone)
+    await groups.alter(back)
+    return number + sum(map(len, back.values()))

@@ -1,0 +1,287 @@
+"""The journal's entries, and what they say when read in their order. Pure.
+
+The log decides, not clocks: of two runs that began at once the one whose entry stands first is under way,
+and the newest HOLD says who works at it. Whoever reads the log comes to the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+import json
+from typing import Any, Final, NamedTuple
+
+from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName, is_before
+
+_PART_BYTES: Final = 1_000_000
+"""Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
+_VERSION: Final = 1
+
+
+class Kind(StrEnum):
+    """What an entry says."""
+
+    RUN = "run"
+    """A run begins: its scope, request, term and holder."""
+    HOLD = "hold"
+    """Another process goes on with it: its holder, and what it was asked for."""
+    INTENT = "intent"
+    """A step, or an effect of it, is about to begin."""
+    RESULT = "result"
+    """It ended; with its evidence."""
+    HELD = "held"
+    """A step refused or failed; somebody has to decide."""
+    ABORT = "abort"
+    """The run is to be taken back."""
+    UNDO = "undo"
+    """A step is about to be undone."""
+    UNDONE = "undone"
+    """It was."""
+    END = "end"
+    """The run is over; with its last state."""
+
+
+class Entry(NamedTuple):
+    """One entry."""
+
+    run_id: str
+    number: int
+    """Counts up from 0 in a run."""
+    by: str
+    """Which process wrote it: the token of its holder."""
+    term: int
+    kind: Kind
+    step: StepName | None
+    effect: str
+    """Name of an effect in the step; empty: the step itself."""
+    at_ms: int
+    body: dict[str, Any]
+
+    def to_json(self) -> str:
+        """As one line of text."""
+        return json.dumps({"v": _VERSION, **self._asdict()}, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Entry:
+        """What :meth:`to_json` made. Raises ValueError or KeyError for anything else."""
+        raw = json.loads(text)
+        if raw.pop("v") != _VERSION:
+            raise ValueError("an entry of another version of drkit")
+        step = StepName(raw["step"]) if raw["step"] is not None else None
+        return cls(**raw | {"kind": Kind(raw["kind"]), "step": step})
+
+
+def parts_of(entry: Entry) -> list[bytes]:
+    """The values of the records that hold an entry; a large one takes several."""
+    text = entry.to_json()
+    if len(whole := text.encode()) <= _PART_BYTES:
+        return [whole]
+    pieces = list(_pieces(text))
+    head = {"part_of": f"{entry.run_id}/{entry.number}/{entry.by}", "of": len(pieces)}
+    return [
+        json.dumps({**head, "part": i, "text": piece}, ensure_ascii=False).encode()
+        for i, piece in enumerate(pieces)
+    ]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of which each fits into a record as JSON: there a character takes 1 to 6 bytes."""
+    begin = 0
+    while begin < len(text):
+        end = min(len(text), begin + _PART_BYTES)
+        while (size := len(json.dumps(text[begin:end], ensure_ascii=False).encode())) > _PART_BYTES:
+            end = begin + (end - begin) * _PART_BYTES // size
+        yield text[begin:end]
+        begin = end
+
+
+class Assembly:
+    """Makes entries of records again; the parts of an entry that was never finished say nothing."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._of = ""
+
+    def take(self, value: bytes) -> Entry | None:
+        """The entry that a record completes.
+
+        :raises ValueError: not a record of the journal
+        """
+        raw = json.loads(value)
+        if "part_of" not in raw:
+            return Entry.from_json(value.decode())
+        if raw["part"] == 0:
+            self._parts, self._of = [], raw["part_of"]
+        if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
+            return None
+        self._parts.append(raw["text"])
+        if len(self._parts) < raw["of"]:
+            return None
+        text, self._parts, self._of = "".join(self._parts), [], ""
+        return Entry.from_json(text)
+
+
+@dataclass
+class RunLog:
+    """One run, as its entries tell it."""
+
+    run_id: str
+    term: int
+    entries: list[Entry] = field(default_factory=list)
+    holder: dict[str, Any] = field(default_factory=dict)
+    """Host, process and token of who works at it."""
+    results: dict[StepName, dict[str, Any]] = field(default_factory=dict)
+    effects: dict[StepName, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    begun: set[StepName] = field(default_factory=set)
+    undone: set[StepName] = field(default_factory=set)
+    state: State = State.RUNNING
+    held: dict[str, Any] = field(default_factory=dict)
+    """Why it was held, and in which step; the newest reason."""
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Scope, request and decision with which it began."""
+        return self.entries[0].body
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was asked for, with what was added by whoever went on with it."""
+        said: dict[str, Any] = dict(self.opening.get("request", {}))
+        for entry in self.entries:
+            if entry.kind is Kind.HOLD:
+                said |= entry.body.get("request", {})
+        return said
+
+    @property
+    def last_step(self) -> StepName | None:
+        """The furthest step that began."""
+        return max(self.begun, key=ORDER.index, default=None)
+
+    @property
+    def abortable(self) -> bool:
+        """Whether it may still be taken back."""
+        last = self.last_step
+        return last is None or is_before(last, POINT_OF_NO_RETURN)
+
+    def take(self, entry: Entry) -> None:
+        """Read on by one entry of this run."""
+        self.entries.append(entry)
+        match entry.kind:
+            case Kind.RUN | Kind.HOLD:
+                self.holder = entry.body["holder"]
+                if self.state is State.HELD:
+                    self.state = State.RUNNING
+            case Kind.INTENT | Kind.RESULT:
+                self._step(entry)
+            case Kind.HELD:
+                self.state = State.ABORTING if self.state is State.ABORTING else State.HELD
+                self.held = {"step": entry.step, **entry.body}
+            case Kind.ABORT:
+                self.state = State.ABORTING
+            case Kind.UNDO if entry.step is not None and self.state is not State.ABORTING:
+                self.results.pop(entry.step, None)  # to be done again
+            case Kind.UNDONE if entry.step is not None:
+                self.undone.add(entry.step)
+            case Kind.END:
+                self.state = State(entry.body["state"])
+
+    def _step(self, entry: Entry) -> None:
+        assert entry.step is not None  # noqa: S101  its kind has one
+        if entry.effect:
+            known = self.effects.setdefault(entry.step, {})
+            if entry.kind is Kind.INTENT:
+                known[entry.effect] = {"intent": entry.body, "result": None}
+            else:
+                known[entry.effect]["result"] = entry.body
+        elif entry.kind is Kind.INTENT:
+            self.begun.add(entry.step)
+            self.undone.discard(entry.step)
+        else:
+            self.results[entry.step] = entry.body
+
+
+@dataclass
+class History:
+    """All runs of a flow, oldest first."""
+
+    runs: dict[str, RunLog] = field(default_factory=dict)
+    open: RunLog | None = None
+    """The run that is under way; there is one at the most."""
+
+    @property
+    def term(self) -> int:
+        """The largest term so far; 0 when there was none."""
+        return max((r.term for r in self.runs.values()), default=0)
+
+    @property
+    def last(self) -> RunLog | None:
+        """The newest run."""
+        return next(reversed(self.runs.values()), None)
+
+    def take(self, entry: Entry) -> None:
+        """Read on by one entry; one that does not count is passed over."""
+        if entry.kind is Kind.RUN:
+            if self.open is not None or entry.run_id in self.runs:
+                return  # it came second
+            self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
+        run = self.open
+        if run is None or run.run_id != entry.run_id or entry in run.entries:
+            return  # the same entry again says nothing new
+        if entry.kind not in {Kind.RUN, Kind.HOLD} and entry.by != run.holder.get("token"):
+            return  # of a process that was overtaken
+        run.take(entry)
+        if run.state.is_over:
+            self.open = None
+
+
+def read_history(entries: Iterable[Entry]) -> History:
+    """Read a whole journal."""
+    history = History()
+    for entry in entries:
+        history.take(entry)
+    return history
+
+
+def violations(run: RunLog) -> list[str]:
+    """Where a run's entries do not follow the table; empty for every run that drkit made."""
+    found: list[str] = []
+    done: list[StepName] = []
+    begun: StepName | None = None
+    aborting = False
+    for number, entry in enumerate(run.entries):
+        at = f"entry {number} ({entry.kind})"
+        aborting = aborting or entry.kind is Kind.ABORT
+        if entry.kind is Kind.ABORT and begun is not None and not is_before(begun, POINT_OF_NO_RETURN):
+            found.append(f"{at}: an abort behind {POINT_OF_NO_RETURN}")
+        if entry.kind not in {Kind.INTENT, Kind.RESULT} or entry.step is None:
+            continue
+        if aborting:
+            found.append(f"{at}: {entry.step} after the abort")
+        found += [f"{at}: {what}" for what in _out_of_order(entry, entry.step, begun, done)]
+        if entry.kind is Kind.INTENT and not entry.effect:
+            begun = entry.step
+        elif not entry.effect and entry.step not in done:
+            done.append(entry.step)
+    if run.state is State.DONE and tuple(done) != ORDER:
+        found.append(f"it is done, but only {', '.join(done)} ended")
+    return found
+
+
+def _out_of_order(
+    entry: Entry, step: StepName, begun: StepName | None, done: list[StepName]
+) -> Iterator[str]:
+    if entry.effect:
+        if begun is not step:
+            yield f"an effect of {step} in {begun}"
+    elif entry.kind is Kind.RESULT:
+        if begun is not step:
+            yield f"the end of {step} without its beginning"
+    elif missing := [s for s in ORDER[: ORDER.index(step)] if s not in done]:
+        yield f"{step} before {missing[0]}"
+
+
+def told(entry: Entry) -> Mapping[str, Any]:
+    """An entry for a timeline: without its body."""
+    named = {k: v for k, v in entry._asdict().items() if k in {"at_ms", "kind", "step", "effect"} and v}
+    return {**named, "at_ms": entry.at_ms}

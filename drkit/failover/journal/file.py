@@ -1,0 +1,90 @@
+"""The journal once more as a file on this machine: one line an entry, on the disk before the target is asked.
+
+The target's topic decides; the file shows whether that topic lost something. A disk that takes no line is
+told and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+import os
+from pathlib import Path
+
+from drkit import observe
+from drkit.errors import Refused
+from drkit.failover.journal.entries import Entry
+
+
+def default_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Where this user's journals lie: ``drkit/failover`` in the state folder (XDG base directories)."""
+    home = env.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home, "drkit", "failover")
+
+
+def folder_of(configured: str | None) -> Path:
+    """Where this machine keeps journals.
+
+    :param configured: ``journal_folder`` of ``[failover]``
+    """
+    return Path(configured).expanduser() if configured else default_folder()
+
+
+class JournalFile:
+    """The lines of one run that this machine wrote.
+
+    :param folder: made when the first line is written
+    """
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        self.path = folder / f"{run_id}.jsonl"
+        self.trouble = ""
+        """Why lines are missing; empty when none are."""
+
+    def append(self, entry: Entry) -> None:
+        """Write a line and have it on the disk; a disk that does not take it is told once."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(entry.to_json() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if not self.trouble:
+                observe.event("failover_file_lost", level="warning", path=str(self.path), evidence=str(error))
+            self.trouble = str(error)
+
+    def entries(self) -> list[Entry]:
+        """What this machine wrote; a line cut off by a crash is left out."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").split("\n")
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in lines[:-1]:
+            try:
+                found.append(Entry.from_json(line))
+            except (ValueError, KeyError):
+                continue
+        return found
+
+    def compare(self, log: Iterable[Entry]) -> None:
+        """Whether the target's journal is the one that this machine wrote.
+
+        The last line of each process may be missing there: it was killed, or overtaken, before the target had
+        it.
+
+        :raises Refused: others are missing, so the target's journal lost what it had acknowledged
+        """
+        known = {(e.by, e.number): e for e in log}
+        ours = self.entries()
+        last = {e.by: e.number for e in ours}
+        for entry in ours:
+            if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
+                continue
+            raise Refused(
+                "the failover journal on the target lost an entry that this machine wrote",
+                where=str(self.path),
+                evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
+                hint="was drkit-failover.*.internal deleted, or the target restored? compare both clusters "
+                "by hand; remove the file to go on with what the target has",
+            )

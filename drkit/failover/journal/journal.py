@@ -1,0 +1,299 @@
+"""One run's hold on the journal: what it says, and writing to it before and after every effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+import uuid
+
+from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
+from drkit.errors import Refused, Usage
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.stall import LONGEST_SECONDS
+from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.file import JournalFile
+from drkit.failover.journal.topic import Fenced, JournalTopic
+from drkit.flow_state.codec.fields import Fields, Malformed
+from drkit.flow_state.processes import lives_here, this_process
+from drkit.flow_state.records import Process
+from drkit.kafka.permit import permitted_by
+from drkit.kafka.raw import EventLoop
+
+_TRIES: Final = 5
+"""How often the lock is taken back from somebody who only asked for it."""
+_RENEW_SECONDS: Final = 4.0
+"""While a step waits, an entry at least so often says that its process lives."""
+OUTLIVE_SECONDS: Final = 12.0
+"""Without an entry for so long, a process that cannot be seen from here has left its run."""
+_LOOK_SECONDS: Final = 0.5
+
+
+class Taken(Refused):
+    """Another orchestrator works at it."""
+
+
+class NoRun(Usage):
+    """The journal on the target has no run that is under way."""
+
+    runs: frozenset[str] = frozenset()
+    """Those that it has."""
+
+
+class Journal:
+    """The lock and the pen of one process.
+
+    :param topic: whose history was read
+    :param file: the copy on this machine
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        topic: JournalTopic,
+        file: JournalFile,
+        run_id: str,
+        *,
+        wall: Millis = wall_ms,
+        clock: Seconds = monotonic,
+    ) -> None:
+        self._loop = loop
+        self._topic = topic
+        self._file = file
+        self._wall, self._clock = wall, clock
+        self._written = clock()
+        self._step: StepName | None = None
+        """The step that is under way."""
+        self._held_before = ""
+        """Token of the holder that this process takes over from."""
+        self.run_id = run_id
+        self.token = uuid.uuid4().hex[:12]
+        self.term = 0
+        self.found: dict[StepName, dict[str, Any]] = {}
+        """Evidence of steps that are being proven: in the journal it stands behind the proof."""
+
+    @property
+    def run(self) -> RunLog:
+        """The run as the log tells it."""
+        return self._topic.history.runs[self.run_id]
+
+    @property
+    def trouble(self) -> str:
+        """Why the file on this machine is not complete; empty when it is."""
+        return self._file.trouble
+
+    # -- the lock -----------------------------------------------------------------------------------
+
+    def begin(self, least_term: int, opening: Mapping[str, Any]) -> None:
+        """Begin a new run, unless one is under way.
+
+        :param least_term: larger than any term known elsewhere
+        :param opening: scope, request and decision
+        :raises Taken: another run is under way, or was a moment faster
+        """
+        self._loop.run(self._topic.read)
+        refuse_open(self._topic)
+        self.term = max(least_term, self._topic.history.term + 1)
+        self._loop.run(self._topic.take_epoch)
+        self._write(0, Kind.RUN, None, "", {**opening, "holder": self._holder()})
+        if self.run_id not in self._topic.history.runs:
+            refuse_open(self._topic)
+            assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
+            raise taken(self._topic.history.last, "it began a moment earlier")
+
+    def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
+        """Go on with a run that another process left behind.
+
+        :param request: what was asked for in addition
+        :param at_once: do not look whether a process of another machine still writes
+        :raises Taken: that process lives, or another one was faster
+        """
+        self.term = self.run.term
+        # One that goes on after it has left the run, as `drkit watch` does, keeps nobody from it.
+        lives = not self._is_left and lives_here(_process(self.run.holder))
+        if lives:
+            raise taken(self.run, "the process that works at it lives")
+        if lives is None and not at_once:
+            self._outlive()
+        self._file.compare(self.run.entries)
+        self._held_before = str(self.run.holder.get("token"))
+        self._loop.run(self._topic.take_epoch)
+        self.write(Kind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
+
+    def _outlive(self) -> None:
+        """Return when the process that works at the run, on another machine, has left it.
+
+        Clocks of two machines differ: what counts is whether it writes while this process looks on.
+        """
+        known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
+        while not self._is_left and self._clock() < deadline:
+            self._loop.run(self._loop.sleep, _LOOK_SECONDS)
+            self._loop.run(self._topic.read)
+            if len(self.run.entries) > known and not self._is_left:
+                raise taken(self.run, "it wrote an entry while this process looked on")
+
+    @property
+    def _is_left(self) -> bool:
+        """Its process has written that it works no more."""
+        return self.run.entries[-1].kind is Kind.HELD
+
+    def _holder(self) -> dict[str, Any]:
+        return {**this_process().to_json(), "token": self.token}
+
+    def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
+        """Write an entry: on the local disk, then on the target, then read back.
+
+        :raises Taken: another orchestrator took over; nothing more may be done
+        """
+        self._write(self.run.entries[-1].number + 1, kind, step, effect, dict(body))
+
+    def _write(
+        self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
+    ) -> None:
+        entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
+        if not effect and kind in {Kind.INTENT, Kind.RESULT, Kind.HELD, Kind.UNDO}:
+            self._step = step if kind is Kind.INTENT else None
+        began = boottime()
+        with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
+            self._to_file(entry)
+            self._to_topic(entry)
+            if kind is Kind.INTENT and boottime() - began > LONGEST_SECONDS:
+                self.confirm()  # what follows an intent is not to follow one of long ago
+        self._written = self._clock()
+
+    def renew(self) -> None:
+        """Say that this process lives, if it has written nothing for a while: the step's intent once more."""
+        if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
+            self.write(Kind.INTENT, self._step, "", {"renewed": True})
+
+    def _to_file(self, entry: Entry) -> None:
+        self._file.append(entry)
+
+    def _to_topic(self, entry: Entry) -> None:
+        for _ in range(_TRIES):
+            try:
+                alone = self._loop.run(self._topic.append, entry)
+            except Fenced:
+                self._loop.run(self._topic.read)
+                self._still_ours(entry)
+                if self.run_id in self._topic.history.runs and entry in self.run.entries:
+                    return
+                # Whoever has the newer epoch only asked for the lock and wrote nothing that counts.
+                self._loop.run(self._topic.take_epoch)
+                continue
+            if not alone:
+                self._still_ours(entry)
+            return
+        raise taken(self.run, f"the lock was taken away {_TRIES} times")
+
+    def confirm(self) -> None:
+        """Read the log again: this process stood still, and another may have taken over meanwhile.
+
+        :raises Taken: it did
+        """
+        self._loop.run(self._topic.read)
+        if self.run.state.is_over or str(self.run.holder.get("token")) != self.token:
+            raise taken(self.run, "it took over while this process stood still")
+
+    def _still_ours(self, entry: Entry) -> None:
+        """Somebody else wrote: the log says whether this run is still under way, and in whose hands."""
+        if entry.kind is Kind.RUN:
+            if self.run_id not in self._topic.history.runs:
+                refuse_open(self._topic)
+            return
+        allowed = {self.token, self._held_before} if entry.kind is Kind.HOLD else {self.token}
+        if str(self.run.holder.get("token")) not in allowed:
+            raise taken(self.run, "it took over")
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """See :class:`drkit.failover.core.context.JournalView`."""
+        known = self.run.results.get(step, {}).get("evidence")
+        return self.found.get(step, known)
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        """See :class:`drkit.failover.core.context.JournalView`."""
+        return self.run.effects.get(step, {})
+
+    @contextmanager
+    def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """See :class:`drkit.failover.core.context.JournalView`."""
+        self.write(Kind.INTENT, step, name, details)
+        outcome: dict[str, Any] = {}
+        yield outcome
+        self.write(Kind.RESULT, step, name, outcome)
+
+
+class NoJournal:
+    """Of a dry run: nothing is written, and what was found so far is told to later steps."""
+
+    def __init__(self) -> None:
+        self.found: dict[StepName, dict[str, Any]] = {}
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """See :class:`drkit.failover.core.context.JournalView`."""
+        return self.found.get(step)
+
+    def renew(self) -> None:
+        """Nothing: there is no lock."""
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.context.JournalView`."""
+        return {}
+
+    def effect(
+        self, step: StepName, name: str, details: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Any]]:
+        """Refuse: a dry run has no effects."""
+        raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
+
+
+def refuse_open(topic: JournalTopic) -> None:
+    """Refuse to begin while a run is under way.
+
+    :raises Taken: one is
+    """
+    if topic.history.open is not None:
+        raise taken(topic.history.open, "it is under way")
+
+
+def taken(run: RunLog, why: str) -> Taken:
+    """Who works at a run, and how far it is."""
+    holder, last = run.holder, run.entries[-1]
+    age = max(0, wall_ms() - last.at_ms) / 1000
+    at = run.last_step or "its beginning"
+    return Taken(
+        "another orchestrator has this failover",
+        where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
+        evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
+        hint="let it finish; if its process is dead: drkit failover --resume"
+        + (", or drkit failover --abort" if run.abortable else "")
+        + " (--take-over does not look whether it still writes)",
+    )
+
+
+def _process(holder: Mapping[str, Any]) -> Process:
+    """The process in a holder's entry; one of no machine where the entry does not say it."""
+    try:
+        return Process.read(Fields(dict(holder)))
+    except Malformed:
+        return Process("", 0, "", None)
+
+
+def open_run(topic: JournalTopic, verb: str) -> RunLog:
+    """The run that is under way.
+
+    :raises NoRun: there is none
+    """
+    if topic.history.open is None:
+        last = topic.history.last
+        error = NoRun(
+            f"there is no failover to {verb}",
+            where=topic.where,
+            evidence=f"the last one was run {last.run_id}: {last.state}"
+            if last is not None
+            else "the target's journal has none",
+            hint="begin one: drkit failover --group G, or --all",
+        )
+        error.runs = frozenset(topic.history.runs)
+        raise error
+    return topic.history.open

@@ -1,0 +1,71 @@
+"""What the files of this machine say of a run that the journal on the target does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+import json
+from pathlib import Path
+from typing import Final
+
+from drkit.errors import DrkitError, Refused
+from drkit.failover.core.machine import ORDER
+from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.file import JournalFile
+from drkit.failover.journal.journal import NoRun
+
+_PAGE: Final = "runbooks/failover-journal-lost.md"
+
+
+def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
+    """The error with what is known from the files; unchanged where these have no run that is under way.
+
+    :param folder: of the journals of this machine
+    """
+    left = left_runs(folder, flow, error.runs)
+    if not left:
+        return error
+    newest = left[0]
+    more = f"; and {len(left) - 1} more runs there" if len(left) > 1 else ""
+    return Refused(
+        "the failover journal on the target does not have a run that this machine has begun",
+        where=f"{error.where}; {JournalFile(folder, newest.run_id).path}",
+        evidence=f"{_described(newest)}{more}",
+        hint="find out who deleted the journal. What the run did is still done: see drkit status and"
+        f" drkit fence show; {_PAGE} says when to begin again. When the run is over, move the file away",
+    )
+
+
+def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog]:
+    """Runs that are under way by the files of this machine, the newest first.
+
+    :param flow: runs whose report names another flow are left out
+    :param known: runs that the target's journal has
+    """
+    found = []
+    for path in sorted(folder.glob("*.jsonl")):
+        run = read_history(JournalFile(folder, path.stem).entries()).open
+        if run is not None and run.run_id not in set(known) and _flow_of(folder, run) in {None, flow}:
+            found.append(run)
+    return sorted(found, key=lambda r: r.entries[-1].at_ms, reverse=True)
+
+
+def _flow_of(folder: Path, run: RunLog) -> str | None:
+    """The flow in the report of a run; None while it has none that can be read."""
+    try:
+        report = json.loads((folder / f"{run.run_id}.report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return report.get("flow") if isinstance(report, dict) else None
+
+
+def _described(run: RunLog) -> str:
+    last = run.entries[-1]
+    at = datetime.fromtimestamp(last.at_ms / 1000, UTC).isoformat(timespec="seconds")
+    what = " ".join(filter(None, (last.kind.value, last.step, last.effect)))
+    done = ", ".join(step for step in ORDER if step in run.results) or "none"
+    topics = run.opening.get("scope", {}).get("topics", {})
+    return (
+        f"run {run.run_id}, term {run.term}, {len(topics)} topics: {run.state.value};"
+        f" steps that ended: {done}; its last entry is '{what}' of {at}"
+    )

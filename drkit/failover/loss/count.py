@@ -1,0 +1,206 @@
+"""What is lost, by partition: exact where the source can be asked, else from which offset on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from drkit.detect.risk import Risk
+from drkit.failover.core.context import Context
+from drkit.failover.core.evidence import LossEvidence
+from drkit.failover.core.words import counted
+from drkit.failover.loss.gap import Counted, count_gaps
+from drkit.failover.loss.risk import held_text, held_total
+from drkit.failover.loss.standing import Standing
+from drkit.flow_state.records import SourceSeenRecord
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import Place
+from drkit.status.facts import ends_from
+from drkit.status.lag.held_back import held_back, with_held
+from drkit.status.lag.source import Ends, Gap, HeldBack, ends_of
+
+_SHOWN: Final = 3
+
+
+class Lost(NamedTuple):
+    """One partition of the source."""
+
+    topic: str
+    partition: int
+    lost_from: int | None = None
+    """Its first offset that is not on the target: everything from there on is not. None: not known."""
+    end: int | None = None
+    """Its last stable offset; of a silent source the last that was noted. None: nobody ever noted one."""
+    records: int | None = None
+    """Between the two; of a silent source there may be more behind."""
+    bytes: int | None = None
+    oldest_ms: int | None = None
+    open_transaction: bool = False
+    """Records behind the end belong to a transaction that is still open."""
+    exact: bool = False
+    reason: str = ""
+    high_watermark: int | None = None
+    """Of a silent source the last that was noted; None: not known."""
+    held_back: int = 0
+    """Records between the last stable offset and the high watermark, at the most: besides `records`."""
+    held_acknowledged: int = 0
+    """Of them those that are not known to belong to an undecided transaction, at the most."""
+    held_oldest_ms: int | None = None
+    """Timestamp of the oldest of these."""
+
+    def held(self, ends: Ends | None, frontier: int | None) -> Lost:
+        """The same with what is held back there."""
+        if ends is None:
+            return self
+        back = ends.held_from(frontier)
+        return self._replace(
+            high_watermark=ends.high_watermark, held_back=back.records,
+            held_acknowledged=back.acknowledged, held_oldest_ms=back.oldest_ms,
+        )  # fmt: skip
+
+
+def lost_partitions(context: Context, places: Standing, source: RawCluster | None) -> list[Lost]:
+    """What each partition of the scope loses.
+
+    :raises RawError: the source stopped answering
+    """
+    if source is None:
+        seen = context.state.get(SourceSeenRecord)
+        noted = ends_from(seen) if seen else {}
+        return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
+    skip = context.known.producers.left_out
+    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
+    gaps = [Gap(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
+    counted: dict[TopicPartition, Counted] = {}
+    if gaps:
+        counted = context.run(count_gaps, source, gaps, skip)
+    return [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
+
+
+async def _ends(source: RawCluster, names: Iterable[str], skip: frozenset[int]) -> dict[TopicPartition, Ends]:
+    """Ends of all partitions, with what open transactions hold back there."""
+    topics = await metadata(source, sorted(names))
+    ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
+    return with_held(ends, await held_back(source, topics, ends, skip))
+
+
+def _span(place: Place | Unavailable) -> tuple[int, int] | None:
+    """Source offsets that are not on the target; None when nothing is missing, or nobody knows."""
+    if isinstance(place, Unavailable) or place.source_end is None:
+        return None
+    start = _from(place)
+    return (start, place.source_end) if start is not None and start < place.source_end else None
+
+
+def _from(place: Place) -> int | None:
+    """The first source offset that is missing; of a partition that was never copied its start."""
+    if place.frontier is None:
+        return place.source_start
+    return max(place.frontier, place.source_start or 0)
+
+
+def _of_silent(at: TopicPartition, place: Place | Unavailable, ends: Ends | None) -> Lost:
+    if isinstance(place, Unavailable):
+        return Lost(*at, reason=place.reason)
+    first = ends.start if ends is not None else 0
+    start = first if place.frontier is None else place.frontier
+    if ends is None:
+        return Lost(*at, start)
+    return Lost(*at, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
+
+
+def _of_answering(
+    at: TopicPartition, place: Place | Unavailable, counted: Counted | None, ends: Ends | None
+) -> Lost:
+    if isinstance(place, Unavailable):
+        return Lost(*at, reason=place.reason)
+    if place.source_end is None:
+        return Lost(*at, reason="the source does not tell its end")
+    end, start = place.source_end, _from(place)
+    written = ends.high_watermark if ends is not None else None
+    is_open = written is None or written > end
+    if counted is None:
+        return Lost(*at, start, end, 0, 0, None, is_open, exact=True).held(ends, place.frontier)
+    whole = counted.next_offset >= end
+    found = Lost(*at, start, end, counted.records, counted.bytes, counted.oldest_ms, is_open, exact=whole)
+    return found.held(ends, place.frontier)
+
+
+def is_drained(lost: Sequence[Lost]) -> bool:
+    """Nothing is missing, and no open transaction can move an end."""
+    return all(p.exact and p.records == 0 and not p.open_transaction for p in lost)
+
+
+def known_records(lost: Sequence[Lost]) -> int | None:
+    """How many records are known to be missing; None where nobody knows of some partition."""
+    known = [p.records for p in lost if p.records is not None]
+    return sum(known) if len(known) == len(lost) else None
+
+
+def held_of(lost: Sequence[Lost]) -> HeldBack:
+    """What open transactions hold back in all partitions, or held back when the source was seen last."""
+    return held_total(HeldBack(p.held_back, p.held_acknowledged, p.held_oldest_ms, None) for p in lost)
+
+
+def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, fenced: bool) -> LossEvidence:
+    """The loss statement.
+
+    :param silent: the bound of a source that does not answer; None when it does
+    :param fenced: nobody writes there any more, so ends stand still
+    """
+    known, held = known_records(lost), held_of(lost)
+    total = None if known is None else known + held.records
+    oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
+    oldest += [] if held.oldest_ms is None else [held.oldest_ms]
+    seconds: float | None = max(0, context.wall() - min(oldest)) / 1000 if oldest else 0.0
+    if silent is not None:
+        seconds = silent.seconds
+    elif total is None or (held.acknowledged and held.oldest_ms is None):
+        seconds = None
+    return {
+        "drained": silent is None and is_drained(lost),
+        "exact": fenced and silent is None and not held.records and all(p.exact for p in lost),
+        "records": total,
+        "held_back": held.records,
+        "held_acknowledged": held.acknowledged,
+        "seconds": seconds,
+        "partitions": [p._asdict() for p in lost],
+        "statement": _statement(lost, total, seconds, silent, fenced=fenced),
+    }
+
+
+def _statement(
+    lost: Sequence[Lost], total: int | None, seconds: float | None, silent: Risk | None, *, fenced: bool
+) -> str:
+    if silent is None and is_drained(lost):
+        if fenced:
+            return f"nothing is lost: every record up to the fenced ends of {len(lost)} partitions is copied"
+        return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
+    places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
+    count = "an unknown number of records" if total is None else counted(total, "record")
+    held = held_of(lost)
+    if held_by := held_text(held.records, held.acknowledged):
+        count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
+    span = "" if seconds is None else f", at the most {seconds:.1f} s"
+    if silent is not None:
+        return (
+            f"lost is everything on the source from these offsets on: {places}; of that {count} were seen"
+            f" there{span} ({silent.basis})"
+        )
+    hanging = sum(p.open_transaction for p in lost)
+    opened = f"; {hanging} partitions have an open transaction" if hanging else ""
+    unfenced = "" if fenced else "; the source is not fenced, so there may be more"
+    return f"lost are {count}{span}: {places}{opened}{unfenced}"
+
+
+def _places(missing: Sequence[Lost]) -> str:
+    shown = ", ".join(f"{p.topic}-{p.partition} from {p.lost_from}" for p in missing[:_SHOWN])
+    return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
+
+
+def frontiers_of(places: Mapping[TopicPartition, Place | Unavailable]) -> dict[str, Any]:
+    """First missing source offsets, for the journal."""
+    return {str(at): p.frontier if isinstance(p, Place) else None for at, p in sorted(places.items())}

@@ -1,0 +1,231 @@
+"""What the old primary has and the new one has not: by partition and record by record, once it answers again.
+
+For every topic that a failover promoted, its role in the flow's state says from which offset on nothing was
+copied. What stands there now is the divergent tail: what was lost, and what the old primary took afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from drkit.errors import ConfigError
+from drkit.failover.core.context import Context
+from drkit.failover.core.words import first_of
+from drkit.failover.loss.tail import Passed, Take, read_tail
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import FenceDebt, RoleRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.compacted import Newest, newest_values
+from drkit.kafka.requests import TopicMetadata
+from drkit.model import TopicPartition
+from drkit.status.lag.source import Ends, all_topics, ends_of
+
+
+class Found(StrEnum):
+    """How a partition of the old primary stands to its copy."""
+
+    CLEAN = "clean"
+    """It has nothing that was not copied."""
+    DIVERGED = "diverged"
+    """It has records that the new primary has not."""
+    REGRESSED = "regressed"
+    """It ends before the place up to which it was copied: it lost records that the new primary has."""
+    RECREATED = "recreated"
+    """The topic is another one of the same name: nothing of it was ever copied."""
+    GONE = "gone"
+    """There is no such partition any more."""
+    UNKNOWN = "unknown"
+    """Nobody can say; `why` tells the reason."""
+
+
+class Tail(NamedTuple):
+    """One partition of the old primary."""
+
+    topic: str
+    partition: int
+    found: Found
+    lost_from: int
+    """The first offset that was not copied."""
+    end: int | None = None
+    """Its end now, up to which transactions are decided; None where there is none."""
+    records: int = 0
+    bytes: int = 0
+    removed: int = 0
+    """Offsets behind `lost_from` that the old primary's retention has removed since: lost, and not listed."""
+    open_transaction: bool = False
+    """Behind the end there are records whose transaction is not decided."""
+    why: str = ""
+    held_back: int = 0
+    """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """All partitions, or why they could not be looked at."""
+
+    flow: str
+    tails: tuple[Tail, ...]
+    unanswered: str = ""
+    """Why the old primary could not be asked; empty: it was."""
+    owed: str = ""
+    """Why its fence is owed: then it may take more records; empty: it is not."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every partition could be looked at."""
+        return not self.unanswered and not any(t.found is Found.UNKNOWN for t in self.tails)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing diverges."""
+        return self.is_known and all(t.found is Found.CLEAN and not t.open_transaction for t in self.tails)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "flow": self.flow,
+            "statement": self.statement(),
+            "clean": self.is_clean,
+            "known": self.is_known,
+            "records": sum(t.records for t in self.tails) if self.is_known else None,
+            "bytes": sum(t.bytes for t in self.tails) if self.is_known else None,
+            "removed": sum(t.removed for t in self.tails) if self.is_known else None,
+            "unanswered": self.unanswered,
+            "fence_owed": self.owed,
+            "partitions": [t._asdict() for t in self.tails],
+        }
+
+    def statement(self) -> str:
+        """In one sentence."""
+        old = self.flow.partition("->")[0]
+        if self.unanswered:
+            return f"{old} does not answer: {self.unanswered}"
+        if unknown := [t for t in self.tails if t.found is Found.UNKNOWN]:
+            return f"not known of {len(unknown)} partitions: {_places(unknown)}"
+        if self.is_clean:
+            return f"{old} has nothing that was not copied ({len(self.tails)} partitions)"
+        bad = [t for t in self.tails if t.found is not Found.CLEAN or t.open_transaction]
+        records = sum(t.records for t in self.tails)
+        held = sum(t.held_back for t in self.tails)
+        more = f"; open transactions hold back up to {held:,} more" if held else ""
+        more += "; its fence is owed, so there may come more" if self.owed else ""
+        return f"{records:,} records stand on {old} only: {_places(bad)}{more}"
+
+
+def _places(tails: list[Tail]) -> str:
+    return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails)
+
+
+def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[Found, int, int]:
+    """How a partition stands, the first offset to be read, and how many before it are gone. Pure.
+
+    :param frontier: first offset that was not copied; None: nothing was
+    :param log: its begin and end now; None: there is none
+    :param same: it is the topic that was copied
+    """
+    if log is None:
+        return Found.GONE, frontier or 0, 0
+    if not same:
+        return Found.RECREATED, log.start, 0
+    start = log.start if frontier is None else frontier
+    if log.end < start:
+        return Found.REGRESSED, start, 0
+    first = min(max(start, log.start), log.end)
+    return (Found.CLEAN if start == log.end else Found.DIVERGED), first, first - start
+
+
+def divergence(context: Context, take: Take = lambda _at, _record: None) -> Divergence:
+    """Look at the old primary; `take` gets every record that it has and the new one has not.
+
+    :raises ConfigError: no failover of this flow has promoted anything
+    :raises DrkitError: a cluster refuses what has to be read
+    """
+    context.state.load()
+    roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
+    if not roles:
+        raise ConfigError(
+            "no failover of this flow has promoted a topic",
+            where=f"flow {context.flow.name}",
+            evidence="the flow copies: drkit verify compares what it has copied",
+            hint="drkit divergence is for the time after drkit failover",
+        )
+    debt = context.state.get(FenceDebt)
+    owed = debt.why if debt is not None else ""
+    source = context.source()
+    if source is None:
+        return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
+    skip = context.known.producers.left_out | _copied_back(context)
+    try:
+        tails = context.run(_look, context, source, roles, skip, take)
+    except RawError as error:
+        context.lose_source(error)
+        return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
+    return Divergence(context.flow.name, tuple(tails), owed=owed)
+
+
+def _copied_back(context: Context) -> frozenset[int]:
+    """Producers of the flow in the other direction: what it wrote there came from the new primary."""
+    name = state_topic(context.flow.target)
+    cluster = Cluster.connect(context.source_settings)
+    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused)))
+
+
+async def _look(
+    context: Context, source: RawCluster, roles: Mapping[str, RoleRecord], skip: frozenset[int], take: Take
+) -> list[Tail]:
+    topics = await all_topics(source)
+    there = {name: topics[name] for name in sorted(roles) if name in topics}
+    ends = await ends_of(source, there, there)
+    out = []
+    for at, frontier in _partitions(roles, there):
+        copied = context.known.topics.get(at.topic)
+        same = at.topic in there and copied is not None and _is(there[at.topic], copied[1])
+        log, leader = ends.get(at), _leader(there, at)
+        if log is None and leader is not None:
+            why = "it has no leader" if leader < 0 else "its leader does not answer"
+            out.append(Tail(*at, Found.UNKNOWN, frontier or 0, why=why))
+            continue
+        found, first, removed = judged(frontier, log, same=same)
+        tail = Tail(*at, found, first - removed, log.end if log else None, removed=removed)
+        if log is not None and found in {Found.DIVERGED, Found.RECREATED}:
+            tail = _read(tail, await read_tail(source, there[at.topic], at, (first, log.end), skip, take))
+        held = log.held_offsets if log is not None else 0
+        out.append(tail._replace(open_transaction=held > 0, held_back=held))
+    return out
+
+
+def _partitions(
+    roles: Mapping[str, RoleRecord], there: Mapping[str, TopicMetadata]
+) -> Iterator[tuple[TopicPartition, int | None]]:
+    """Every partition of the promoted topics, also those that came later, with its frontier."""
+    for topic in sorted(roles):
+        known = dict(roles[topic].frontiers or {})
+        for number in sorted(known.keys() | (there[topic].leaders.keys() if topic in there else set())):
+            yield TopicPartition(topic, number), known.get(number)
+
+
+def _leader(there: Mapping[str, TopicMetadata], at: TopicPartition) -> int | None:
+    leader = there[at.topic].leaders.get(at.partition) if at.topic in there else None
+    return None if leader is None else leader.node
+
+
+def _is(topic: TopicMetadata, wanted: UUID) -> bool:
+    return topic.topic_id == wanted
+
+
+def _read(tail: Tail, passed: Passed) -> Tail:
+    if passed.error or (tail.end is not None and passed.next_offset < tail.end):
+        why = f"it could be read up to offset {passed.next_offset} only (error {passed.error})"
+        return tail._replace(found=Found.UNKNOWN, why=why, records=passed.records, bytes=passed.bytes)
+    # Markers, aborted records and what drkit copied there are no divergence.
+    is_clean = not passed.records and not tail.removed and tail.found is Found.DIVERGED
+    found = Found.CLEAN if is_clean else tail.found
+    return tail._replace(found=found, records=passed.records, bytes=passed.bytes)

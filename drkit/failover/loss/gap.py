@@ -1,0 +1,74 @@
+"""Counts exactly what lies between the copy's frontier and the source's end: every batch is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
+from drkit.model import TopicPartition
+from drkit.status.lag.source import Gap
+from drkit.wire import decode, read_header, visible
+
+_FETCH_BYTES: Final = 4 << 20
+_AT_ONCE: Final = 8
+MOST_BYTES: Final = 512 << 20
+"""Of one partition that are read; what lies behind is not counted, and that is said."""
+
+
+class Counted(NamedTuple):
+    """The records of a gap."""
+
+    records: int
+    bytes: int
+    oldest_ms: int | None
+    newest_ms: int | None
+    next_offset: int
+    """The first source offset that was not looked at; the end of the gap when all of it was."""
+
+
+async def count_gaps(
+    source: RawCluster, gaps: Iterable[Gap], skip: frozenset[int]
+) -> dict[TopicPartition, Counted]:
+    """What waits in each gap. Markers, aborted records and what the flow leaves out are not counted.
+
+    :raises RawError: the source stopped answering
+    """
+    wanted = list(gaps)
+    topics = await metadata(source, sorted({g.at.topic for g in wanted})) if wanted else {}
+    out: dict[TopicPartition, Counted] = {}
+    for i in range(0, len(wanted), _AT_ONCE):
+        some = wanted[i : i + _AT_ONCE]
+        futures = [source.loop.spawn(_count, source, topics, g, skip) for g in some]
+        for gap, future in zip(some, futures, strict=True):
+            out[gap.at] = await future
+    return out
+
+
+async def _count(
+    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: Gap, skip: frozenset[int]
+) -> Counted:
+    topic, position = topics.get(gap.at.topic), gap.start
+    if topic is None or gap.at.partition not in topic.leaders:
+        return Counted(0, 0, None, None, gap.start)  # the source does not have it any more
+    records = size = 0
+    oldest: int | None = None
+    newest: int | None = None
+    while position < gap.end and size < MOST_BYTES:
+        answer = await fetch_one(
+            source, topic.leaders[gap.at.partition].node, (gap.at.topic, topic.topic_id), gap.at.partition,
+            position, max_bytes=_FETCH_BYTES, max_wait_ms=0,
+        )  # fmt: skip
+        if answer.error_code:
+            break
+        out = visible(answer.records or b"", position, gap.end, aborted=aborted_in(answer), without=skip)
+        for chunk in out.chunks:
+            times = [r.timestamp for r in decode(read_header(chunk.data), chunk.data)]
+            records, size = records + chunk.count, size + chunk.size
+            oldest = min(times) if oldest is None else min(oldest, *times)
+            newest = max(times) if newest is None else max(newest, *times)
+        if out.next_source <= position:
+            break
+        position = out.next_source
+    return Counted(records, size, oldest, newest, min(position, gap.end))

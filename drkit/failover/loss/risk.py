@@ -1,0 +1,28 @@
+"""What open transactions hold back: the sum over partitions, and in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drkit.status.lag.source import HeldBack
+
+
+def held_total(held: Iterable[HeldBack]) -> HeldBack:
+    """The sum over partitions; the time of the oldest record is not known where it is not of one."""
+    some = [h for h in held if h.records]
+    times = [h.oldest_ms for h in some if h.acknowledged]
+    known = [t for t in times if t is not None]
+    sizes = [h.bytes for h in some if h.bytes is not None]
+    return HeldBack(
+        sum(h.records for h in some),
+        sum(h.acknowledged for h in some),
+        min(known, default=None) if len(known) == len(times) else None,
+        sum(sizes) if len(sizes) == len(some) else None,
+    )
+
+
+def held_text(records: int, acknowledged: int) -> str:
+    """What open transactions hold back, in words; empty when it is nothing."""
+    if not records:
+        return ""
+    return f"up to {records:,} records held back by open transactions ({acknowledged:,} acknowledged)"

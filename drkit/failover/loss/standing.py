@@ -1,0 +1,45 @@
+"""Where every partition of a run's scope stands: the offset map settled against the target's log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drkit.failover.core.context import Context
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import Place
+
+Standing = dict[TopicPartition, Place | Unavailable]
+"""By source partition."""
+
+
+def pairs_of(context: Context) -> list[CopiedPartition]:
+    """All partitions of the scope that the target has, with those they are copies of.
+
+    :raises RawError: the target does not answer
+    """
+    known, scope = context.known, context.scope.topics
+    topics = context.run(metadata, context.target, sorted(scope.values()))
+    return [
+        known.pair(name, number)
+        for name, target in sorted(scope.items())
+        if name in known.topics
+        for number in sorted(topics[target].leaders)
+    ]
+
+
+def standing(context: Context, source: RawCluster | None, *, final: bool = False) -> Standing:
+    """Where they stand now.
+
+    :param final: nothing more will be copied, whatever the source has
+    :raises RawError: the target does not answer
+    :raises Failed: the offset map cannot be read
+    """
+    places = context.kept.places_of(context.target, context.flow.source)
+    found: Standing = context.run(places.look, pairs_of(context), context.known.producers, source)
+    if not final:
+        return found
+    return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in found.items()}

@@ -1,0 +1,201 @@
+"""COMMIT_OFFSETS: the groups' places are written on the target, guarded, and read back.
+
+The table that guards checkpoint rounds decides here too (`drkit.offsets.group_guard`): a group with members,
+or one that has worked on the target, is never moved unasked, and what is written lies within the log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from drkit.errors import Failed, Refused
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.words import counted
+from drkit.failover.groups.eviction import evict_members
+from drkit.failover.groups.look import TargetGroup, on_target, partition_of
+from drkit.failover.groups.writes import Writes, restore, write
+from drkit.model import TopicPartition
+from drkit.next_command import translate_group
+from drkit.offsets.group_guard import Case, Stored, Verdict, judge, to_write
+from drkit.offsets.translation import Exact
+
+_AT_ONCE: Final = 250
+"""Groups in one effect."""
+_NEVER_MS: Final = 1 << 62
+_SHOWN: Final = 5
+_FINE: Final = frozenset({Verdict.UNCHANGED, Verdict.ECHO})
+
+
+class CommitOffsets:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.COMMIT_OFFSETS
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        there = context.run(on_target, context.target, context.scope.groups)
+        effects = []
+        for group, found in sorted(there.items()):
+            kept = sum(s.mark is not None for s in found.stored.values())
+            why = f"{kept} of drkit's stand there already"
+            if found.members:
+                why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
+            effects.append(Effect(f"commit the places of {group}", context.flow.target, why))
+        return effects
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: a group has members on the target, or has worked there
+        :raises Failed: the target did not store what it was told
+        """
+        positions = context.result(StepName.TRANSLATE)["positions"]
+        groups = sorted(positions)
+        if context.request.evict_members:
+            evict_members(context, self.name, context.target, groups)
+        there: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
+        verdicts, writes = _decided(context, there)
+        for part in _parts(writes):
+            before = {g: _before(there[g], part[g]) for g in part}
+            with context.effect(self.name, f"groups from {min(part)}", before=before) as outcome:
+                failed: dict[str, dict[TopicPartition, str]] = context.run(write, context.target, part)
+                outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
+            if failed:
+                raise _not_stored(context, failed)
+            context.tell(Progress(self.name, f"{len(part)} groups committed", {"last": max(part)}))
+        by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
+        kept = sorted(g for g, p in verdicts.items() if Verdict.MOVED in p.values())
+        moved = [g for g in groups if g not in kept]
+        notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
+        notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
+        return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: what the target keeps is what was translated.
+
+        :raises Failed: it is not
+        """
+        positions = context.result(StepName.TRANSLATE)["positions"]
+        there: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
+        topics = set(context.scope.topics.values())
+        read_back, wrong = 0, []
+        for group, partitions in positions.items():
+            found = there[group]
+            if found.own_work(context.flow.source, topics):
+                continue  # its own work: it was left alone
+            for target, (_, downstream, *mark) in partitions.items():
+                stored = found.stored.get(partition_of(target))
+                if mark or (stored is not None and stored.offset == downstream):
+                    read_back += 1
+                else:
+                    is_there = stored.offset if stored is not None else None
+                    wrong.append(f"group {group}, {target}: {is_there}, not {downstream}")
+        if wrong:
+            raise Failed(
+                "the target keeps other positions than were written",
+                where=context.flow.target,
+                evidence="; ".join(wrong[:_SHOWN]),
+                hint="who else commits for these groups? stop it, then: drkit failover --resume",
+            )
+        return StepResult({"read_back": read_back})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: what was there before returns, if nobody moved on."""
+        restored = 0
+        for name, told in context.effects(self.name).items():
+            before = told["intent"].get("before")
+            if before is None:
+                continue  # an eviction: members come back by themselves
+            restored += context.run(restore, context.target, context.flow.source, before)
+            context.tell(Progress(self.name, f"{name}: taken back"))
+        return StepResult({"restored": restored})
+
+
+def _decided(
+    context: Context, there: Mapping[str, TargetGroup]
+) -> tuple[dict[str, dict[TopicPartition, Verdict]], Writes]:
+    """What becomes of each position, and what is to be written."""
+    topics = set(context.scope.topics.values())
+    verdicts: dict[str, dict[TopicPartition, Verdict]] = {}
+    writes: Writes = {}
+    for group, found in there.items():
+        worked = bool(found.own_work(context.flow.source, topics))
+        for at, case in _cases(context, group, found, worked=worked):
+            verdict = judge(case)
+            verdicts.setdefault(group, {})[at] = verdict
+            if verdict.is_write:
+                writes.setdefault(group, {})[at] = to_write(case)
+            elif not (verdict in _FINE or (verdict is Verdict.MOVED and context.request.keep_positions)):
+                raise _refusal(context, group, at, verdict, found)
+    return verdicts, writes
+
+
+def _cases(
+    context: Context, group: str, found: TargetGroup, *, worked: bool
+) -> Iterator[tuple[TopicPartition, Case]]:
+    translated, now = context.result(StepName.TRANSLATE), context.wall()
+    for target, (upstream, downstream, *mark) in translated["positions"][group].items():
+        at = partition_of(target)
+        case = Case(
+            context.flow.source, Stored(upstream, mark[0] if mark else ""), Exact(downstream),
+            found.state, found.stored.get(at), worked,
+            translated["starts"][target], translated["ends"][target],
+            promoted=False, now_ms=now, refresh_ms=_NEVER_MS,
+        )  # fmt: skip
+        yield at, case
+
+
+def _parts(writes: Writes) -> Iterator[Writes]:
+    names = sorted(writes)
+    for i in range(0, len(names), _AT_ONCE):
+        yield {g: writes[g] for g in names[i : i + _AT_ONCE]}
+
+
+def _before(there: TargetGroup, wanted: Mapping[TopicPartition, Stored]) -> dict[str, list[Any] | None]:
+    found = {at: there.stored.get(at) for at in wanted}
+    return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
+
+
+def _not_stored(context: Context, failed: Mapping[str, Mapping[TopicPartition, str]]) -> Failed:
+    shown = [f"group {g}, {at}: {why}" for g, p in sorted(failed.items()) for at, why in sorted(p.items())]
+    return Failed(
+        "the target did not store positions of groups",
+        where=context.flow.target,
+        evidence="; ".join(shown[:_SHOWN]),
+        hint="a member that joined just now? stop it, then: drkit failover --resume",
+    )
+
+
+def _refusal(
+    context: Context, group: str, at: TopicPartition, verdict: Verdict, found: TargetGroup
+) -> Refused | Failed:
+    where = f"group {group} on {context.flow.target}, {at}"
+    if verdict is Verdict.LIVE:
+        return Refused(
+            f"the group {group} has members on the target: its position there cannot be set",
+            where=where,
+            evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
+            hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
+            " failover --resume --evict-members",
+        )
+    if verdict is Verdict.MOVED:
+        return Refused(
+            f"the group {group} has committed by itself on the target: its position there is its own",
+            where=where,
+            evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
+            hint="delete these offsets on the target, then: drkit failover --resume; or leave the group"
+            " where it is: drkit failover --resume --keep-positions",
+        )
+    return Failed(
+        f"a position of the group {group} cannot be written: {verdict.value}",
+        where=where,
+        evidence=f"state {found.state}, {found.stored.get(at)}",
+        hint=f"{translate_group(group)} says more; then: drkit failover --resume",
+    )

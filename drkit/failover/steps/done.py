@@ -1,0 +1,59 @@
+"""DONE: nobody protects the new primary yet; what to do next."""
+
+from __future__ import annotations
+
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+
+
+class Done:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.DONE
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return [Effect("say what to do next", context.flow.target, line) for line in next_steps(context)]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`."""
+        lines = next_steps(context)
+        return StepResult({"next": lines, "protected": False}, tuple(lines))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+
+def next_steps(context: Context) -> list[str]:
+    """What a person has to do, the most urgent first."""
+    flow = context.flow
+    reverse = f"{flow.target}->{flow.source}"
+    lines = []
+    fence = context.result(StepName.FENCE)
+    if fence and not fence.get("proven"):
+        why = fence.get("debt") or "its fence is not proven"
+        lines.append(
+            f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
+            " drkit watch does that at the first contact, or: drkit fence pay"
+        )
+    if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
+        lines.append(
+            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
+        )
+    lines.append(f"{flow.target} is not protected: nothing copies from it until the reverse replication runs")
+    back = f"when {flow.source} is back and fenced: drkit divergence says what only it has"
+    if any(f.name == reverse for f in context.settings.flows):
+        lines.append(f"{back}, then: drkit replicate --flow '{reverse}'")
+    else:
+        table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
+        lines.append(f"add the flow back to the configuration ({table}); {back}")
+    return lines

@@ -1,0 +1,141 @@
+"""DRAIN: wait until the copy reaches the fenced end, or the deadline; then say exactly what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from drkit.errors import Refused
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.evidence import LossEvidence
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.groups.wait_idle import wait_for_groups
+from drkit.failover.loss.count import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
+from drkit.failover.loss.risk import held_text
+from drkit.failover.loss.silent import silent_risk
+from drkit.failover.loss.standing import standing
+from drkit.flow_state.records import RoleRecord
+from drkit.kafka.raw import RawError
+
+_PAUSE_SECONDS: Final = 0.2
+_TELL_SECONDS: Final = 1.0
+_RETURN_SECONDS: Final = 20.0
+"""In that time a replicator begins again whose topics were frozen and are not any more."""
+
+
+class Drain:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.DRAIN
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        source, alias = context.source(), context.flow.source
+        if source is None:
+            lost = lost_partitions(context, standing(context, None), None)
+            silent = silent_risk(context, known_records(lost), held_of(lost))
+            loss = evidence_of(context, lost, silent, fenced=False)
+            why = f"it does not answer: nothing to wait for; {loss['statement']}"
+            return [Effect("state what is lost", alias, why)]
+        lost = lost_partitions(context, standing(context, source), source)
+        seconds = context.settings.failover.drain_seconds
+        what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"
+        return [Effect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: more is missing than was accepted
+        """
+        fenced = bool(context.result(StepName.FENCE).get("proven"))
+        deadline = context.clock() + context.settings.failover.drain_seconds
+        loss = self._waited(context, deadline, fenced=fenced)
+        _refuse(context, loss, fenced=fenced)
+        evidence: dict[str, Any] = {**loss}
+        notes = [loss["statement"]]
+        if context.request.planned:
+            behind = wait_for_groups(context, deadline)
+            evidence["groups_behind"] = behind
+            notes += [f"{g} still reads on {context.flow.source}: {why}" for g, why in behind.items()]
+        return StepResult(evidence, tuple(notes))
+
+    def _waited(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
+        told, until = float("-inf"), context.clock() + _RETURN_SECONDS
+        while True:
+            source = context.source()
+            try:
+                lost = lost_partitions(context, standing(context, source), source)
+            except RawError as error:
+                if source is None:
+                    raise  # the target
+                context.lose_source(error)
+                continue
+            if source is None:
+                return evidence_of(
+                    context, lost, silent_risk(context, known_records(lost), held_of(lost)), fenced=fenced
+                )
+            now = context.clock()
+            if is_drained(lost) or now > deadline or not _is_copied(context, until):
+                return evidence_of(context, lost, None, fenced=fenced)
+            if now - told > _TELL_SECONDS:
+                told = now
+                context.tell(Progress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
+            context.pause(_PAUSE_SECONDS)
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: it changed nothing."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+
+def _is_copied(context: Context, until: float) -> bool:
+    """Whether waiting helps: these topics are copied, or will be in a moment.
+
+    :param until: a replicator whose producer this run had fenced is back by then, as of the context's clock
+    """
+    context.state.load()
+    roles = context.state.all(RoleRecord)
+    if any(topic in roles for topic in context.scope.topics):
+        return False  # frozen
+    found = context.replicator()
+    if found is not None and found.alive:
+        return True
+    return bool(context.effects(StepName.FREEZE)) and context.clock() < until
+
+
+def _left(lost: Sequence[Lost]) -> str:
+    left = sum(p.records or 0 for p in lost)
+    waiting = sum(p.open_transaction for p in lost)
+    held = held_of(lost)
+    text = f", {waiting} partitions with an open transaction" if waiting else ""
+    back = held_text(held.records, held.acknowledged)
+    return f"{left:,} records left" + text + (f", {back}" if back else "")
+
+
+def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
+    """Hold before anything is given up that nobody accepted."""
+    request, budget = context.request, context.settings.failover.rpo_seconds
+    if request.planned and not (loss["drained"] and fenced):
+        raise Refused(
+            "the switchover is held: the copy is not complete, or the source is not fenced",
+            where=context.flow.name,
+            evidence=loss["statement"],
+            hint="see drkit status, then: drkit failover --resume; or take it back: drkit failover --abort",
+        )
+    if request.accept_data_loss:
+        return
+    if loss["seconds"] is None or loss["seconds"] > budget:
+        seconds = "not known" if loss["seconds"] is None else f"{loss['seconds']:.1f} s"
+        raise Refused(
+            "more would be lost than rpo_seconds allows",
+            where=context.flow.name,
+            evidence=f"{seconds}, rpo_seconds = {budget:g}; {loss['statement']}",
+            hint='drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
+        )

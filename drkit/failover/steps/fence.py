@@ -1,0 +1,295 @@
+"""FENCE: no client writes on the old primary any more, proven by a canary that every partition refuses.
+
+One that answers is fenced by its own means and its open transactions are resolved; one that does not is
+stopped by the site's hook, where there is one; else the fence is owed, and paid at the first contact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.evidence import FenceEvidence
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.words import counted, first_of
+from drkit.failover.fencing.lift import fenced, lift_fences
+from drkit.failover.fencing.means import Means, SizeFence, choose
+from drkit.failover.fencing.open_transactions import Resolved, Resolver
+from drkit.failover.fencing.proof import Proof, canary_name, prove
+from drkit.failover.fencing.stop import has_stop, still_there, stop_site
+from drkit.flow_state.fence_debt import owe, paid_with, settle
+from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.kafka.raw import RawCluster, RawError
+
+_SHOWN: Final = 5
+_REMEMBERED_SECONDS: Final = 5.0
+"""One that is back by now is fenced instead of owed the fence."""
+_STOP: Final = "stop"
+_DEBT: Final = "debt"
+_ELSEWHERE: Final = "elsewhere"
+_LATER: Final = (
+    "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
+    " close its listeners"
+)
+
+
+class Fence:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.FENCE
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        alias, number = context.flow.source, len(context.scope.topics)
+        if context.source() is None:
+            if has_stop(context.settings.failover.fence):
+                return [Effect("have the site stop it", alias, context.source_error)]
+            return [Effect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
+        means = _means(context)
+        if means is None:
+            return [Effect("look whether producers are refused", alias, 'means = "none"')]
+        why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
+        lines = [Effect(f"fence {counted(number, 'topic')} by {means.name}", alias, why)]
+        policy = context.settings.failover.fence.open_transactions
+        return [*lines, Effect("wait for open transactions", alias, f"{policy} those that do not end")]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: it answers and cannot be fenced, or transactions are open and are to be kept
+        :raises Failed: the site's hook failed
+        """
+        context.state.load()
+        # A fence that an earlier failover left standing is wanted again; its record tells what was before.
+        settle(context.state, PendingLift, context.scope.topics)
+        while (source := context.source(_REMEMBERED_SECONDS)) is not None:
+            try:
+                return self._answering(context, source)
+            except RawError as error:
+                context.lose_source(error)
+        return self._silent(context)
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Failed: somebody could write there; or what was owed can be paid now
+        """
+        found = context.result(self.name)
+        how, alias = found.get("how"), context.flow.source
+        if how == "stopped":
+            left = still_there(context.source_settings, context.loop, 0.0)
+            if left:
+                raise Failed("the old primary is back", where=alias, evidence=_findings(left), hint=_LATER)
+            return StepResult({"connections": "refused"})
+        if context.source() is None:
+            return StepResult({"asked": False, "why": context.source_error})
+        if how == _DEBT:
+            if found.get("details", {}).get("answered"):
+                return StepResult({"asked": False, "why": "somebody took it upon himself to go on unfenced"})
+            raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
+        proof = self._proof(context, 0.0)
+        if not proof.is_whole:
+            raise Failed("the old primary takes writes", where=alias, evidence=_places(proof), hint=_LATER)
+        return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        A primary that does not answer, or refuses, keeps its fence for now: the lift is put on record, and
+        the run ends. Else nobody could fail over to the standby until the primary is back.
+        """
+        context.state.load()
+        topics, pending = context.scope.topics, ""
+        settle(context.state, FenceDebt, topics)
+        try:
+            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
+        except DrkitError as error:
+            pending = self._lift_later(context, error)
+            notes = [pending]
+        if _STOP in context.effects(self.name):
+            notes.append(f"{context.flow.source} was stopped by the site's hook: start it by its own means")
+        for note in notes:
+            context.tell(Progress(self.name, note))
+        return StepResult({"pending": pending} if pending else {}, tuple(notes))
+
+    # -- a primary that answers ---------------------------------------------------------------------
+
+    def _answering(self, context: Context, source: RawCluster) -> StepResult:
+        try:
+            means = _means(context)
+        except Refused as error:  # it could be put up, and not be proven
+            if context.request.planned or not context.request.accept_data_loss:
+                raise
+            return self._owed(context, error.in_short, answered=True)
+        how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
+        details = means.details(context.scope.topics) if means is not None else {}
+        resolver = self._resolver(context, source, means, details)
+        if means is not None:
+            how = means.name
+            resolver.beforehand()
+            with context.effect(self.name, means.name, **details) as outcome:
+                means.raise_(details)
+                outcome["up"] = True
+        proof = self._proof(context, seconds)
+        if not proof.is_whole:
+            return self._unproven(context, proof)
+        resolved = resolver.run()
+        if resolved.seen:
+            proof = self._proof(context, seconds)
+        if not proof.is_whole:
+            return self._unproven(context, proof)
+        settle(context.state, FenceDebt, context.scope.topics)
+        evidence: FenceEvidence = {
+            "proven": True, "how": how, "debt": "",
+            "details": {
+                "canary": self._canary(context), "refused": len(proof.refused),
+                "without_leader": [str(at) for at in proof.without_leader], **resolved.to_json(),
+            },
+        }  # fmt: skip
+        return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
+
+    def _resolver(
+        self, context: Context, source: RawCluster, means: Means | None, details: dict[str, Any]
+    ) -> Resolver:
+        settings = context.settings.failover.fence
+        blinks = isinstance(means, SizeFence)
+
+        def lift() -> None:
+            assert isinstance(means, SizeFence)  # noqa: S101  blinks says so
+            with context.effect(self.name, "markers", **details):
+                means.blink(details)
+
+        def restore() -> None:
+            assert isinstance(means, SizeFence)  # noqa: S101  likewise
+            means.raise_(details)
+            self._proof(context, settings.seconds)
+
+        return Resolver(
+            source,
+            context.scope.topics,
+            wait_seconds=settings.transaction_wait_seconds,
+            aborts=settings.open_transactions == "abort",
+            lift=lift if blinks else None,
+            restore=restore if blinks else None,
+            clock=context.clock,
+        )
+
+    def _unproven(self, context: Context, proof: Proof) -> StepResult:
+        """It answers and takes writes: go on only if somebody takes that upon himself."""
+        request = context.request
+        if request.planned or not request.accept_data_loss:
+            raise Refused(
+                f"{len(proof.open)} partitions of the old primary still take writes",
+                where=context.flow.source,
+                evidence=_places(proof),
+                hint="see means and canary in [failover.fence] (super users pass every ACL), then: drkit "
+                'failover --resume; or go on unfenced: drkit failover --resume --accept-data-loss "REASON"',
+            )
+        why = f"{len(proof.open)} partitions still take writes: {_places(proof)}"
+        return self._owed(context, why, answered=True)
+
+    def _proof(self, context: Context, seconds: float) -> Proof:
+        canary = context.settings.failover.fence.canary
+        return prove(context.source_settings, canary, context.scope.topics, seconds, context.clock)
+
+    def _canary(self, context: Context) -> str:
+        return canary_name(context.source_settings, context.settings.failover.fence.canary)
+
+    # -- one that does not --------------------------------------------------------------------------
+
+    def _silent(self, context: Context) -> StepResult:
+        settings, why = context.settings.failover.fence, context.source_error or "it does not answer"
+        if not has_stop(settings):
+            return self._owed(context, why)
+        document = {
+            "cluster": context.flow.source, "run_id": context.run_id, "term": context.term,
+            "bootstrap_servers": context.source_settings.bootstrap_servers, "why": why,
+        }  # fmt: skip
+        try:
+            with context.effect(self.name, _STOP, **document) as outcome:
+                outcome["how"] = stopped = stop_site(settings, document)
+            left = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
+            if left:
+                raise Failed(
+                    "the site's hook ended, and the old primary still takes connections",
+                    where=context.flow.source,
+                    evidence=_findings(left),
+                    hint="stop its brokers by hand, then: drkit failover --resume",
+                )
+        except DrkitError as error:
+            if not context.request.accept_data_loss:
+                raise
+            return self._owed(context, f"{why}; {error.in_short}")
+        settle(context.state, FenceDebt, context.scope.topics)
+        details = {"by": stopped, "stopped_ms": context.wall()}
+        evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
+        note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
+        return StepResult({**evidence}, (note,))
+
+    def _owed(self, context: Context, why: str, *, answered: bool = False) -> StepResult:
+        with context.effect(self.name, _DEBT, why=why):
+            debt = FenceDebt(
+                context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
+            )
+            owe(context.state, debt)
+        context.tell(Progress(self.name, f"the fence is owed: {why}"))
+        evidence: FenceEvidence = {
+            "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},
+        }  # fmt: skip
+        note = (
+            f"{context.flow.source} is not fenced: {why}. What it takes from now on stays there, as"
+            f" divergence; {_LATER}"
+        )
+        return StepResult({**evidence}, (note,))
+
+    def _lift_later(self, context: Context, error: DrkitError) -> str:
+        left = tuple(fenced(context, context.scope.topics))
+        owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
+        return (
+            f"{context.flow.source} is still fenced for {len(left)} topics ({error.in_short}): producers are"
+            f" refused there; drkit watch lifts it at the first contact, or: {paid_with(context.flow.name)}"
+        )
+
+
+def _means(context: Context) -> Means | None:
+    settings = context.settings.failover.fence
+    return choose(
+        settings.means,
+        context.source_settings,
+        context.state,
+        canary=settings.canary,
+        topics=context.scope.topics,
+    )
+
+
+def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:
+    notes = [f"{context.flow.source} is fenced by {how}: {len(proof.refused)} partitions refuse the canary"]
+    if proof.without_leader:
+        notes.append(f"{len(proof.without_leader)} partitions have no leader: nobody can write there")
+    if resolved.aborted:
+        notes.append(f"{resolved.aborted} open transactions were aborted")
+    if resolved.marked:
+        notes.append(
+            "transactions that ended behind the fence got their markers from drkit; on the old primary these"
+            f" transactional ids can be used when its brokers were restarted: {_first(resolved.marked)}"
+        )
+    if resolved.left:
+        notes.append(f"transactions are still open on {_first(resolved.left)}")
+    return notes
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
+
+
+def _places(proof: Proof) -> str:
+    return first_of(f"{at}: {why}" for at, why in sorted(proof.open.items()))
+
+
+def _findings(found: list[Any]) -> str:
+    return "; ".join(f"{f.server}: {f.kind.value}" for f in found)

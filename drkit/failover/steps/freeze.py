@@ -1,0 +1,231 @@
+"""FREEZE: the flow leaves these topics alone, and drkit's writers are fenced on every partition there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.errors import Failed
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.evidence import FreezeEvidence
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.words import counted
+from drkit.failover.fencing.own_writers import Standing, Writer, Writers, fence
+from drkit.failover.loss.silent import STOP, copied_until, newest_beat
+from drkit.failover.loss.standing import pairs_of
+from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.records import (
+    BulkProducerRecord,
+    ControlRecord,
+    ProducerIdsRecord,
+    Role,
+    RoleRecord,
+)
+from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
+from drkit.model import TopicPartition
+from drkit.offset_map.topic import bucket_of
+from drkit.offsets.takeup import FROZEN_EPOCH
+
+_NOTICE_SECONDS: Final = 1.0
+"""How long a running replicator has to let go of the topics by itself."""
+_PROOF_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.1
+_SHOWN: Final = 5
+_WRITERS: Final = "writers"
+
+
+class Freeze:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.FREEZE
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        partitions, target = pairs_of(context), context.flow.target
+        what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
+        return [
+            Effect(f"stop copying {counted(len(context.scope.topics), 'topic')}", context.flow.name),
+            Effect(what, target, "a copy task that wakes up later is refused there"),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Failed: some partition does not refuse our older writers
+        :raises NotAuthorized: drkit may not write markers on the target
+        """
+        context.state.load()
+        details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
+        with context.effect(self.name, STOP, **details) as outcome:
+            _leave(context)
+            outcome["let_go"] = self._let_go(context)
+        live, bulk = _live(context), self._bulk(context)
+        writers = _writers(context, live, bulk)
+        told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
+        with context.effect(self.name, _WRITERS, **told) as outcome:
+            standing = self._fence(context, writers)
+            outcome["fenced"] = len(standing.proven)
+        _refuse(context, standing)
+        evidence: FreezeEvidence = {"proven": True, "details": told}
+        fenced = counted(len(standing.proven), "partition")
+        notes = (f"drkit's writers are fenced on {fenced}, each proven by a canary",)
+        return StepResult({**evidence}, notes)
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: each leader's word, and a canary of the old epoch.
+
+        :raises Failed: some partition lets an older writer in
+        """
+        context.state.load()
+        told = context.result(self.name).get("details", {})
+        live = [ProducerIdentity(*i) for i in told.get("live", ())]
+        bulk = {int(b): ProducerIdentity(*i) for b, i in told.get("bulk", {}).items()}
+        roles = context.state.all(RoleRecord)
+        free = [t for t in context.scope.topics if t not in roles]
+        if free:
+            raise Failed(
+                "the flow would copy again", where=context.flow.name, evidence=", ".join(free[:_SHOWN])
+            )
+        standing = self._fence(context, _writers(context, live, bulk), effects=False)
+        _refuse(context, standing)
+        return StepResult({"partitions_fenced": len(standing.proven)})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: the flow copies again, with a new producer id."""
+        effects = context.effects(self.name)
+        context.state.load()
+        notes = []
+        if _WRITERS in effects:
+            renewed = self._renew(context, effects[_WRITERS]["intent"])
+            notes.append(f"the flow writes with the new producer id {renewed}")
+        for topic in context.scope.topics:
+            role = context.state.get(RoleRecord, topic)
+            if role is not None and role.is_frozen:
+                context.state.delete(RoleRecord, topic)
+        return StepResult({}, tuple(notes))
+
+    # -- the flow -----------------------------------------------------------------------------------
+
+    def _let_go(self, context: Context) -> bool:
+        """Wait for a running replicator to make a plan without these topics; fenced it is in any case.
+
+        It makes none while the source does not answer, and has nothing to copy: then it is not waited for.
+        """
+        state = context.state
+        before = state.get(ControlRecord)
+        deadline = context.clock() + (_NOTICE_SECONDS if context.source() is not None else 0.0)
+        while context.clock() < deadline:
+            runner = replicator_of(state.records, context.wall())
+            if runner is None or not runner.alive or _plan(state.get(ControlRecord)) != _plan(before):
+                return True
+            context.pause(_PAUSE_SECONDS)
+            state.load()
+        context.tell(Progress(self.name, "the replicator has not let go by itself: it is fenced"))
+        return False
+
+    def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
+        """Take every bucket that these topics are in: its open transaction is aborted, its writer fenced."""
+        flow = context.flow
+        buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
+        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
+
+        async def take() -> dict[int, ProducerIdentity]:
+            begun = {
+                b: context.loop.spawn(Transactions(context.target, name).begin_epoch)
+                for b, name in names.items()
+            }
+            return {b: await future for b, future in begun.items()}
+
+        found: dict[int, ProducerIdentity] = context.run(take)
+        for bucket, identity in found.items():
+            record, name = BulkProducerRecord(bucket), str(identity.id)
+            if context.state.get(BulkProducerRecord, name) != record:
+                context.state.put(record, name)
+        return found
+
+    def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> Standing:
+        told: set[str] = set()
+
+        def on_round(standing: Standing) -> None:
+            reasons = {f"{at}: {why}" for at, why in standing.waiting.items()} - told
+            if effects and reasons:
+                told.update(reasons)
+                context.tell(Progress(self.name, f"waiting for {len(standing.waiting)} partitions",
+                                      {"first": min(reasons)}))  # fmt: skip
+
+        seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
+        deadline = context.clock() + seconds
+
+        async def go() -> Standing:
+            return await fence(
+                context.target, writers, deadline, effects=effects, clock=context.clock, on_round=on_round
+            )
+
+        found: Standing = context.run(go)
+        return found
+
+    def _renew(self, context: Context, intent: dict[str, Any]) -> int:
+        """A new live id for the flow: the fenced one stays fenced. Once, also when repeated."""
+        known = context.state.get(ProducerIdsRecord)
+        assert known is not None  # noqa: S101  the intent names ids that were on record
+        fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
+        if known.current.id not in fenced:
+            return known.current.id
+        fresh: ProducerIdentity = context.run(new_producer_id, context.target)
+        # On record before it is used: a flow in the other direction leaves out what it writes.
+        context.state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
+        return fresh.id
+
+
+def _copied_ms(context: Context) -> int | None:
+    """Up to when these topics are copied, as it was known when they froze; None: the old primary answers."""
+    if context.source() is not None:
+        return None
+    roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
+    return copied_until(newest_beat(context), roles, context.effects(StepName.FREEZE))
+
+
+def _leave(context: Context) -> None:
+    role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
+    for topic in context.scope.topics:
+        known = context.state.get(RoleRecord, topic)
+        if known is None or (known.is_frozen and known.run_id != context.run_id):
+            context.state.put(role, topic)
+
+
+def _plan(control: ControlRecord | None) -> int | None:
+    return None if control is None else control.plan
+
+
+def _live(context: Context) -> list[ProducerIdentity]:
+    """Every live id, with the epoch that fences whatever epoch a task has turned to."""
+    known = context.state.get(ProducerIdsRecord)
+    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
+
+
+def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:
+    everywhere = tuple(Writer(*i) for i in live)
+    found: dict[TopicPartition, tuple[Writer, ...]] = {}
+    for pair in pairs_of(context):
+        taken = bulk.get(bucket_of(*pair.source, context.flow.buckets))
+        found[pair.target] = (*everywhere, *((Writer(*taken),) if taken is not None else ()))
+    return found
+
+
+def _refuse(context: Context, standing: Standing) -> None:
+    if not standing.waiting:
+        return
+    some = [f"{at}: {why}" for at, why in sorted(standing.waiting.items())[:_SHOWN]]
+    more = len(standing.waiting) - len(some)
+    raise Failed(
+        f"{len(standing.waiting)} of {len(standing.waiting) + len(standing.proven)} partitions do not refuse"
+        " drkit's older writers yet",
+        where=context.flow.target,
+        evidence="; ".join(some) + (f" and {more} more" if more else ""),
+        hint="start the brokers that lead them, then: drkit failover --resume; or take it back:"
+        " drkit failover --abort",
+    )

@@ -1,0 +1,91 @@
+"""LOCK and SNAPSHOT: who works at it, and what is known before anything is changed."""
+
+from __future__ import annotations
+
+from drkit.failover.checks.against import Question
+from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.survey import Survey, survey
+from drkit.failover.checks.terms import refused_later
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.words import counted
+
+
+class Lock:
+    """LOCK: the run's first entry is the lock; this step says what it holds."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.LOCK
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        where = f"journal of {context.flow.name} on {context.flow.target}"
+        why = refused_later(context) or "an older orchestrator is refused"
+        return [Effect(f"take the journal as term {context.term}", where, why)]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`."""
+        told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
+        return StepResult(told, tuple(filter(None, (refused_later(context),))))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: every entry that follows is the proof."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+
+class Snapshot:
+    """SNAPSHOT: looks at both clusters, and refuses while nothing is changed."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.SNAPSHOT
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        flow, scope = context.flow, context.scope
+        what = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
+        return [Effect(what, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: the first reason of the gates
+        """
+        seen = survey(context)
+        for _, refusal in refusals(question_of(context, seen)):
+            raise refusal
+        return StepResult(seen.to_json(), tuple(_notes(seen)))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+
+def question_of(context: Context, seen: Survey) -> Question:
+    """What the gates are asked."""
+    return Question(seen, context.scope, context.request, context.flow.name)
+
+
+def _notes(seen: Survey) -> list[str]:
+    notes = [*seen.outside.notes(), *(r.in_words() for r in seen.reach)]
+    if not seen.source_error:
+        return notes
+    age = seen.positions_age_seconds
+    old = "their age is not known" if age is None else f"{age:.0f} s old"
+    return [
+        *notes,
+        f"{seen.source.alias} does not answer: {seen.source_error}",
+        f"groups stand where the last checkpoints ({old}) have them: what they read since repeats",
+    ]

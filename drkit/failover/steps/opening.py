@@ -1,0 +1,228 @@
+"""OPEN: the target's topics become writable. The point of no return.
+
+First the flow's state says that producers own the topics: from then on no sync of settings, ACLs or positions
+touches them, and `drkit replicate` leaves them out. Then the source's own settings return, and what its ACLs
+let producers do is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from drkit.errors import ClusterUnreachable, DrkitError, Failed
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.words import counted
+from drkit.flow_state.records import (
+    AclsRecord,
+    ConfigsRecord,
+    GenerationRecord,
+    PromotionRecord,
+    Role,
+    RoleRecord,
+)
+from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
+from drkit.topology.acl_record import Promotion
+from drkit.topology.acls import Acl
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
+
+_SHOWN: Final = 5
+_HELD: Final = "held back while passive"
+_GUARD: Final = "guard of a passive topic"
+_HEARD_SECONDS: Final = 10.0
+"""How long a broker may take to apply what the controller has acknowledged."""
+_PAUSE_SECONDS: Final = 0.1
+
+
+class Open:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.OPEN
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        target = context.flow.target
+        given, left_out = _promotion(context)
+        return [
+            *(
+                Effect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
+                for name, to in sorted(context.scope.topics.items())
+            ),
+            *(
+                Effect(f"set {_shown(settings)}", f"{target}: {topic}", "as on the source")
+                for topic, settings in sorted(_configs(context).items())
+            ),
+            *(Effect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
+            *(Effect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
+            *(Effect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Failed: the target refused a setting or an ACL
+        """
+        scope = context.scope
+        with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
+            _promote(context)
+            outcome["promoted"] = len(scope.topics)
+        wanted = _configs(context)
+        with context.effect(self.name, "settings", settings=wanted) as outcome:
+            failed = alter_topic_configs(context.target_admin(), wanted)
+            outcome["refused"] = {t: e.evidence for t, e in failed.items()}
+        if failed:
+            raise _refused("settings of topics", context, failed)
+        notes = [f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
+        given, left_out = _promotion(context)
+        if given.grant or given.lift:
+            notes.append(self._let_in(context, given))
+        _wait_until_heard(context)
+        notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
+        acls = {
+            "granted": _texts(given.grant), "lifted": _texts(given.lift), "left_out": _texts(left_out),
+        }  # fmt: skip
+        evidence = {"topics": dict(scope.topics), "settings": wanted, "acls": acls}
+        return StepResult(evidence, tuple(notes))
+
+    def _let_in(self, context: Context, given: Promotion) -> str:
+        settings = context.target_settings
+        details = {what: [str(a) for a in sorted(acls)] for what, acls in given._asdict().items()}
+        with context.effect(self.name, "acls", **details) as outcome:
+            try:
+                refused: dict[Acl, DrkitError] = create_acls(settings, sorted(given.grant))
+                refused |= delete_acls(settings, sorted(given.lift))
+            except NoAuthorizer as error:
+                outcome["skipped"] = error.what
+                return f"ACLs of producers are not needed: {error.what}"
+            outcome["refused"] = {str(a): e.evidence for a, e in refused.items()}
+        if refused:
+            raise _refused("ACLs", context, {str(a): e for a, e in refused.items()})
+        return f"{len(given.grant)} ACLs were given to producers, {len(given.lift)} guards lifted"
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: roles, settings and ACLs, as the target has them.
+
+        :raises Failed: one is not as it should be
+        """
+        context.state.load()
+        roles, topics = context.state.all(RoleRecord), context.scope.topics
+        wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
+        missing = _missing_acls(context)
+        wrong += [*_other_settings(context), *(f"missing: {a}" for a in missing or ())]
+        if wrong:
+            raise Failed(
+                "the target is not open as it should be",
+                where=context.flow.target,
+                evidence="; ".join(sorted(wrong)[:_SHOWN]),
+                hint="drkit failover --resume applies it again",
+            )
+        acls = 0 if missing is None else len(_promotion(context)[0].grant)
+        return StepResult({"topics_open": len(topics), "acls": acls})
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: there is no way back from here but a failback."""
+        return StepResult()
+
+
+def _promote(context: Context) -> None:
+    """Write the roles; those that this run wrote before stay as they are."""
+    translated, state = context.result(StepName.TRANSLATE), context.state
+    for name, target in context.scope.topics.items():
+        known = state.get(RoleRecord, name)
+        if known is None or not known.is_promoted or known.run_id != context.run_id:
+            frontiers = _of_topic(translated.get("frontiers", {}), name)
+            ends = _of_topic(translated.get("ends", {}), target)
+            term, run_id = context.term, context.run_id
+            state.put(RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends), name)
+    promotion = state.get(PromotionRecord)
+    if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
+        state.put(PromotionRecord(context.term, context.run_id, context.wall()))
+
+
+def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
+    parts = ((at.rpartition("-"), value) for at, value in values.items())
+    return {int(number): value for (name, _, number), value in parts if name == topic}
+
+
+def _configs(context: Context) -> dict[str, dict[str, str | None]]:
+    """What each topic of the target is to have: the source's own settings where copies needed others."""
+    found: dict[str, dict[str, str | None]] = {}
+    for name, target in context.scope.topics.items():
+        known = context.state.get(ConfigsRecord, name)
+        settings = known.settings if known is not None else {}
+        found[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
+    return found
+
+
+def _other_settings(context: Context) -> list[str]:
+    wanted = _configs(context)
+    there = topic_configs(context.target_admin(), wanted)
+    wrong = []
+    for topic, settings in wanted.items():
+        for name, value in settings.items():
+            found = there.get(topic, {}).get(name)
+            is_set = found is not None and found.is_set_on_topic
+            if (value is None and is_set) or (value is not None and (found is None or found.value != value)):
+                wrong.append(f"{topic}: {name} = {found.value if found else None}, not {value}")
+    return wrong
+
+
+def _missing_acls(context: Context) -> frozenset[Acl] | None:
+    """Grants that the target does not list; None: it has no authorizer."""
+    grant = _promotion(context)[0].grant
+    try:
+        return grant - list_acls(context.target_settings).acls if grant else grant
+    except NoAuthorizer:
+        return None
+
+
+def _wait_until_heard(context: Context) -> None:
+    """Return when the target shows the settings and ACLs, or after a while: the proof decides.
+
+    The controller acknowledges a change before every broker has applied it.
+    """
+    deadline = context.clock() + _HEARD_SECONDS
+    while (_other_settings(context) or _missing_acls(context)) and context.clock() < deadline:
+        context.run(context.loop.sleep, _PAUSE_SECONDS)
+
+
+def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
+    """What is given and lifted, and what of the record is not: the flow cannot have put it there."""
+    record = context.state.get(AclsRecord)
+    if not context.flow.sync_topic_acls or record is None:
+        return Promotion(frozenset(), frozenset()), frozenset()
+    once = context.state.all(GenerationRecord)
+    _, writer = context.settings.task_sides(context.flow)
+    bounds = AclBounds(
+        context.flow.acl_scope({*context.scope.topics, *once}),
+        own_principals(context.target_settings, writer),
+    )
+    opened = None if context.scope.whole_flow else set(context.scope.topics.values())
+    return bounded_promotion(record.plan, bounds, opened)
+
+
+def _texts(acls: Iterable[Acl]) -> list[str]:
+    return [str(acl) for acl in sorted(acls)]
+
+
+def _shown(settings: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{k} = {'default' if v is None else v}" for k, v in sorted(settings.items()))
+
+
+def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
+    if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
+        return silent[0]  # a broker goes: nobody has refused anything
+    shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
+    return Failed(
+        f"the target refused {what}",
+        where=context.flow.target,
+        evidence=shown,
+        hint="grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: drkit failover --resume",
+    )

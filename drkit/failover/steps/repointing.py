@@ -1,0 +1,135 @@
+"""REPOINT: clients are told where their cluster is now, by every way in the settings, with the term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drkit.endpoint import Endpoint
+from drkit.errors import Failed, Refused
+from drkit.failover.checks.survey import cluster_id
+from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Effect, StepResult
+from drkit.repoint import Outcome, Result, adapters, endpoint_of, tell_all
+
+
+class Repoint:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.REPOINT
+
+    def plan(self, context: Context) -> list[Effect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        endpoint, ways = _endpoint(context), _ways(context)
+        text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
+        renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
+        return [Effect(text, way.adapter.name, renamed) for way in ways] or [
+            Effect("tell nobody", _no_way(context), "clients have to be moved by other means")
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: clients know a newer term
+        :raises Failed: some way failed; those that worked are kept, `--resume` tries all of them again
+        """
+        endpoint, ways = _endpoint(context), _ways(context)
+        if not ways:
+            note = f"nobody was told: {_no_way(context)}; move the clients by other means"
+            return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
+
+        def on_outcome(outcome: Outcome) -> None:
+            context.tell(Progress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries}))
+
+        with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as told:
+            outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
+            told["ways"] = [_plain(o) for o in outcomes]
+        _judge(outcomes)
+        notes = [f"{o.name} was told ({o.result})" for o in outcomes]
+        return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: each way's own answer is the proof."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: behind the point of no return."""
+        return StepResult()
+
+
+def _ways(context: Context) -> Any:
+    scope = context.scope
+    late = context.result(StepName.TRANSLATE).get("positions", {})  # with groups that came after SNAPSHOT
+    return adapters(
+        context.settings.failover.repoint,
+        None if scope.whole_flow else {*scope.groups, *late},
+        scope.topics,
+        say=lambda line: context.tell(Progress(StepName.REPOINT, line)),
+    )
+
+
+def _no_way(context: Context) -> str:
+    is_empty = not context.settings.failover.repoint
+    return "failover.repoint is empty" if is_empty else "no way of failover.repoint is for what moves"
+
+
+def _endpoint(context: Context) -> Endpoint:
+    """With every name that is another one there: who moved before follows the same file, perhaps."""
+    flow = context.flow
+    context.state.load()
+    known = {t: there for t, (there, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
+    return endpoint_of(
+        context.settings.cluster(context.flow.target),
+        term=context.term,
+        cluster_id=context.run(cluster_id, context.target),
+        topics={**known, **context.scope.topics},
+    )
+
+
+def _renamed(context: Context) -> dict[str, str]:
+    """Of the topics that move, under a policy that renames: those that are called otherwise there."""
+    return {a: b for a, b in context.scope.topics.items() if a != b}
+
+
+def _names(context: Context) -> tuple[str, ...]:
+    return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.name,
+        "result": outcome.result.value,
+        "tries": outcome.tries,
+        "seconds": outcome.seconds,
+        "error": _said(outcome),
+    }
+
+
+def _said(outcome: Outcome) -> str:
+    error = outcome.error
+    return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
+
+
+def _judge(outcomes: list[Outcome]) -> None:
+    open_ = [o for o in outcomes if not o.result.is_done]
+    if not open_:
+        return
+    named = "; ".join(f"{o.name}: {_said(o) or o.result}" for o in open_)
+    refused = [o for o in open_ if o.result is Result.REFUSED]
+    if refused:
+        error = refused[0].error
+        raise Refused(
+            f"{len(refused)} of {len(outcomes)} ways lead to a newer term",
+            where=", ".join(o.name for o in refused),
+            evidence=error.evidence if error is not None else named,
+            hint="a later run moved the clients: see who with drkit repoint show",
+        )
+    raise Failed(
+        f"{len(open_)} of {len(outcomes)} ways could not tell the clients",
+        where=", ".join(o.name for o in open_),
+        evidence=named,
+        hint="correct them, then: drkit failover --resume (the others stay told)",
+    )

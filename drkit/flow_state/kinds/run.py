@@ -1,0 +1,251 @@
+"""What a running flow keeps of itself: who runs it, with which producers, between which clusters. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+import re
+from typing import Any, ClassVar, Final, Self
+from uuid import UUID
+
+from drkit.flow_state.codec.body import Body, record, stored
+from drkit.flow_state.codec.fields import (
+    SHORT,
+    Fields,
+    Malformed,
+    digits,
+    flag,
+    mapping_of,
+    name,
+    optional,
+    prose,
+    row,
+    seconds,
+    text,
+    tuple_of,
+    uuid,
+    whole,
+)
+from drkit.flow_state.codec.record import Record
+from drkit.kafka.transactions.producer import ProducerIdentity
+
+_TTL_MS: Final = 15_000
+_DAY_MS: Final = 86_400_000
+_RUN: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+
+def _identity(value: Any) -> ProducerIdentity:
+    return ProducerIdentity(*row(whole(), whole(0, SHORT))(value))
+
+
+@record
+class ControlRecord(Record):
+    """What the driver asks of its tasks: ``run`` under a newer plan, or ``stop``."""
+
+    KEY: ClassVar[str] = "control"
+    REQUIRED: ClassVar[bool] = False
+
+    run_id: str = stored(name)
+    plan: int = stored(whole(), missing=0)
+    action: str = stored(name)
+
+
+@record
+class Process(Body):
+    """A process, known well enough to see on its machine whether it lives."""
+
+    host: str = stored(text(1024))
+    pid: int = stored(whole())
+    space: str = stored(text(1024), missing="")
+    """Boot id and pid namespace, within which the pid means something; empty: not known."""
+    born: int | None = stored(optional(whole()), missing=None)
+    """Clock ticks from the boot to its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord(Record):
+    """Which run copies the flow, and when it said so last."""
+
+    KEY: ClassVar[str] = "lease"
+    REQUIRED: ClassVar[bool] = False
+
+    run_id: str
+    holder: Process
+    renewed_ms: int
+    ttl_ms: int
+    """Without a renewal for so long it is over."""
+    spark_session: int | None = None
+    """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Body`."""
+        return cls(
+            fields.get("run_id", name),
+            Process.read(fields),
+            fields.get("renewed_ms", whole()),
+            fields.get("ttl_ms", whole(0, _DAY_MS), _TTL_MS),
+            fields.get("spark_session", optional(whole()), None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Body`."""
+        holder = self.holder.to_json()
+        told = {"run_id": self.run_id, **holder, "renewed_ms": self.renewed_ms, "ttl_ms": self.ttl_ms}
+        return told if self.spark_session is None else {**told, "spark_session": self.spark_session}
+
+    def age_ms(self, now_ms: int) -> int:
+        """Milliseconds since the last renewal, 0 when it is dated in the future."""
+        return max(0, now_ms - self.renewed_ms)
+
+    def is_fresh(self, now_ms: int) -> bool:
+        """Whether it was renewed within its time."""
+        return self.age_ms(now_ms) <= self.ttl_ms
+
+
+@record
+class StandbyRecord(Record):
+    """A process that waits for the lease; the name in the key is its run.
+
+    It is the only record that a process without the lease writes, and it is about nothing but itself.
+    """
+
+    KEY: ClassVar[str] = "standby/"
+    REQUIRED: ClassVar[bool] = False
+
+    process: Process = stored(Process.of)
+    since_ms: int = stored(whole())
+    renewed_ms: int = stored(whole())
+    ttl_ms: int = stored(whole(0, _DAY_MS))
+    """Without a renewal for so long it is gone."""
+    ready: bool = stored(flag)
+    reason: str = stored(prose, default="")
+    """Why it is not ready."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`Record`."""
+        if not _RUN.fullmatch(name):
+            raise Malformed("the id of a run was expected")
+
+    def age_ms(self, now_ms: int) -> int:
+        """Milliseconds since the last renewal, 0 when it is dated in the future."""
+        return max(0, now_ms - self.renewed_ms)
+
+
+@record
+class ProducerIdsRecord(Record):
+    """The producer id of live mode, and all that ever were."""
+
+    KEY: ClassVar[str] = "producer-ids"
+
+    current: ProducerIdentity = stored(_identity)
+    ids: tuple[int, ...] = stored(tuple_of(whole()), key="all")
+
+
+@record
+class BulkProducerRecord(Record):
+    """The bucket that a producer id of bulk mode writes; the id is the name in the key.
+
+    Each id has a key of its own: two tasks that find new ids at the same moment overwrite nothing.
+    """
+
+    KEY: ClassVar[str] = "producer-ids/bulk/"
+
+    bucket: int = stored(whole(0, 2**31 - 1))
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`Record`."""
+        digits(name)
+
+
+@record
+class OffsetMapRecord(Record):
+    """The id of the offset map by which topics were copied."""
+
+    KEY: ClassVar[str] = "offset-map"
+
+    topic_id: UUID = stored(uuid)
+
+
+@record
+class ClustersRecord(Record):
+    """Ids of the clusters between which the flow runs; aliases differ from one configuration to another."""
+
+    KEY: ClassVar[str] = "flow"
+
+    source: str = stored(name)
+    target: str = stored(name)
+
+
+@record
+class SkipsRecord(Record):
+    """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
+
+    KEY: ClassVar[str] = "skips"
+
+    ids: tuple[int, ...] = stored(tuple_of(whole()))
+    writes_for_ms: int = stored(whole(), missing=0)
+    """A task of the flow may write for so long after it was last heard of."""
+
+
+@record
+class NotSynchronised(Body):
+    """Groups that the flow's filter accepts and that are not consumer groups."""
+
+    total: int = stored(whole())
+    shown: Mapping[str, str] = stored(mapping_of(text(), text()))
+    """The first ones by name, each with its protocol type."""
+
+
+_counts: Final = mapping_of(text(), whole())
+_position: Final = row(text(), text(), text(), prose)
+
+
+def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple((g, at, verdict, why) for g, at, verdict, why in tuple_of(_position)(value))
+
+
+@record
+class ControlKeyRecord(Record):
+    """All that this flow needs has a MAC of the control key: what has none was written by others."""
+
+    KEY: ClassVar[str] = "control-key"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: int = stored(whole())
+    fingerprint: str = stored(name)
+    """Of the key that signed then."""
+
+
+@record
+class CheckpointsRecord(Record):
+    """The last checkpoint round in short."""
+
+    KEY: ClassVar[str] = "checkpoints"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: int = stored(whole())
+    ok_ms: int = stored(whole(), default=0)
+    """When a round ended well last; 0: never."""
+    groups: int = stored(whole(), default=0)
+    looked_at: int = stored(whole(), default=0)
+    positions: int = stored(whole(), default=0)
+    emitted: int = stored(whole(), default=0)
+    verdicts: Mapping[str, int] | None = stored(_counts, default=None)
+    """None: no round has ended yet."""
+    refused: tuple[tuple[str, str, str, str], ...] = stored(_refused, default=())
+    """Group, partition, verdict and reason of some positions that were not written."""
+    unread: Mapping[str, int] | None = stored(_counts, default=None)
+    not_synchronised: NotSynchronised | None = stored(NotSynchronised.of, default=None, omit_none=True)
+    """None: written by a release that did not look for them."""
+    seconds: float | None = stored(optional(seconds), default=None)
+    error: str = stored(prose, default="")
+    """Why the round broke off; empty: it did not."""
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Body`; before the first round has ended there is only the time."""
+        if self.verdicts is None:
+            return {"at_ms": self.at_ms}
+        return Body.to_json(replace(self, unread=self.unread or {}))

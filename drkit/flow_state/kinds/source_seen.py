@@ -1,0 +1,81 @@
+"""The source's offsets as they were when it answered last: what counts once it is gone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from drkit.flow_state.codec.fields import LONG, Fields, digits, mapping_of, optional, row, topic_name, whole
+from drkit.flow_state.codec.record import Record
+from drkit.model import TopicPartition
+
+_TIMESTAMP: Final = whole(-LONG - 1)
+"""A producer may set any, and -1 is a batch without timestamps."""
+_HELD: Final = row(whole(), whole(), optional(_TIMESTAMP), optional(whole()))
+_ENDS: Final = row(whole(), whole(), whole(), _HELD, least=2)
+
+
+class NotedHeld(NamedTuple):
+    """Records between the last stable offset and the high watermark."""
+
+    records: int
+    acknowledged: int
+    oldest_ms: int | None
+    """Timestamp of the oldest acknowledged one; None without one, or when it is not known."""
+    bytes: int | None
+    """None: not known."""
+
+
+class NotedEnds(NamedTuple):
+    """Where a partition began and ended."""
+
+    start: int
+    end: int
+    """Last stable offset."""
+    high_watermark: int | None = None
+    """None: not known, or written by a release that did not note it."""
+    held: NotedHeld | None = None
+    """None: it was not looked at."""
+
+    def to_json(self) -> list[Any]:
+        """As JSON data: only as many values as are known."""
+        if self.high_watermark is None:
+            return [self.start, self.end]
+        held = [] if self.held is None else [list(self.held)]
+        return [self.start, self.end, self.high_watermark, *held]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeenRecord(Record):
+    """Where the source's partitions began and ended when it answered last."""
+
+    KEY: ClassVar[str] = "source-seen"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: int
+    ends: Mapping[TopicPartition, NotedEnds]
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """See :class:`Body`."""
+        topics = fields.get("topics", mapping_of(topic_name, mapping_of(digits, _ENDS)))
+        ends = {
+            TopicPartition(topic, number): _noted(*values)
+            for topic, partitions in topics.items()
+            for number, values in partitions.items()
+        }
+        return cls(fields.get("at_ms", whole()), ends)
+
+    def to_json(self) -> dict[str, Any]:
+        """See :class:`Body`."""
+        topics: dict[str, dict[str, list[Any]]] = {}
+        for at, ends in self.ends.items():
+            topics.setdefault(at.topic, {})[str(at.partition)] = ends.to_json()
+        return {"at_ms": self.at_ms, "topics": topics}
+
+
+def _noted(
+    start: int, end: int, high_watermark: int | None = None, held: tuple[Any, ...] | None = None
+) -> NotedEnds:
+    return NotedEnds(start, end, high_watermark, None if held is None else NotedHeld(*held))

@@ -1,0 +1,296 @@
+"""One run per flow: a lease record on the target, renewed by a transactional producer.
+
+The transactional id fences an older holder the moment a newer one takes over. Even without that no record
+could be copied twice (see :mod:`drkit.copy_task.target.live`); the lease is there so that two runs do not
+work against each other, and so that the second one says why it does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+import threading
+from typing import ClassVar, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from drkit.clock import boottime, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import signed
+from drkit.errors import Failed, Refused
+from drkit.flow_state.lease.turn import LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.names import lease_transactional_id
+from drkit.flow_state.processes import in_session, lives_here, this_process
+from drkit.flow_state.records import LeaseRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
+
+_WATCH_SECONDS: Final = 0.25
+_CALL_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.1
+_ORPHANS_SECONDS: Final = 5.0
+_ORPHANS_LOOK_SECONDS: Final = 0.05
+
+
+class LeaseLost(Failed):
+    """The lease could not be renewed in time."""
+
+
+class LeaseTaken(LeaseLost):
+    """Another run took over (exit 3)."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class FlowLease:
+    """The right to run a flow, kept alive by a thread until :meth:`release`.
+
+    The record is changed as by a compare-and-set: the transactional id fences every other run, then the
+    record is read once more, and ours is committed only where it is still the one that was judged.
+
+    :param run_id: this run; a lease of the same run is taken back at once
+    :param ttl_seconds: without a renewal for so long the lease is free; None: as the flow says
+    :param workers: the session of Spark's processes on this machine, once there is one
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        flow: FlowSettings,
+        state: StateTopic,
+        run_id: str,
+        ttl_seconds: float | None = None,
+        workers: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self.run_id: Final = run_id
+        self.seconds: Final = ttl_seconds or flow.lease_seconds
+        """The lease time."""
+        self._workers = workers
+        self._turn = LeaseTurn(run_id)
+        self._right = LeaseRight(self.seconds)
+        self._strict = True
+        self._producer: Producer | None = None
+        self._ended = threading.Event()
+        self._renewer: threading.Thread | None = None
+        self._cluster: Cluster | None = None
+        self.lost: LeaseLost | None = None
+        self._orphans: int | None = None
+        """The session in which workers of a dead holder may live for another moment."""
+
+    @property
+    def holder(self) -> LeaseRecord | None:
+        """Who held the lease at the last look."""
+        return self._turn.known
+
+    @property
+    def until(self) -> float:
+        """Until when tasks may write if no renewal follows, as of :func:`drkit.clock.boottime`."""
+        return self._right.until
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the lease is ours, and was renewed in its time."""
+        return self.lost is None and self._right.holds(boottime())
+
+    @property
+    def is_hidden(self) -> bool:
+        """For a lease time an open transaction has hidden who holds the lease."""
+        return boottime() - self._turn.hidden_since >= self.seconds
+
+    def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Take the lease: at once when it is free, after its time when its holder went silent.
+
+        :param cancelled: asked while waiting; True gives up
+        :raises Refused: another run holds it and lives
+        :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
+        """
+        while (turn := self.look(strict=False)) is Turn.HELD:
+            holder = self._turn.known
+            if holder is not None and holder.run_id == self.run_id:
+                break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
+            if holder is not None and (self._turn.changed or lives_here(holder.holder)):
+                raise self._refusal(holder)
+            if self.is_hidden:
+                raise self._hidden()
+            if cancelled() or self._ended.wait(_WATCH_SECONDS):
+                raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
+        self.take(turn)
+
+    def look(self, *, strict: bool = True) -> Turn:
+        """Read the lease and judge whether it may be taken.
+
+        :param strict: where an open transaction hides records, even a lease that is not there is held
+        :raises DrkitError: the flow's state cannot be read
+        """
+        asked = boottime()
+        whole = self._load()
+        lease = self._state.get(LeaseRecord)
+        alive = None if lease is None else lives_here(lease.holder)
+        self._strict = strict or lease is not None
+        whole = whole or not self._strict
+        return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
+
+    def take(self, turn: Turn) -> None:
+        """Write our record where the one of the last look still is; from then on it is renewed.
+
+        :param turn: what that look has judged
+        :raises LeaseLost: another run was faster, or the target does not take it
+        """
+        before = self._turn.known
+        self._transact(self._record(), strict=self._strict)
+        self._orphans = before.spark_session if before is not None and turn is Turn.GONE else None
+        self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
+        self._renewer.start()
+
+    def check(self) -> None:
+        """Raise :class:`LeaseLost` when the lease is no longer ours, or was not renewed in its time."""
+        if self.lost is not None:
+            raise self.lost
+        if not self._right.holds(boottime()):
+            raise LeaseLost(
+                f"the lease of {self._flow.name} was not renewed in its time",
+                where=f"{self._state.name} on {self._target.alias}",
+                evidence=f"lease_seconds = {self.seconds:g}; this process stood still, or the target did",
+                hint="check the target cluster, and whether this machine was suspended",
+            )
+
+    def outlive_orphans(self, stop: threading.Event) -> None:
+        """Wait until the workers of a holder that is gone have ended, too; at most some seconds."""
+        deadline = boottime() + _ORPHANS_SECONDS
+        while self._orphans is not None and in_session(self._orphans) and boottime() < deadline:
+            if stop.wait(_ORPHANS_LOOK_SECONDS):
+                return
+
+    def leave(self) -> None:
+        """Renew the lease no longer: it runs out, and what still writes under it ends before."""
+        self._ended.set()
+
+    def release(self) -> None:
+        """Give the lease back, so that the next run need not wait; a lost one is left alone."""
+        self._ended.set()
+        if self._renewer is not None:
+            self._renewer.join(_CALL_SECONDS)
+        if self._producer is not None and self.lost is None:
+            # Not being able to say goodbye only costs the next run its waiting time.
+            with suppress(LeaseLost):
+                self._transact(None)
+        self._producer = None
+
+    def _load(self) -> bool:
+        """Read the state; False when an open transaction hides what was written before this call."""
+        at = TopicPartition(self._state.name, 0)
+        self._cluster = self._cluster or Cluster.connect(self._target)
+        end = list_offsets(self._cluster, [at], "latest", committed=False)[at]
+        self._state.load()
+        return self._state.position >= end
+
+    def _refusal(self, holder: LeaseRecord) -> Refused:
+        age = (wall_ms() - holder.renewed_ms) / 1000
+        return Refused(
+            f"another run replicates {self._flow.name}",
+            where=f"host {holder.holder.host}, process {holder.holder.pid}",
+            evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
+            hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
+            " sign of life; drkit replicate --standby waits for that and takes over",
+        )
+
+    def _record(self) -> LeaseRecord:
+        return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
+
+    def _renew(self) -> None:
+        pause = self.seconds / 3
+        while not self._ended.wait(pause):
+            try:
+                if self._producer is None:
+                    self._confirm(strict=True)  # a new producer would fence a newer run
+                self._transact(self._record(), strict=True)
+                pause = self.seconds / 3
+            except (LeaseLost, Failed) as error:
+                # Begin anew: what a broken transaction left behind is aborted by its successor.
+                self._producer = None
+                # Who fenced us may have found our record and left it: that is to be seen at once.
+                pause = min(_AGAIN_SECONDS, self.seconds / 3)
+                if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
+                    self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
+                    return
+
+    def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
+        """Write the record; a new producer fences all others first, and then looks once more.
+
+        :param strict: the look must see the whole state
+        """
+        began = boottime()
+        producer = self._producer
+        try:
+            if producer is None:
+                producer = self._new_producer()
+                producer.init_transactions(_CALL_SECONDS)
+                self._confirm(strict=strict)
+                self._producer = producer  # from here on: what is not ours must not be given back
+            producer.begin_transaction()
+            value = None if record is None else record.encode()
+            name, key = self._state.name, LeaseRecord.key().encode()
+            headers = signed(self._target.control, name, key, value)
+            producer.produce(name, value, key, partition=0, headers=headers)
+            producer.commit_transaction(_CALL_SECONDS)
+        except KafkaException as error:
+            self._producer = None
+            raise self._trouble(error.args[0]) from error
+        self._right.extend(began)
+
+    def _confirm(self, *, strict: bool) -> None:
+        """Look once more whether the lease is free, or ours; once all others are fenced that stays so.
+
+        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        """
+        if not self._load() and strict:
+            raise self._hidden()
+        holder = self._state.get(LeaseRecord)
+        if not self._turn.is_as_judged(holder):
+            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                **confluent_config(self._target),
+                "transactional.id": lease_transactional_id(self._flow.source, self._flow.target),
+                # An open renewal of a frozen holder must not hide the state topic's end for long.
+                "transaction.timeout.ms": 10_000,
+                "message.timeout.ms": 10_000,
+                "linger.ms": 0,
+                "allow.auto.create.topics": False,
+                "log_level": 0,
+            },
+            logger=QUIET,
+        )
+
+    def _trouble(self, cause: KafkaError) -> LeaseLost:
+        return LeaseLost(
+            f"the lease of {self._flow.name} could not be renewed",
+            where=f"{self._state.name} on {self._target.alias}",
+            evidence=f"{cause.name()}: {cause.str()}",
+            hint="check the target cluster, and drkit's permission on its transactional ids",
+        )
+
+    def _hidden(self) -> LeaseLost:
+        return LeaseLost(
+            f"whether another run has the lease of {self._flow.name} cannot be seen",
+            where=f"{self._state.name} on {self._target.alias}",
+            evidence="an open transaction hides the end of the topic",
+            hint="list and abort hanging transactions on the target",
+        )
+
+    def _taken(self, evidence: str) -> LeaseTaken:
+        return LeaseTaken(
+            f"another run of {self._flow.name} took over",
+            where=f"{self._state.name} on {self._target.alias}",
+            evidence=evidence,
+            hint="see who: drkit status",
+        )

@@ -1,0 +1,101 @@
+"""When a lease may be taken, and until when its holder may write. Pure: what is seen and when is passed in.
+
+Each process counts with its own clock of its boot, in seconds, and only differences of one clock count.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from drkit.flow_state.kinds.run import LeaseRecord
+
+USABLE: Final = 0.9
+"""Share of the lease time in which its holder writes; the rest is for clocks that run faster than others."""
+
+
+class Turn(StrEnum):
+    """Whether a lease may be taken, and why."""
+
+    FREE = "no run holds it"
+    OURS = "this run holds it"
+    GONE = "its holder's process is gone"
+    OVER = "its holder renews it no longer"
+    HELD = "its holder renews it"
+
+
+class LeaseTurn:
+    """Judges a lease by what one process sees of it.
+
+    A lease is over when the same record was seen twice, with at least its time between the end of the first
+    look and the begin of the second: clocks of other machines do not count, and a look that took long proves
+    nothing about the time it took.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._since = 0.0
+        self.known: LeaseRecord | None = None
+        """The record of the last look."""
+        self.changed = False
+        """The last look found another record than the one before it."""
+        self.hidden_since = float("inf")
+        """Since when each look has seen less than there is; infinity: the last one has seen all."""
+
+    def look(
+        self,
+        lease: LeaseRecord | None,
+        *,
+        asked: float,
+        answered: float,
+        alive: bool | None = None,
+        whole: bool = True,
+    ) -> Turn:
+        """Judge what was read just now.
+
+        :param asked: when reading began
+        :param answered: when it had ended
+        :param alive: whether the holder is a living process of this machine; None: not for us to see
+        :param whole: nothing of the state was hidden by an open transaction
+        """
+        self.changed = self.known is not None and lease != self.known
+        if lease != self.known:
+            self.known, self._since = lease, answered
+        self.hidden_since = float("inf") if whole else min(self.hidden_since, answered)
+        if not whole:
+            return Turn.HELD
+        if lease is None:
+            return Turn.FREE
+        if lease.run_id == self._run_id:
+            return Turn.OURS
+        if alive is False:
+            return Turn.GONE
+        return Turn.OVER if asked - self._since >= lease.ttl_ms / 1000 else Turn.HELD
+
+    def is_as_judged(self, lease: LeaseRecord | None) -> bool:
+        """Whether a record read after all other producers were fenced allows to write ours."""
+        return lease is None or lease.run_id == self._run_id or lease == self.known
+
+
+class LeaseRight:
+    """Until when a holder of a lease, or a task of it, may write.
+
+    :param seconds: the lease time
+    :param until: by the clock of this machine's boot
+    """
+
+    def __init__(self, seconds: float, until: float = float("-inf")) -> None:
+        self._seconds = USABLE * seconds
+        self.until = until
+
+    def extend(self, since: float) -> None:
+        """A renewal was made durable, or seen, and it was not there before `since`."""
+        self.until = max(self.until, since + self._seconds)
+
+    def end(self, now: float) -> None:
+        """Another run took the lease, or it was given back."""
+        self.until = min(self.until, now)
+
+    def holds(self, now: float) -> bool:
+        """Whether it may write now."""
+        return now < self.until

@@ -1,0 +1,238 @@
+"""ACLs of a cluster: list, create, delete.
+
+By raw requests: confluent-kafka (2.16) answers "no ACLs" also when the broker refused to list them or has no
+authorizer, and whoever follows deletions must never take a refusal for an empty list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin.acl import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+
+from drkit.config import ClusterSettings
+from drkit.errors import DrkitError, Failed, NotAuthorized
+from drkit.kafka import codes
+from drkit.kafka.admin import Cluster
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.security.settings import read_security
+from drkit.kafka.topics import broker_config
+from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+
+_ANY: Final = 1
+_AT_ONCE: Final = 5000
+"""ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
+_OPEN: Final = "allow.everyone.if.no.acl.found"
+_KAFKAS_OWN: Final = frozenset({
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+})  # fmt: skip
+"""Authorizers that are closed unless that setting opens them; of others nothing is known."""
+_BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+# Numbers of the protocol (org.apache.kafka.common.resource, .acl).
+_RESOURCES: Final = {2: ResourceKind.TOPIC, 3: ResourceKind.GROUP, 5: ResourceKind.TRANSACTIONAL_ID}
+_PATTERNS: Final = {3: PatternKind.LITERAL, 4: PatternKind.PREFIXED}
+_PERMISSIONS: Final = {2: Permission.DENY, 3: Permission.ALLOW}
+_OPERATIONS: Final = {
+    2: Operation.ALL,
+    3: Operation.READ,
+    4: Operation.WRITE,
+    5: Operation.CREATE,
+    6: Operation.DELETE,
+    7: Operation.ALTER,
+    8: Operation.DESCRIBE,
+    10: Operation.DESCRIBE_CONFIGS,
+    11: Operation.ALTER_CONFIGS,
+    15: Operation.TWO_PHASE_COMMIT,
+}
+_NUMBERS: Final[dict[str, int]] = {
+    kind: number
+    for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, _OPERATIONS)
+    for number, kind in table.items()
+}
+
+
+class NoAuthorizer(Failed):
+    """The cluster's brokers have no authorizer: there are no ACLs."""
+
+
+class Listed(NamedTuple):
+    """The ACLs on topics, groups and transactional ids; ``unknown``: with operations newer than drkit."""
+
+    acls: frozenset[Acl]
+    unknown: tuple[str, ...]
+
+
+def list_acls(settings: ClusterSettings) -> Listed:
+    """All ACLs on topics, groups and transactional ids.
+
+    :raises NoAuthorizer: the brokers have none
+    :raises NotAuthorized: drkit lacks DESCRIBE on the cluster
+    :raises ClusterUnreachable: no answer
+    """
+    found: Listed = _ask(settings, _list)
+    return found
+
+
+def create_acls(settings: ClusterSettings, acls: Sequence[Acl]) -> dict[Acl, DrkitError]:
+    """Create ACLs; one that exists already is no failure. Returns what was refused.
+
+    :raises ClusterUnreachable: no answer
+    """
+    return _change(settings, acls, _create)
+
+
+def delete_acls(settings: ClusterSettings, acls: Sequence[Acl]) -> dict[Acl, DrkitError]:
+    """Delete exactly these ACLs; one that is gone already is no failure. Returns what was refused.
+
+    :raises ClusterUnreachable: no answer
+    """
+    return _change(settings, acls, _delete)
+
+
+def own_principal(settings: ClusterSettings) -> str | None:
+    """As whom the brokers know drkit; None where the settings do not tell."""
+    if settings.own_principal is not None:
+        return settings.own_principal
+    security = read_security(settings)
+    if security.protocol == "PLAINTEXT":
+        return "User:ANONYMOUS"
+    sasl = security.sasl
+    return f"User:{sasl.username}" if sasl and sasl.mechanism in _BY_NAME and sasl.username else None
+
+
+def own_principals(*settings: ClusterSettings) -> frozenset[str]:
+    """As whom drkit's clients are known; none at all when one of them is not known."""
+    found = {own_principal(s) for s in settings}
+    return frozenset(p for p in found if p is not None) if None not in found else frozenset()
+
+
+def is_open(cluster: Cluster) -> bool | None:
+    """Whether everybody may do everything where no ACL stands; None when nobody tells.
+
+    Brokers show that the setting is there, but hide its value as they do with every name they do not know.
+    """
+    said = cluster.settings.allow_everyone_if_no_acl_found
+    if said is not None:
+        return said
+    try:
+        found = broker_config(cluster)
+    except NotAuthorized:
+        return None
+    authorizer = found.get("authorizer.class.name")
+    is_kafkas = authorizer is not None and authorizer.value in _KAFKAS_OWN
+    return False if is_kafkas and _OPEN not in found else None
+
+
+def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *args: object) -> Any:
+    return ask_once(
+        settings,
+        "acls",
+        lambda cluster: question(cluster, settings.alias, *args),
+        what=f"ask {settings.alias} for its ACLs",
+    )
+
+
+async def _list(cluster: RawCluster, alias: str) -> Listed:
+    found, unknown = set(), []
+    for number, resource in _RESOURCES.items():
+        answer = await cluster.send(
+            DescribeAclsRequest(
+                resource_type_filter=number,
+                resource_name_filter=None,
+                pattern_type_filter=_ANY,
+                principal_filter=None,
+                host_filter=None,
+                operation=_ANY,
+                permission_type=_ANY,
+            )
+        )
+        if answer.error_code:
+            raise _error(alias, "list ACLs", answer.error_code, answer.error_message, "DESCRIBE")
+        for at in answer.resources:
+            for acl in at.acls:
+                try:
+                    kinds = (
+                        _PATTERNS[at.pattern_type],
+                        _OPERATIONS[acl.operation],
+                        _PERMISSIONS[acl.permission_type],
+                    )
+                except KeyError:
+                    unknown.append(
+                        f"operation {acl.operation} on {resource} {at.resource_name} for {acl.principal}"
+                    )
+                    continue
+                found.add(Acl(resource, kinds[0], at.resource_name, acl.principal, acl.host, *kinds[1:]))
+    return Listed(frozenset(found), tuple(sorted(unknown)))
+
+
+Changed = dict[Acl, DrkitError]
+
+
+def _change(
+    settings: ClusterSettings,
+    acls: Sequence[Acl],
+    change: Callable[..., Awaitable[Iterable[tuple[int, str]]]],
+) -> Changed:
+    refused: Changed = {}
+    for at in range(0, len(acls), _AT_ONCE):
+        some = acls[at : at + _AT_ONCE]
+        for acl, (code, message) in zip(some, _ask(settings, change, some), strict=True):
+            if code:
+                refused[acl] = _error(settings.alias, str(acl), code, message, "ALTER")
+    return refused
+
+
+async def _create(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list[tuple[int, str]]:
+    creations = [
+        CreateAclsRequest.AclCreation(
+            resource_type=_NUMBERS[a.resource],
+            resource_name=a.name,
+            resource_pattern_type=_NUMBERS[a.pattern],
+            principal=a.principal,
+            host=a.host,
+            operation=_NUMBERS[a.operation],
+            permission_type=_NUMBERS[a.permission],
+        )
+        for a in acls
+    ]
+    answer = await cluster.send(CreateAclsRequest(creations=creations))
+    return [(r.error_code, r.error_message) for r in answer.results]
+
+
+async def _delete(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list[tuple[int, str]]:
+    filters = [
+        DeleteAclsRequest.DeleteAclsFilter(
+            resource_type_filter=_NUMBERS[a.resource],
+            resource_name_filter=a.name,
+            pattern_type_filter=_NUMBERS[a.pattern],
+            principal_filter=a.principal,
+            host_filter=a.host,
+            operation=_NUMBERS[a.operation],
+            permission_type=_NUMBERS[a.permission],
+        )
+        for a in acls
+    ]
+    answer = await cluster.send(DeleteAclsRequest(filters=filters))
+    found = []
+    for result in answer.filter_results:
+        errors = [result, *result.matching_acls]
+        worst = next((e for e in errors if e.error_code), result)
+        found.append((worst.error_code, worst.error_message))
+    return found
+
+
+def _error(alias: str, what: str, code: int, message: str | None, operation: str) -> DrkitError:
+    evidence = f"error {code}: {message or 'no text'}"
+    if code == codes.SECURITY_DISABLED:
+        return NoAuthorizer(f"{alias} has no authorizer", where=alias, evidence=evidence)
+    kind = NotAuthorized if code == codes.CLUSTER_AUTHORIZATION_FAILED else Failed
+    return kind(
+        f"cannot {what}",
+        where=alias,
+        evidence=evidence,
+        hint=f"grant drkit's principal {operation} on the cluster (ACL), or set sync_topic_acls = false",
+    )

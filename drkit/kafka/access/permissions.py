@@ -1,0 +1,261 @@
+"""What drkit's principal may do on a cluster, asked without doing it.
+
+Metadata tell the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
+a broker checks for permission before it looks for their object, and that have no effect: of a topic that is
+not there, of a producer id that nobody has. Without an authorizer everything is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.admin.transactions import DescribeProducersRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.protocol.producer.transaction import EndTxnRequest
+
+from drkit.config import ClusterSettings
+from drkit.kafka.access.group_permissions import may_commit, may_delete, may_describe
+from drkit.kafka.codes import NOT_AUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+
+_BY_NAME: Final = 12
+"""The last version of Produce that names topics; later ones have ids, which a missing topic has not."""
+_TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
+"""Numbers of ``ConfigResource``."""
+
+
+class Operation(IntEnum):
+    """Kafka's ``AclOperation``, as far as drkit needs it."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+
+IMPLIED: Final = {
+    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+}
+"""What Kafka allows along with others (``AclOperation``)."""
+
+
+class Resource(IntEnum):
+    """Kafka's ``ResourceType``; the value is its number in the protocol."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+
+
+class Need(NamedTuple):
+    """One operation on one resource, and what drkit does with it."""
+
+    resource: Resource
+    name: str
+    operation: Operation
+    why: str
+
+    def __str__(self) -> str:
+        """As in ``kafka-acls --list``, with the reason."""
+        return f"{self.resource.name} {self.name}: {self.operation.name} ({self.why})"
+
+
+def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
+    """Those of the needs that the cluster does not allow us, in their order.
+
+    CREATE counts only for topics that do not exist, DELETE only for those that do.
+
+    :raises ClusterUnreachable: no answer
+    :raises NotAuthenticated: wrong credentials
+    """
+    wanted = list(needs)
+    return ask_once(
+        settings,
+        "permissions",
+        lambda cluster: _missing(cluster, wanted),
+        what=f"ask for drkit's permissions on {settings.alias}",
+    )
+
+
+async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
+    topics = list(dict.fromkeys(n.name for n in needs if n.resource is Resource.TOPIC))
+    allowed = await _topic_operations(cluster, topics, {n.operation for n in needs})
+    in_groups = await _group_operations(cluster, [n for n in needs if n.resource is Resource.GROUP])
+    wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
+    on_cluster = await _cluster_operations(cluster, wanted) if wanted else set()
+    ids = {n.name for n in needs if n.resource is Resource.TRANSACTIONAL_ID}
+    asked = {name: cluster.loop.spawn(_may_write_as, cluster, name) for name in ids}
+    may_write_as = {name: await future for name, future in asked.items()}
+    found = []
+    for need in needs:
+        if need.resource is Resource.TOPIC:
+            fine = need.operation in allowed[need.name]
+        elif need.resource is Resource.GROUP:
+            fine = (need.name, need.operation) in in_groups
+        elif need.resource is Resource.CLUSTER:
+            fine = need.operation in on_cluster
+        else:
+            fine = may_write_as[need.name]
+        if not fine:
+            found.append(need)
+    return found
+
+
+async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, Operation]]:
+    """What is allowed on the groups of some needs; they may exist or not."""
+    questions = {
+        Operation.DESCRIBE: may_describe,
+        Operation.READ: may_commit,
+        Operation.DELETE: may_delete,
+    }
+    by_operation: dict[Operation, list[str]] = {}
+    for need in needs:
+        by_operation.setdefault(need.operation, []).append(need.name)
+    return {
+        (group, operation)
+        for operation, groups in by_operation.items()
+        for group in await questions[operation](cluster, groups)
+    }
+
+
+async def _cluster_operations(cluster: RawCluster, wanted: Collection[Operation]) -> set[Operation]:
+    """A cluster tells its operations only to those who may DESCRIBE it; DESCRIBE_CONFIGS is tried."""
+    answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    found = set(_operations(answer.authorized_operations))
+    if Operation.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
+        found.add(Operation.DESCRIBE_CONFIGS)
+    return found
+
+
+async def _may_read_broker_settings(cluster: RawCluster) -> bool:
+    node = cluster.nodes()[0]
+    request, codes = _ask_configs(_BROKER_RESOURCE, [str(node)])
+    return all(code not in NOT_AUTHORIZED for _, code in codes(await cluster.send(request, node)))
+
+
+async def _topic_operations(
+    cluster: RawCluster, names: list[str], wanted: set[Operation]
+) -> dict[str, set[Operation]]:
+    topic_of = MetadataRequest.MetadataRequestTopic
+    if not names:
+        return {}
+    answer = await cluster.send(
+        MetadataRequest(
+            topics=[topic_of(name=n) for n in names],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+    )
+    # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers tell.
+    found: dict[str, set[Operation]] = {n: {Operation.DELETE} for n in names}
+    unknown = []
+    for topic in answer.topics:
+        if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
+            unknown.append(topic.name)
+        else:
+            found[topic.name] = {*_operations(topic.authorized_operations), Operation.CREATE}
+    if unknown:
+        for operation, question in _QUESTIONS.items():
+            if operation in wanted:
+                request, codes = question(unknown)
+                replied = codes(await cluster.send(request, answer.controller_id))
+                for name, code in replied:
+                    if code not in NOT_AUTHORIZED:
+                        found[name].add(operation)
+    return found
+
+
+async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
+    """Whether a transaction could be ended: asked with a producer id that nobody has."""
+    answer = await cluster.send(
+        EndTxnRequest(
+            version=3, transactional_id=transactional_id, producer_id=-1, producer_epoch=0, committed=False
+        )
+    )
+    return answer.error_code not in NOT_AUTHORIZED
+
+
+def _operations(codes: Collection[int] | None) -> frozenset[Operation]:
+    told = {o for o in Operation if o in (codes or ())}
+    return frozenset(told | {o for o, by in IMPLIED.items() if told & by})
+
+
+Question = tuple[Any, Callable[[Any], Iterable[tuple[str, int]]]]
+
+
+def _ask_read(names: list[str]) -> Question:
+    topic_of = DescribeProducersRequest.TopicRequest
+    request = DescribeProducersRequest(topics=[topic_of(name=n, partition_indexes=[0]) for n in names])
+    return request, lambda a: ((t.name, p.error_code) for t in a.topics for p in t.partitions)
+
+
+def _ask_write(names: list[str]) -> Question:
+    topic_of = ProduceRequest.TopicProduceData
+    data = [
+        topic_of(name=n, partition_data=[topic_of.PartitionProduceData(index=0, records=None)]) for n in names
+    ]
+    request = ProduceRequest(
+        version=_BY_NAME, transactional_id=None, acks=-1, timeout_ms=1000, topic_data=data
+    )
+    return request, lambda a: ((t.name, p.error_code) for t in a.responses for p in t.partition_responses)
+
+
+def _ask_create(names: list[str]) -> Question:
+    topic_of = CreateTopicsRequest.CreatableTopic
+    topics = [
+        topic_of(name=n, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for n in names
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=True)
+    return request, lambda a: ((t.name, t.error_code) for t in a.topics)
+
+
+def _ask_alter(names: list[str]) -> Question:
+    topic_of = CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [topic_of(name=n, count=1, assignments=None) for n in names]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=10_000, validate_only=True)
+    return request, lambda a: ((t.name, t.error_code) for t in a.results)
+
+
+def _ask_describe_configs(names: list[str]) -> Question:
+    return _ask_configs(_TOPIC_RESOURCE, names)
+
+
+def _ask_configs(kind: int, names: list[str]) -> Question:
+    resource_of = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [resource_of(resource_type=kind, resource_name=n, configuration_keys=[]) for n in names]
+    request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+    return request, lambda a: ((r.resource_name, r.error_code) for r in a.results)
+
+
+def _ask_alter_configs(names: list[str]) -> Question:
+    resource_of = IncrementalAlterConfigsRequest.AlterConfigsResource
+    resources = [resource_of(resource_type=_TOPIC_RESOURCE, resource_name=n, configs=[]) for n in names]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=True)
+    return request, lambda a: ((r.resource_name, r.error_code) for r in a.responses)
+
+
+_QUESTIONS: Final[dict[Operation, Callable[[list[str]], Question]]] = {
+    Operation.READ: _ask_read,
+    Operation.WRITE: _ask_write,
+    Operation.CREATE: _ask_create,
+    Operation.ALTER: _ask_alter,
+    Operation.DESCRIBE_CONFIGS: _ask_describe_configs,
+    Operation.ALTER_CONFIGS: _ask_alter_configs,
+}

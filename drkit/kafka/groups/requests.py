@@ -1,0 +1,276 @@
+"""Consumer groups over raw requests: list, describe, read and change committed offsets, delete.
+
+Not with confluent-kafka: its client aborts the process when a frozen broker revives under an unanswered group
+call. Classic groups and those of KIP-848; a group's error stays its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from kafka.errors import IncompatibleBrokerVersion, for_code
+from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+
+from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
+from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
+from drkit.kafka.groups.asking import CALL_MS, NO_ANSWER, PASSES, Answered, Coordinators, list_everywhere
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""Types of groups: the classic protocol, or that of KIP-848."""
+EMPTY: Final = "Empty"
+DEAD: Final = "Dead"
+"""States of groups; a group that does not exist is dead."""
+NOT_FOUND: Final = GROUP_ID_NOT_FOUND
+"""Also what a request for the other type of group is answered."""
+_OUTSIDE: Final = -1
+"""As the generation of a commit: from outside of the group."""
+_BY_NAME: Final = 9
+"""The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
+_PACKAGE: Final = "drkit.kafka.schemas"
+_DESCRIBED: Final = 200
+_FETCHED: Final = 100
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for groups of the consumer protocol (KIP-848)."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Tells their members."""
+
+
+class Listed(NamedTuple):
+    """A group in a list."""
+
+    group: str
+    state: str
+    """As Kafka names it: Empty, Stable and so on; empty where the broker does not tell."""
+    type: str
+    protocol: str
+    """``consumer`` for consumers, ``connect`` for workers; empty for offsets that somebody only stored."""
+
+
+class Member(NamedTuple):
+    """A member as its coordinator knows it; one that was killed stays until its session is over."""
+
+    id: str
+    instance: str | None
+    """The id of a static member (KIP-345), which stays a member for a while after it has closed."""
+    client: str
+    host: str
+
+
+class Described(NamedTuple):
+    """A group and who is in it."""
+
+    state: str
+    type: str
+    members: tuple[Member, ...]
+
+    @property
+    def static(self) -> tuple[Member, ...]:
+        """The static members."""
+        return tuple(m for m in self.members if m.instance is not None)
+
+
+class Committed(NamedTuple):
+    """A committed offset and the text that was stored with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+Offsets = dict[TopicPartition, Committed]
+
+
+class Groups:
+    """The groups of a cluster.
+
+    :param cluster: connected
+    """
+
+    def __init__(self, cluster: RawCluster) -> None:
+        self._cluster = cluster
+        self._coordinators = Coordinators(cluster)
+
+    async def listed(self) -> dict[str, Listed]:
+        """All groups that drkit's principal may see, from every broker.
+
+        :raises DrkitError: a broker does not tell, so groups may be missing
+        """
+        found, error = await list_everywhere(self._cluster)
+        if error:
+            raise failure(error, "list groups", self._cluster.alias)
+        return {
+            g.group_id: Listed(g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type)
+            for g in found
+        }
+
+    async def describe(self, groups: Iterable[str]) -> dict[str, Answered[Described]]:
+        """State and members; a group that does not exist is dead and has none."""
+        names = list(groups)
+        out = await self._coordinators.ask(names, self._describe_classic, per_request=_DESCRIBED)
+        others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
+        try:
+            out |= await self._coordinators.ask(others, self._describe_consumer, per_request=_DESCRIBED)
+        except IncompatibleBrokerVersion:
+            return out  # a cluster without KIP-848
+        return out
+
+    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+        request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
+        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
+        return {g.group_id: _described(g, g.members, CLASSIC) for g in answer.groups}
+
+    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+        request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
+        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
+        return {g.group_id: _described(g, g.members, CONSUMER) for g in answer.groups}
+
+    async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
+        """All committed offsets of some groups; a group that does not exist has none.
+
+        :param stable: answer UNSTABLE_OFFSET_COMMIT for a group to whose offsets an open transaction adds
+        """
+        fetch = partial(self._fetch, stable)
+        return await self._coordinators.ask(groups, fetch, per_request=_FETCHED)
+
+    async def _fetch(self, stable: bool, node: int, groups: list[str]) -> dict[str, Answered[Offsets]]:  # noqa: FBT001
+        wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=g, topics=None) for g in groups]
+        request = OffsetFetchRequest(
+            groups=wanted, require_stable=stable, min_version=8, max_version=_BY_NAME
+        )
+        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
+        return {g.group_id: _offsets(g) for g in answer.groups}
+
+    async def alter(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]]
+    ) -> dict[str, Answered[dict[TopicPartition, int]]]:
+        """Commit offsets from outside of the groups; a group that does not exist begins to.
+
+        The value holds an error code per partition, 0 for what was stored: a request may succeed and have
+        stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
+        """
+        ask = partial(self._commit, offsets)
+        return await self._coordinators.ask([g for g, o in offsets.items() if o], ask, per_request=1)
+
+    async def _commit(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], node: int, groups: list[str]
+    ) -> dict[str, Answered[dict[TopicPartition, int]]]:
+        topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
+        by_topic: dict[str, list[Any]] = {}
+        for at, committed in offsets[groups[0]].items():
+            by_topic.setdefault(at.topic, []).append(
+                topic_of.OffsetCommitRequestPartition(
+                    partition_index=at.partition,
+                    committed_offset=committed.offset,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=groups[0],
+            generation_id_or_member_epoch=_OUTSIDE,
+            member_id="",
+            topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
+            max_version=_BY_NAME,
+        )
+        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
+        codes = {
+            TopicPartition(t.name, p.partition_index): p.error_code
+            for t in answer.topics
+            for p in t.partitions
+        }
+        return {groups[0]: Answered(_common(codes.values()), codes)}
+
+    async def delete(self, groups: Iterable[str]) -> dict[str, int]:
+        """Delete groups with their offsets; error codes, 0 also for a group that was gone before."""
+        found = await self._coordinators.ask(groups, self._delete, per_request=_DESCRIBED)
+        return {g: 0 if a.error == NOT_FOUND else a.error for g, a in found.items()}
+
+    async def _delete(self, node: int, groups: list[str]) -> dict[str, Answered[None]]:
+        answer = await self._cluster.send(DeleteGroupsRequest(groups_names=groups), node, timeout_ms=CALL_MS)
+        return {r.group_id: Answered(r.error_code) for r in answer.results}
+
+    async def delete_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> Answered[dict[TopicPartition, int]]:
+        """Delete some committed offsets of a group (KIP-496); error codes per partition."""
+        topic_of = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        by_topic: dict[str, list[Any]] = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(
+                topic_of.OffsetDeleteRequestPartition(partition_index=number)
+            )
+        topics = [topic_of(name=t, partitions=p) for t, p in by_topic.items()]
+
+        async def ask(node: int, names: list[str]) -> dict[str, Answered[dict[TopicPartition, int]]]:
+            request = OffsetDeleteRequest(group_id=names[0], topics=topics)
+            answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
+            codes = {
+                TopicPartition(t.name, p.partition_index): p.error_code
+                for t in answer.topics
+                for p in t.partitions
+            }
+            return {names[0]: Answered(answer.error_code, codes)}
+
+        return (await self._coordinators.ask([group], ask, per_request=1))[group]
+
+
+def failure(code: int, what: str, where: str) -> Failed:
+    """An error code of a group call as one of drkit's errors."""
+    if code == NO_ANSWER:
+        return ClusterUnreachable(f"cannot {what}", where=where, evidence="no answer")
+    return (NotAuthorized if code == GROUP_AUTHORIZATION_FAILED else Failed)(
+        f"cannot {what}",
+        where=where,
+        evidence=f"{for_code(code).__name__} ({code})",
+        hint="allow drkit's principal DESCRIBE and READ on groups"
+        if code == GROUP_AUTHORIZATION_FAILED
+        else "",
+    )
+
+
+def _described(group: Any, members: Any, kind: str) -> Answered[Described]:
+    if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
+        return Answered(0, Described(DEAD, "", ()))
+    if group.error_code:
+        return Answered(group.error_code)
+    instance = "group_instance_id" if kind == CLASSIC else "instance_id"
+    found = tuple(
+        Member(m.member_id, getattr(m, instance), m.client_id, m.client_host.lstrip("/")) for m in members
+    )
+    return Answered(0, Described(group.group_state, kind, found))
+
+
+def _offsets(group: Any) -> Answered[Offsets]:
+    if group.error_code == NOT_FOUND:
+        return Answered(0, {})
+    if group.error_code:
+        return Answered(group.error_code)
+    codes = [p.error_code for t in group.topics for p in t.partitions if p.error_code]
+    if codes:
+        return Answered(codes[0])
+    return Answered(
+        0,
+        {
+            TopicPartition(t.name, p.partition_index): Committed(p.committed_offset, p.metadata or "")
+            for t in group.topics
+            for p in t.partitions
+            if p.committed_offset >= 0
+        },
+    )
+
+
+def _common(codes: Iterable[int]) -> int:
+    """What stands for the whole commit: an error that passes, to send all again, or the one they share."""
+    distinct = set(codes)
+    if passing := distinct & PASSES:
+        return passing.pop()
+    return distinct.pop() if len(distinct) == 1 else 0

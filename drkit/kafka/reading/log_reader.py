@@ -1,0 +1,95 @@
+"""Reading partitions from an offset to their ends with an ordinary consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.groupless import is_passed_over
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
+
+_SILENT_SECONDS: Final = 30.0
+_BATCH: Final = 5000
+
+
+def read_partitions(
+    cluster: ClusterSettings,
+    starts: Mapping[TopicPartition, int],
+    take: Callable[[Message], bool | None],
+    *,
+    committed: bool = True,
+) -> None:
+    """Hand every record from the starts on to `take`, which ends a partition's reading by True.
+
+    Without that a partition is read to the end it has when the reading begins: one that is written all
+    the time has no end that could be met.
+
+    :param committed: records of open and aborted transactions are left out
+    :raises Failed: a partition cannot be read
+    """
+    if not starts:
+        return
+    ends = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed)
+    consumer = Consumer(
+        {
+            **confluent_config(cluster),
+            "group.id": "drkit-takeover",  # never used as a group
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",  # retention may take the start away while we begin
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        },
+        logger=QUIET,
+    )
+    try:
+        consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
+        _drain(consumer, cluster.alias, ends, take)
+    except KafkaException as error:
+        raise Failed(
+            "records cannot be read",
+            where=f"{', '.join(sorted({p.topic for p in starts}))} on {cluster.alias}",
+            evidence=error.args[0].str(),
+            hint="see what drkit may do there: drkit config check --connect",
+        ) from error
+    finally:
+        consumer.close()
+
+
+def _drain(
+    consumer: Consumer, alias: str, ends: dict[TopicPartition, int], take: Callable[[Message], bool | None]
+) -> None:
+    """Read on until every partition's end is met; takes it out of `ends` then."""
+    heard = monotonic()
+    while ends:
+        messages = consumer.consume(_BATCH, 0.1)
+        if not messages and monotonic() - heard > _SILENT_SECONDS:
+            where = ", ".join(map(str, sorted(ends)[:3]))
+            raise Failed(
+                "records cannot be read",
+                where=f"{where} on {alias}",
+                evidence=f"nothing arrived for {_SILENT_SECONDS:.0f} s",
+                hint="see whether the partitions have leaders, then try again",
+            )
+        for message in messages:
+            heard = monotonic()
+            at = TopicPartition(message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is None:
+                if at in ends and (take(message) or (message.offset() or 0) + 1 >= ends[at]):
+                    del ends[at]
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                ends.pop(at, None)
+            elif not is_passed_over(error):
+                raise KafkaException(error)

@@ -1,0 +1,202 @@
+"""Security settings of one cluster, read from Kafka's property names (librdkafka's are understood too)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NoReturn, cast
+
+from drkit.config import ClusterSettings
+from drkit.errors import ConfigError
+from drkit.kafka.security.jaas import LoginModule, parse_jaas
+from drkit.kafka.security.keystores import Store, StoreError, is_pem, read_store
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_PROPERTIES_HINT: Final = "docs/security.md has the properties that each protocol and mechanism needs"
+_PEM_HINT: Final = (
+    "check path and password; or export it as PEM with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
+    " then set the .type to PEM and the .location to that file"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Who is trusted and who we are: files, or PEM text."""
+
+    ca_file: str | None = None
+    ca_pem: str | None = field(default=None, repr=False)
+    certificate_file: str | None = None
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_file: str | None = None
+    key_pem: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    verify: bool = True
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """Client credentials at a token endpoint (KIP-768)."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    ca_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """How we say who we are."""
+
+    mechanism: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    oauth: OAuth | None = None
+    kerberos_service: str = "kafka"
+    principal: str | None = None
+    keytab: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """All of it."""
+
+    protocol: Protocol
+    tls: Tls | None
+    sasl: Sasl | None
+
+
+def read_security(settings: ClusterSettings) -> Security:
+    """The security settings of a cluster.
+
+    :raises ConfigError: something is missing, or cannot be had outside Java
+    """
+    client = settings.client
+    where = f"clusters.{settings.alias}.client"
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        _refuse(where, "security.protocol", f"'{protocol}' is not one of {', '.join(_PROTOCOLS)}")
+    return Security(
+        cast("Protocol", protocol),
+        _tls(client, where) if protocol.endswith("SSL") else None,
+        _sasl(client, where) if protocol.startswith("SASL") else None,
+    )
+
+
+_IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
+
+
+def _tls(client: Mapping[str, str], where: str) -> Tls:
+    trust = _store(client, "truststore", where)
+    own = _store(client, "keystore", where)
+    keystore = None if own else client.get("ssl.keystore.location")
+    truststore = None if trust else client.get("ssl.truststore.location", client.get("ssl.ca.location"))
+    return Tls(
+        ca_file=truststore,
+        ca_pem=trust.authorities
+        if trust
+        else client.get("ssl.truststore.certificates", client.get("ssl.ca.pem")),
+        # Kafka's PEM keystore is one file with the key and the chain (KIP-651).
+        certificate_file=keystore or client.get("ssl.certificate.location"),
+        certificate_pem=own.chain
+        if own
+        else client.get("ssl.keystore.certificate.chain", client.get("ssl.certificate.pem")),
+        key_file=keystore or client.get("ssl.key.location"),
+        key_pem=own.key if own else client.get("ssl.keystore.key", client.get("ssl.key.pem")),
+        key_password=None if own else client.get("ssl.key.password"),
+        verify=client.get("enable.ssl.certificate.verification", "true").lower() != "false",
+        check_hostname=_checks_hostname(client, where),
+    )
+
+
+def _checks_hostname(client: Mapping[str, str], where: str) -> bool:
+    """Java switches the check off with an empty text, librdkafka with ``none``; nothing else does."""
+    said = client.get(_IDENTIFICATION, "https").strip().lower()
+    if said not in {"https", "", "none"}:
+        hint = "https checks that the certificate names the broker; none, or an empty text, does not"
+        _refuse(where, _IDENTIFICATION, f"'{said}' is not one of https, none", hint)
+    return said == "https"
+
+
+def _store(client: Mapping[str, str], which: str, where: str) -> Store | None:
+    """The content of a Java store; None when the setting is absent, or names PEM."""
+    key = f"ssl.{which}.location"
+    path = client.get(key)
+    kind = client.get(f"ssl.{which}.type", "").upper()
+    if path is None or kind == "PEM" or (not kind and is_pem(path)):
+        return None
+    if kind not in {"", "JKS", "PKCS12"}:
+        _refuse(where, f"ssl.{which}.type", f"'{kind}' is not one of JKS, PKCS12, PEM", _PEM_HINT)
+    try:
+        found = read_store(path, client.get(f"ssl.{which}.password"), client.get("ssl.key.password"))
+    except (OSError, StoreError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        _refuse(where, key, f"the Java {which} {path} cannot be read: {said}", _PEM_HINT)
+    if which == "keystore" and not found.key:
+        _refuse(where, key, f"the Java keystore {path} holds no private key")
+    if which == "truststore" and not found.authorities:
+        _refuse(where, key, f"the Java truststore {path} holds no certificate")
+    return found
+
+
+def _sasl(client: Mapping[str, str], where: str) -> Sasl:
+    mechanism = client.get("sasl.mechanism", client.get("sasl.mechanisms", "GSSAPI")).upper()
+    if mechanism not in _MECHANISMS:
+        _refuse(where, "sasl.mechanism", f"'{mechanism}' is not one of {', '.join(_MECHANISMS)}")
+    module = _login_module(client, where)
+    if mechanism == "OAUTHBEARER":
+        return Sasl(mechanism, oauth=_oauth(client, module, where))
+    if mechanism == "GSSAPI":
+        return Sasl(
+            mechanism,
+            kerberos_service=client.get(
+                "sasl.kerberos.service.name", module.options.get("serviceName", "kafka")
+            ),
+            principal=client.get("sasl.kerberos.principal", module.options.get("principal")),
+            keytab=client.get("sasl.kerberos.keytab", module.options.get("keyTab")),
+        )
+    username = client.get("sasl.username", module.options.get("username"))
+    password = client.get("sasl.password", module.options.get("password"))
+    if not username or password is None:
+        what = f"{mechanism} needs sasl.username and sasl.password, or a sasl.jaas.config with both"
+        _refuse(where, "sasl.mechanism", what)
+    return Sasl(mechanism, username, password)
+
+
+def _login_module(client: Mapping[str, str], where: str) -> LoginModule:
+    text = client.get("sasl.jaas.config")
+    if text is None:
+        return LoginModule("", {})
+    try:
+        return parse_jaas(text)
+    except ValueError as error:
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        form = f'write it as in: {module} required username="…" password="…";'
+        _refuse(where, "sasl.jaas.config", f"cannot be read: {error}", form)
+
+
+def _oauth(client: Mapping[str, str], module: LoginModule, where: str) -> OAuth:
+    def one_of(option: str, *names: str) -> str | None:
+        return next((client[n] for n in names if n in client), module.options.get(option))
+
+    url = client.get("sasl.oauthbearer.token.endpoint.url")
+    client_id = one_of(
+        "clientId", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.credentials.client.id"
+    )
+    secret = one_of(
+        "clientSecret", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.client.credentials.client.secret"
+    )
+    if not url or not client_id or secret is None:
+        what = "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, …client.id and …client.secret"
+        _refuse(where, "sasl.mechanism", what)
+    return OAuth(
+        url, client_id, secret, one_of("scope", "sasl.oauthbearer.scope"), client.get("https.ca.location")
+    )
+
+
+def _refuse(where: str, key: str, what: str, hint: str = _PROPERTIES_HINT) -> NoReturn:
+    raise ConfigError(f"{key}: {what}", where=where, hint=hint)

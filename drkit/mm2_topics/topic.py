@@ -1,0 +1,160 @@
+"""MirrorMaker 2's own topics as drkit keeps them: one partition, compacted, every record acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from drkit import observe
+from drkit.config import ClusterSettings
+from drkit.errors import Failed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.own_topics import appeared
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
+from drkit.model import TopicPartition
+
+_SECONDS: Final = 20.0
+_SEGMENT_BYTES: Final = str(64 << 20)
+"""Compaction leaves the newest segment as it is, and whoever reads such a topic reads all of it."""
+_UNKNOWN_TOPIC_MS: Final = 5000
+"""How long a topic may be missing before records to it fail: a new one takes a moment to be known."""
+
+
+class Mm2Record(Protocol):
+    """A record that knows its bytes."""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record."""
+
+    @property
+    def value(self) -> bytes:
+        """Value of the record."""
+
+
+class Stored(NamedTuple):
+    """A record as it stands in a topic."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
+    """Create the topic where it is missing, and return its id.
+
+    :param replicas: as many as there are brokers where these are fewer; −1: the brokers' default
+    :raises DrkitError: it cannot be created
+    """
+    found = describe_topics(cluster, [name]).get(name)
+    if found is not None:
+        return found.topic_id
+    factor = replicas if replicas == BROKER_DEFAULT else min(replicas, len(cluster.brokers))
+    plan = TopicPlan(name, 1, factor, {"cleanup.policy": "compact", "segment.bytes": _SEGMENT_BYTES})
+    for error in create_topics(cluster, [plan]).values():
+        raise error
+    return appeared(cluster, name).topic_id
+
+
+def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now: UUID) -> bool:
+    """Say that a topic is another one than before, if it is."""
+    if before in {None, now}:
+        return False
+    observe.event(
+        "internal_topic_remade", level="warning", flow=flow, topic=name, cluster=cluster.alias,
+        old_id=str(before), new_id=str(now),
+        reason="somebody deleted it; what belongs there is written again",
+    )  # fmt: skip
+    return True
+
+
+def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Stored]:
+    """All records of the topic in their order, with those that compaction has not reached yet.
+
+    :raises Failed: it cannot be read
+    """
+    found: list[Stored] = []
+
+    def take(message: Message) -> None:
+        key, value = message.key(), message.value()
+        found.append(
+            Stored(
+                message.offset() or 0,
+                key if isinstance(key, bytes) else None,
+                value if isinstance(value, bytes) else None,
+            )
+        )
+
+    read_partitions(cluster, {TopicPartition(name, 0): 0}, take)
+    return found
+
+
+class Mm2Topic:
+    """Writes records of one of these topics, durably.
+
+    :param what: the records in words, for the error
+    """
+
+    def __init__(self, cluster: ClusterSettings, name: str, what: str) -> None:
+        self.name, self._cluster, self._what = name, cluster, what
+        self._producer = self._open()
+
+    def _open(self) -> Producer:
+        return Producer(
+            {
+                **confluent_config(self._cluster),
+                "log_level": 0,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": int(_SECONDS * 1000),
+                # A topic that was deleted must not come back by accident, without compaction.
+                "allow.auto.create.topics": False,
+                "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS,
+            },
+            logger=QUIET,
+        )
+
+    def write(self, records: Iterable[Mm2Record]) -> None:
+        """Write some records in their order and wait until all are acknowledged.
+
+        :raises Failed: one was not
+        """
+        failed: list[KafkaError] = []
+
+        def heard(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for record in records:
+            while True:
+                try:
+                    self._producer.produce(
+                        self.name, record.value, record.key, partition=0, on_delivery=heard
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+                except KafkaException as error:  # the client knows by now that the topic is gone
+                    failed.append(error.args[0])
+                    break
+        left = self._producer.flush(_SECONDS)
+        if failed or left:
+            # A client that once knew the topic to be missing goes on saying so when it is back.
+            self._producer.purge()
+            self._producer = self._open()
+            raise Failed(
+                f"{self._what} cannot be written",
+                where=f"{self.name} on {self._cluster.alias}",
+                evidence=str(failed[0]) if failed else f"no answer in {_SECONDS:.0f} s",
+                hint="check in-sync replicas of the cluster and drkit's permission to write there",
+            )
+
+    def close(self) -> None:
+        """Forget what is still on its way."""
+        self._producer.purge()

@@ -1,0 +1,263 @@
+"""What a replicating process knows of its flows at the moment: for metrics, health check and page."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+import threading
+from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from drkit import observe
+from drkit.clock import Seconds, monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
+from drkit.status.groups import worst_first
+from drkit.status.lag.hanging import HANGING, hanging
+from drkit.status.look import StatusCollector
+from drkit.status.model import Fault, FlowStatus
+from drkit.status.progress import Progress
+
+LOOK_SECONDS: Final = 5.0
+QUIET_SECONDS: Final = 10.0
+"""Between two looks where nobody asks for metrics: only for the note of the source's ends."""
+_SHARE: Final = 10
+"""A look may take a tenth of the time."""
+_REMEMBER_SECONDS: Final = 10.0
+_HISTORY: Final = 720
+_STALE_SECONDS: Final = 30.0
+_START_SECONDS: Final = 60.0
+_SHOWN_TOPICS: Final = 200
+_SHOWN_GROUPS: Final = 50
+_STARTING: Final = frozenset({"checkpoints_stale", "groups_not_ready"})
+"""Faults of a flow that has only begun: its first rounds come some seconds after its first lease."""
+
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Job(Protocol):
+    """A flow that this process runs, or only watches: then nothing is known of its progress."""
+
+    flow: FlowSettings
+    progress: Progress | None
+
+
+class FlowWatch:
+    """Looks at one flow again and again, from a thread of its own.
+
+    :param share: the time between two looks is at least so many times that of a look
+    :param groups: look at the groups, too, which is most of the work where there are many
+    :param faults: what is wrong in this process, besides what the clusters show
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        job: Job,
+        failure: Callable[[], DrkitError | None] = lambda: None,
+        seconds: float = LOOK_SECONDS,
+        share: float = _SHARE,
+        *,
+        groups: bool = True,
+        faults: Callable[[], tuple[Fault, ...]] = tuple,
+    ) -> None:
+        self._own_faults = faults
+        self._share, self._groups = share, groups
+        self._settings = settings
+        self._job = job
+        self._failure = failure
+        self._seconds = seconds
+        self._began = monotonic()
+        self._remembered = float("-inf")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"status {job.flow.name}", daemon=True)
+        self.history: deque[tuple[int, int | None, float | None, float | None]] = deque(maxlen=_HISTORY)
+        """Time in ms, lag in records, RPO in seconds, delay of heartbeats in seconds."""
+        self.figures: FlowFigures | None = None
+        self._hanging: set[tuple[str, str, int, int, int]] = set()
+
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return self._job.flow.name
+
+    @property
+    def rpo_seconds(self) -> float:
+        """The loss that is acceptable."""
+        return self._settings.failover.rpo_seconds
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; one look may still be on its way."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+
+    def faults(self, now: float) -> tuple[Fault, ...]:
+        """What is wrong now, old figures included; a flow that begins has time until its first look."""
+        if (error := self._failure()) is not None:
+            return (Fault("failed", f"the flow ended: {error.what}"),)
+        return self._own_faults() + self._seen_faults(now)
+
+    def _seen_faults(self, now: float) -> tuple[Fault, ...]:
+        figures, young = self.figures, now - self._began < _START_SECONDS
+        if figures is None:
+            return () if young else (Fault("status_stale", "nobody could look at the clusters yet"),)
+        age = now - figures.looked_at
+        if age > max(_STALE_SECONDS, _SHARE * self._seconds):
+            return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)
+        # Its lease, its first heartbeat and its first epoch come within seconds of each other.
+        if young and self._job.progress is None:
+            return ()
+        return tuple(f for f in figures.status.faults if not young or f.code not in _STARTING)
+
+    def _run(self) -> None:
+        collector, flow = self._collector(), self._job.flow
+        try:
+            while not self._ended.is_set():
+                if flow is not self._job.flow:  # the configuration changed
+                    collector.close()
+                    collector, flow = self._collector(), self._job.flow
+                began = monotonic()
+                self._take(collector.look(), monotonic())
+                self._remember(collector)
+                self._ended.wait(max(self._seconds, self._share * (monotonic() - began)))
+        finally:
+            collector.close()
+
+    def _collector(self) -> StatusCollector:
+        flow = self._job.flow
+        patience = 3 * flow.refresh_topics_interval_seconds + _STALE_SECONDS
+        made = StatusCollector(
+            self._settings, flow, patience_seconds=patience, scan_up_to=0, groups=self._groups
+        )
+        made.beats.follow()
+        if self._groups:
+            made.groups.follow()
+        return made
+
+    def _take(self, status: FlowStatus, now: float) -> None:
+        progress = self._job.progress
+        totals = progress.totals if progress is not None else None
+        if self.figures is None:
+            self.figures = FlowFigures(status, now)
+        self.figures.renew(status, now, totals)
+        self._tell_hanging(status)
+        beat, loss = status.heartbeat, status.loss
+        observe.identify(status.flow, term=status.term)
+        self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
+        for p in status.partitions:
+            if p.frontier is not None:
+                observe.frontier((status.source, status.target), p.topic, p.partition, p.frontier)
+
+    def _tell_hanging(self, status: FlowStatus) -> None:
+        """An event for each hanging transaction when it becomes a fault, and when it has ended."""
+        if not status.target_answers or not status.source_answers:
+            return
+        late = hanging(status.open_transactions, self._job.flow.open_transaction_seconds)
+        now = {(t.cluster, t.topic, t.partition, t.producer_id, t.start_offset): t for t in late}
+        for key in now.keys() - self._hanging:
+            t = now[key]
+            observe.event(
+                HANGING, level="warning", flow=self.name, cluster=t.cluster, topic=t.topic,
+                partition=t.partition, producer_id=t.producer_id, transactional_id=t.transactional_id,
+                open_seconds=t.age_seconds, held_back=t.held_back, end_it=t.command,
+            )  # fmt: skip
+        for cluster, topic, partition, producer, _ in self._hanging - now.keys():
+            observe.event(
+                "transaction_ended", flow=self.name, cluster=cluster, topic=topic, partition=partition,
+                producer_id=producer,
+            )  # fmt: skip
+        self._hanging = set(now)
+
+    def _remember(self, collector: StatusCollector) -> None:
+        """Note the source's ends on the target, so that a failover knows them; only who has the lease."""
+        now = monotonic()
+        if self._job.progress is None or now - self._remembered < _REMEMBER_SECONDS:
+            return
+        self._remembered = now
+        try:
+            collector.remember_source()
+        except DrkitError as error:
+            observe.event("source_ends_not_noted", level="warning", flow=self.name, reason=error.what)
+
+
+class Board:
+    """All flows of a process.
+
+    :param clock: a steady clock
+    :param labels: of every metric besides its own
+    """
+
+    def __init__(self, clock: Seconds = monotonic, labels: Mapping[str, str] = _NOTHING) -> None:
+        self.watches: Sequence[FlowWatch] = ()
+        self._clock = clock
+        self._registry = CollectorRegistry()
+        flows = FlowCollector(self._figures, clock)
+        self._registry.register(Labelled((observe.REGISTRY, flows), labels))
+
+    def _figures(self) -> list[FlowFigures]:
+        return [w.figures for w in self.watches if w.figures is not None]
+
+    def metrics(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Whether every flow is healthy, and each one's faults."""
+        now = self._clock()
+        found = {w.name: w.faults(now) for w in self.watches}
+        told = {
+            name: {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
+            for name, faults in found.items()
+        }
+        return not any(found.values()), {"flows": told}
+
+    def status(self, find: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
+        """What the page shows: sums by topic, groups, and each flow's figures of the last hour.
+
+        :param find: by flow, a part of the names of the groups to show
+        """
+        now = self._clock()
+        return {"flows": [_shown(w, now, find.get(w.name, "")) for w in self.watches]}
+
+    def group(self, flow: str, group: str) -> dict[str, Any] | None:
+        """A group of a flow with all of its partitions; None when nobody knows of it now."""
+        for figures in (w.figures for w in self.watches if w.name == flow):
+            seen = figures.status.groups if figures is not None else None
+            for found in seen.groups if seen is not None else ():
+                if found.group == group:
+                    return found.as_dict()
+        return None
+
+
+def _shown(watch: FlowWatch, now: float, find: str) -> dict[str, Any]:
+    figures, faults = watch.figures, watch.faults(now)
+    told: dict[str, Any] = {
+        "flow": watch.name,
+        "health": "fault" if faults else "ok",
+        "faults": [f._asdict() for f in faults],
+        "history": list(watch.history),
+        "rpo_seconds": watch.rpo_seconds,
+    }
+    if figures is None:
+        return told
+    seen = figures.status.groups
+    whole = replace(figures.status, groups=None).as_dict(details=False)
+    whole.pop("partitions")
+    topics = sorted(whole.pop("topics"), key=lambda t: -(t["records"] or 0))
+    found = [g for g in worst_first(seen.groups) if find.lower() in g.group.lower()] if seen else []
+    return whole | told | {
+        "topics": topics[:_SHOWN_TOPICS], "topics_total": len(topics),
+        "checkpoints": seen.as_dict() if seen else None,
+        "groups": [g.as_dict(details=False) for g in found[:_SHOWN_GROUPS]] if seen else None,
+        "groups_found": len(found), "groups_total": len(seen.groups) if seen else 0,
+        "age_seconds": round(now - figures.looked_at, 1),
+    }  # fmt: skip

@@ -1,0 +1,281 @@
+"""drkit's metrics for Prometheus, made at every scrape from the newest status; MirrorMaker 2's names too.
+
+One table says name, kind, labels and meaning of each; docs/metrics.md is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from drkit import observe
+from drkit.model import TopicPartition
+from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
+from drkit.observe import MOST_PARTITIONS, OTHERS
+from drkit.spread import Spread
+from drkit.status.model import FlowStatus
+from drkit.status.progress import Moved, Totals
+
+_FLOW: Final = ("source", "target")
+_TOPIC: Final = (*_FLOW, "topic")
+_PARTITION: Final = (*_TOPIC, "partition")
+MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
+"""How the JMX exporter spells MirrorMaker 2's MBeans in the dashboards that people have."""
+
+
+_UNITS: Final = (
+    ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
+    ("byte", "bytes"), ("repeats", "offsets"), ("left_out", "records"), ("left", "offsets"),
+    ("frontier", "offset"), ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
+)  # fmt: skip
+
+
+class Described(NamedTuple):
+    """One metric."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def unit(self) -> str:
+        """What its value counts; Prometheus wants base units, MirrorMaker 2 has milliseconds."""
+        last = self.name.removeprefix(MM2)
+        return next((unit for part, unit in _UNITS if part in last), "count")
+
+
+_TABLE: Final = tuple(Described(*row) for row in (
+    ("drkit_flow_healthy", "gauge", _FLOW, "1: no fault; 0: at least one, see drkit_fault."),
+    ("drkit_fault", "gauge", (*_FLOW, "fault"), "1 for every fault that the flow has now."),
+    ("drkit_status_age_seconds", "gauge", _FLOW, "Age of the figures: time since both clusters were asked."),
+    ("drkit_lag_records", "gauge", _TOPIC, "Records of the source that are not on the target."),
+    ("drkit_lag_bytes", "gauge", _TOPIC, "Their size, as batches of the source."),
+    ("drkit_lag_seconds", "gauge", _TOPIC, "Age of the oldest record not on the target; 0 without one."),
+    ("drkit_held_back_records", "gauge", _TOPIC,
+     "Records that open transactions on the source hold back, at the most; not in drkit_lag_records."),
+    ("drkit_open_transaction_seconds", "gauge", (*_FLOW, "cluster"),
+     "Age of the oldest open transaction that holds records back on a cluster; 0: there is none."),
+    ("drkit_rpo_records", "gauge", _FLOW,
+     "Records lost if the primary died now; what is held back counts as lost."),
+    ("drkit_rpo_bytes", "gauge", _FLOW, "Bytes lost if the primary died now."),
+    ("drkit_rpo_seconds", "gauge", _FLOW, "Age of the oldest record lost if the primary died now."),
+    ("drkit_source_seen_age_seconds", "gauge", _FLOW, "Age of what is known of the source; 0: it answers."),
+    ("drkit_heartbeat_age_seconds", "gauge", _FLOW, "Age of the newest heartbeat on the target."),
+    ("drkit_heartbeat_delay_seconds", "gauge", _FLOW, "Time a heartbeat took to the target."),
+    ("drkit_fence_owed_topics", "gauge", _FLOW, "Topics of the source that a failover could not fence yet."),
+    ("drkit_map_segments", "gauge", _FLOW, "Segments of the offset map."),
+    ("drkit_epoch_gap_seconds", "gauge", _FLOW, "Between the two last epochs: nothing was copied."),
+    ("drkit_stopped_partitions", "gauge", _FLOW, "Partitions that are left alone, see the events."),
+    ("drkit_appends_total", "counter", _FLOW, "Produce requests of copy tasks."),
+    ("drkit_resyncs_total", "counter", _FLOW, "Times a partition had to ask the target where it stands."),
+    (MM2 + "record_count", "gauge", _PARTITION, "Records copied since the start, by the target's topic."),
+    (MM2 + "record_rate", "gauge", _PARTITION, "Records copied per second, between two looks."),
+    (MM2 + "byte_count", "gauge", _PARTITION, "Bytes copied since the start."),
+    (MM2 + "byte_rate", "gauge", _PARTITION, "Bytes copied per second between the two last looks."),
+    *((MM2 + name + suffix, "gauge", _PARTITION, f"{meaning}: {which} of the last epoch, ms.")
+      for name, meaning in (("record_age_ms", "Age of batches when they were fetched"),
+                            ("replication_latency_ms", "Age of batches when they stood on the target"))
+      for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))),
+    *GROUP_ROWS,
+))  # fmt: skip
+TABLE: Final = {row.name: row for row in _TABLE}
+
+
+@dataclass(slots=True)
+class Count:
+    """Records and bytes of one partition, also between two reports of its task."""
+
+    first_end: int
+    records: float = 0.0
+    bytes: float = 0.0
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
+
+    def see(self, end: int, moved: Moved | None, seconds: float) -> None:
+        """Take the target's end now; between reports its growth is what was copied.
+
+        :param seconds: since the last time
+        """
+        records, size = float(max(0, end - self.first_end)), 0.0
+        if moved is not None and moved.target_end >= 0:
+            grown = max(0, end - moved.target_end)
+            each = moved.bytes / moved.records if moved.records else 0.0
+            records, size = moved.records + grown, moved.bytes + grown * each
+        before = (self.records, self.bytes)
+        # Holes of the target (markers) were counted as records until the report came: never count back.
+        self.records, self.bytes = max(records, self.records), max(size, self.bytes)
+        if seconds > 0:
+            self.records_per_second = (self.records - before[0]) / seconds
+            self.bytes_per_second = (self.bytes - before[1]) / seconds
+
+
+@dataclass(slots=True)
+class FlowFigures:
+    """What is told of one flow at the next scrape."""
+
+    status: FlowStatus
+    looked_at: float
+    totals: Totals | None = None
+    counts: dict[TopicPartition, Count] = field(default_factory=dict)
+
+    def renew(self, status: FlowStatus, looked_at: float, totals: Totals | None) -> None:
+        """Take a newer status.
+
+        :param looked_at: when, by a steady clock
+        """
+        seconds, moved = looked_at - self.looked_at, totals.moved if totals else {}
+        self.status, self.looked_at, self.totals = status, looked_at, totals
+        for p in status.partitions[:MOST_PARTITIONS]:
+            if p.target_end is not None:
+                at = TopicPartition(p.topic, p.partition)
+                count = self.counts.setdefault(at, Count(p.target_end))
+                count.see(p.target_end, moved.get(at), seconds)
+
+
+class FlowCollector(Collector):
+    """Makes the metrics of all flows when Prometheus asks.
+
+    :param figures: the flows now
+    :param clock: the steady clock of the figures
+    """
+
+    def __init__(self, figures: Callable[[], Iterable[FlowFigures]], clock: Callable[[], float]) -> None:
+        self._figures = figures
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family of the table, in its order."""
+        families = {
+            row.name: (CounterMetricFamily if row.kind == "counter" else GaugeMetricFamily)(
+                row.name, row.help, labels=row.labels
+            )
+            for row in _TABLE
+        }
+        for figures in self._figures():
+            for name, labels, value in self._samples(figures):
+                if value is not None:
+                    families[name].add_metric(labels, float(value))
+        yield from families.values()
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registering must not ask anybody."""
+        return iter(())
+
+    def _samples(self, figures: FlowFigures) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+        status, totals, loss = figures.status, figures.totals, figures.status.loss
+        flow = (status.source, status.target)
+        beat = status.heartbeat
+        yield from (
+            ("drkit_flow_healthy", flow, not status.faults),
+            ("drkit_status_age_seconds", flow, self._clock() - figures.looked_at),
+            ("drkit_rpo_records", flow, loss.records),
+            ("drkit_rpo_bytes", flow, loss.bytes),
+            ("drkit_rpo_seconds", flow, loss.seconds),
+            ("drkit_source_seen_age_seconds", flow, loss.source_seen_seconds),
+            ("drkit_heartbeat_age_seconds", flow, beat.age_seconds if beat else None),
+            ("drkit_heartbeat_delay_seconds", flow, beat.delay_seconds if beat else None),
+            ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
+            ("drkit_map_segments", flow, status.map_segments),
+        )
+        for cluster in (status.source, status.target):
+            ages = [t.age_seconds or 0.0 for t in status.open_transactions if t.cluster == cluster]
+            yield "drkit_open_transaction_seconds", (*flow, cluster), max(ages, default=0.0)
+        for code in {f.code for f in status.faults}:
+            yield "drkit_fault", (*flow, code), 1
+        if totals is not None:
+            yield "drkit_epoch_gap_seconds", flow, totals.epoch_gap_seconds
+            yield "drkit_stopped_partitions", flow, len(totals.stopped)
+            yield "drkit_appends_total", flow, totals.requests
+            yield "drkit_resyncs_total", flow, totals.resyncs
+        for topic in _topics(status):
+            name = (*flow, topic.topic)
+            yield "drkit_lag_records", name, topic.records
+            yield "drkit_lag_bytes", name, topic.bytes
+            yield "drkit_lag_seconds", name, topic.seconds
+            yield "drkit_held_back_records", name, topic.held_back
+        yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
+        yield from _as_mm2(figures, flow)
+
+
+class Labelled(Collector):
+    """Everything that some collectors know, with fixed labels."""
+
+    def __init__(self, collectors: Iterable[Collector], labels: Mapping[str, str]) -> None:
+        self._collectors, self._labels = tuple(collectors), dict(labels)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family once; a metric's own labels win."""
+        for collector in self._collectors:
+            for family in collector.collect():
+                if self._labels:
+                    family.samples = [s._replace(labels={**self._labels, **s.labels}) for s in family.samples]
+                yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: registering must not ask anybody."""
+        return iter(())
+
+
+class _Topic(NamedTuple):
+    topic: str
+    records: float | None
+    bytes: float | None
+    seconds: float | None
+    held_back: float
+
+
+def _topics(status: FlowStatus) -> Iterator[_Topic]:
+    """Each topic; those behind the limit as one, so that labels stay bounded."""
+    single, rest = status.topics[:MOST_PARTITIONS], status.topics[MOST_PARTITIONS:]
+    yield from (_Topic(t.topic, t.records, t.bytes, t.seconds, t.held_back) for t in single)
+    if rest:
+        yield _Topic(
+            OTHERS,
+            sum(t.records or 0 for t in rest),
+            sum(t.bytes or 0 for t in rest),
+            max(t.seconds or 0.0 for t in rest),
+            sum(t.held_back for t in rest),
+        )
+
+
+def _as_mm2(
+    figures: FlowFigures, flow: tuple[str, str]
+) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+    names = {TopicPartition(p.topic, p.partition): p.target_topic for p in figures.status.partitions}
+    moved = figures.totals.moved if figures.totals else {}
+    for at, count in figures.counts.items():
+        labels = (*flow, names.get(at, at.topic), str(at.partition))
+        yield MM2 + "record_count", labels, count.records
+        yield MM2 + "record_rate", labels, count.records_per_second
+        yield MM2 + "byte_count", labels, count.bytes
+        yield MM2 + "byte_rate", labels, count.bytes_per_second
+        for name, spread in _spreads(moved.get(at)):
+            yield MM2 + name, labels, spread.mean
+            yield MM2 + name + "_avg", labels, spread.mean
+            yield MM2 + name + "_min", labels, spread.least
+            yield MM2 + name + "_max", labels, spread.most
+
+
+def _spreads(moved: Moved | None) -> Iterator[tuple[str, Spread]]:
+    if moved is not None and moved.latency_ms.count:
+        yield "record_age_ms", moved.age_ms
+        yield "replication_latency_ms", moved.latency_ms
+
+
+def documentation() -> str:
+    """The table of all metrics in Markdown, as in docs/metrics.md."""
+    told = []
+    for metric, labels in observe.COUNTED.items():
+        (family,) = metric.collect()
+        name = family.name + ("_total" if family.type == "counter" else "")
+        told.append(Described(name, family.type, labels, family.documentation))
+    lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| `{r.name}` | {r.kind} | {r.unit} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,99 @@
+"""Makes the archive of Spark's classes, once, with jobs that copy nothing.
+
+``python -m drkit.spark.class_training``, which `make setup` runs;
+see :mod:`drkit.spark.class_archive`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import subprocess
+import sys
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from drkit.errors import DrkitError, Failed
+from drkit.local.file_lock import locked
+from drkit.local.java import find_java
+from drkit.spark.class_archive import archive_place, command_place
+from drkit.spark.jobs import SparkJobs
+from drkit.spark.jvm import QUICK_JVM
+from drkit.spark.session import Workshop, spark_session
+
+_EPOCHS: Final = 2
+_KEPT: Final = 3
+"""Archives of other Sparks, as of virtual environments that may be gone by now: 70 MB each."""
+_SECONDS: Final = 120.0
+_SUBMIT: Final = "org.apache.spark.deploy.SparkSubmit"
+_OURS: Final = ("-Xmx", "-Xlog:", "-XX:ArchiveClassesAtExit=", "-Dlog4j2.configurationFile=")
+
+
+def make_archive() -> Path:
+    """Make it unless it is there; half a minute.
+
+    :raises ConfigError: no usable Java
+    :raises Failed: Spark ended without writing it
+    """
+    archive = archive_place(find_java())
+    with locked(archive.parent / "spark.lock"):
+        if not (archive.exists() and command_place(archive).exists()):
+            _train(archive)
+    return archive
+
+
+def _train(archive: Path) -> None:
+    fresh = archive.with_suffix(".new")
+    # What cannot be archived is listed in warnings by the hundred.
+    options = f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"
+    with spark_session("drkit class archive", 1, java_options=options) as workshop:
+        gateway = workshop.context._gateway  # noqa: SLF001  the only way to its process
+        process = getattr(gateway, "proc", None)
+        if process is None:
+            raise Failed("Spark's JVM is not ours to end", where=str(archive))
+        command = _command_of(process.pid)
+        _use(workshop)
+    process.stdin.close()  # the JVM ends when its standard input does, and writes the archive then
+    process.wait(_SECONDS)
+    if not fresh.exists():
+        raise Failed("no class archive was written", where=str(archive))
+    fresh.rename(archive)
+    if command is not None:
+        command_place(archive).write_text(json.dumps(command), encoding="utf-8")
+    for old in sorted(archive.parent.glob("spark-*.jsa"), key=lambda f: f.stat().st_mtime)[:-_KEPT]:
+        old.unlink()
+        command_place(old).unlink(missing_ok=True)
+
+
+def _command_of(pid: int) -> list[str] | None:
+    """The arguments that Spark's scripts give to its JVM, ours left out; None: they cannot be seen."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except (OSError, UnicodeDecodeError):
+        return None
+    if _SUBMIT not in words:
+        return None
+    ours = {*QUICK_JVM.split()}
+    return [w for w in words[1 : words.index(_SUBMIT)] if w not in ours and not w.startswith(_OURS)]
+
+
+def _use(workshop: Workshop) -> None:
+    """Run jobs of the kind that a flow runs, one after another."""
+    jobs = SparkJobs(workshop, "class archive", "the training job died", "class archive")
+    for _ in range(_EPOCHS):
+        jobs.run(["lease"], str)
+
+
+def main() -> int:
+    """Make the archive; without it everything works, so a failure is told and is none."""
+    try:
+        make_archive()
+    except (DrkitError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
+        sys.stderr.write(f"Spark will start without an archive of its classes: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

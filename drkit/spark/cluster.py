@@ -1,0 +1,178 @@
+"""A cluster of Spark's: the slots that it gives, and whether its workers can run drkit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import threading
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+from drkit import observe
+from drkit.checkpoints.task import checkpoint_task
+from drkit.clock import monotonic
+from drkit.copy_task.copier import copy_task
+from drkit.errors import Failed, Refused
+from drkit.spark.jobs import cause_of
+from drkit.spark.shipping import SOME_WORKER
+from drkit.spark.slots import Slots, SteadySlots
+from drkit.spark.workshop import BROKEN, Task, Workshop
+
+_FIRST_SLOT_SECONDS: Final = 30.0
+_MORE_SLOTS_SECONDS: Final = 5.0
+"""So long after the newest slot, there will be no more for now."""
+_POLL_SECONDS: Final = 0.2
+_WATCH_SECONDS: Final = 0.5
+_STOP_SECONDS: Final = 2.0
+_MOST_TASKS: Final = 1000
+_DRIVER: Final = "driver"
+"""The id under which Spark lists the driver as an executor."""
+
+
+@contextmanager
+def ready_cluster(
+    workshop: Workshop, context: SparkContext, url: str, tasks: int, stop: threading.Event
+) -> Iterator[None]:
+    """Wait until workers are there and checked; watch their number for as long as the context lasts.
+
+    :param tasks: slots that are needed
+    :raises Refused: no slot at all
+    :raises ConfigError: drkit cannot work on one of the workers
+    """
+    slots = Slots(_wait_for_slots(context, tasks, stop), tasks)
+    if stop.is_set():
+        yield
+        return
+    if not slots.now:
+        raise _no_slots(context, url)
+    _check_workers(context, workshop.carry, slots.now, url)
+    workers = sorted({address.rsplit(":", 1)[0] for address in executors(context)})
+    observe.event("spark_workers", master=url, slots=slots.now, needed=slots.needed, workers=workers)
+    watch = SlotWatch(workshop, slots, lambda: slots_now(context))
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+class SlotWatch:
+    """Follows the number of slots, from a thread of its own, and says when there are too few.
+
+    :param ask: how many slots there are now
+    """
+
+    def __init__(self, workshop: Workshop, first: Slots, ask: Callable[[], int]) -> None:
+        self._workshop, self._ask = workshop, ask
+        self._steady = SteadySlots(first)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="slots", daemon=True)
+        self._take(Slots(first.needed, first.needed))
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+        self._thread.join(_STOP_SECONDS)
+
+    def look(self, seconds: float) -> None:
+        """Ask once.
+
+        :param seconds: the time, by a steady clock
+        """
+        try:
+            now = self._ask()
+        except BROKEN:
+            return  # Spark is gone: its jobs say so
+        before = self._steady.slots
+        if self._steady.look(now, seconds):
+            self._take(before)
+
+    def _take(self, before: Slots) -> None:
+        slots = self._workshop.slots = self._steady.slots
+        if slots.missing:
+            observe.event("spark_slots_missing", level="warning", slots=slots.now, needed=slots.needed)
+        elif before.missing:
+            observe.event("spark_slots_back", slots=slots.now, needed=slots.needed)
+
+    def _run(self) -> None:
+        while not self._ended.wait(_WATCH_SECONDS):
+            self.look(monotonic())
+
+
+def slots_now(context: SparkContext) -> int:
+    """Tasks that can run at once on the executors of now."""
+    inner: Any = context._jsc.sc()  # noqa: SLF001  no public way
+    return int(inner.maxNumConcurrentTasks(inner.resourceProfileManager().defaultResourceProfile()))
+
+
+def _wait_for_slots(context: SparkContext, tasks: int, stop: threading.Event) -> int:
+    """The slots of a cluster, whose executors register one after another; fewer than `tasks` will do."""
+    began = newest = monotonic()
+    seen = 0
+    while not stop.is_set():
+        now = slots_now(context)
+        if now >= tasks:
+            return now
+        if now != seen:
+            seen, newest = now, monotonic()
+        patience = newest + _MORE_SLOTS_SECONDS if now else began + _FIRST_SLOT_SECONDS
+        if monotonic() >= patience:
+            return now
+        stop.wait(_POLL_SECONDS)
+    return 0
+
+
+def _check_workers(context: SparkContext, carry: Callable[[Task], Task], slots: int, url: str) -> None:
+    """One task in every slot, so one at least on every worker."""
+    needed = (copy_task, checkpoint_task)
+
+    def check(text: str) -> str:
+        return text if needed else ""
+
+    try:
+        context.parallelize([str(n) for n in range(slots)], slots).map(carry(check)).collect()
+    except BROKEN as error:
+        cause = cause_of(error, "Spark's workers cannot run a task", url)
+        if cause.where == SOME_WORKER:
+            cause.where = _failed_on(context) or SOME_WORKER
+        raise cause from error
+
+
+def _failed_on(context: SparkContext) -> str:
+    """Host and executor of a failed task of the first job; empty where Spark does not say it."""
+    tasks = context._jsc.sc().statusStore().taskList(0, 0, _MOST_TASKS)  # noqa: SLF001  no public way
+    found = [tasks.apply(number) for number in range(tasks.size())]
+    failed = [task for task in found if task.status() == "FAILED"]
+    return f"{failed[0].host()} executor {failed[0].executorId()}" if failed else ""
+
+
+def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
+    conf = context.getConf()
+    driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
+    if context._jsc.sc().isStopped():  # noqa: SLF001  no public way
+        return Failed(
+            "Spark's master has ended this application: its executors end as soon as they start",
+            where=url,
+            evidence=f"the driver's address is {driver}",
+            hint="the log of an executor on the master's web page says why; can workers reach that address?"
+            " --conf spark.driver.host=… names another",
+        )
+    return Refused(
+        "Spark has no free slot",
+        where=url,
+        evidence=f"no executor has registered at {driver} within {_FIRST_SLOT_SECONDS:.0f} s",
+        hint="the master's web page shows its workers, their free cores and memory; can workers reach that"
+        " address? --conf spark.driver.host=… names another",
+    )
+
+
+def executors(context: SparkContext) -> list[str]:
+    """Host and port of each executor that lives; Spark lists this process with them."""
+    found = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003  no public way
+    listed = [found.apply(number) for number in range(found.size())]
+    return [str(e.hostPort()) for e in listed if e.id() != _DRIVER]

@@ -1,0 +1,230 @@
+"""Spark's settings: the user's own, those that drkit must set itself, and what keeps secrets off the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+import os
+from pathlib import Path
+import sys
+from typing import Final
+
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config.mm2.properties import MalformedEscape, parse
+from drkit.errors import ConfigError, Refused
+from drkit.masking import is_secret
+from drkit.spark.jvm import IMPORTS_WITHOUT_THREADS, NO_CURRENT_FOLDER, QUICK_JVM
+from drkit.spark.master import Master, Route
+
+_SECRET: Final = "spark.authenticate.secret"  # noqa: S105  its name
+_PYTHON: Final = "spark.pyspark.python"
+_PYTHON_PATH: Final = "spark.executorEnv.PYTHONPATH"
+_IMAGE: Final = "spark.kubernetes.container.image"
+_TLS: Final = "spark.ssl.rpc.enabled"
+_AUTHENTICATE: Final = "spark.authenticate"
+_ENCRYPT: Final = "spark.network.crypto.enabled"
+NO_CONF: Final[Mapping[str, str]] = {}
+OWNED: Final = {
+    "spark.master": "it is --master",
+    "spark.submit.deployMode": "the driver is this process",
+    "spark.driver.extraJavaOptions": "drkit sets it; JAVA_TOOL_OPTIONS adds to it",
+    "spark.python.daemon.module": "drkit has a daemon of its own",
+    "spark.python.worker.module": "drkit's daemon forks Spark's own workers",
+    "spark.python.worker.reuse": "connections stay open in the workers",
+    "spark.pyspark.driver.python": "the driver's Python is this one",
+    "spark.speculation": "a second copy of a task waits for the same source",
+    "spark.dynamicAllocation.enabled": "a copy task holds its slot for as long as the flow runs",
+    "spark.broadcast.UDFCompressionThreshold": "larger code of a task would become a file, with its secrets",
+}
+"""Settings of Spark that only drkit can choose, and why."""
+_EVERYWHERE: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A second copy of a task is harmless, and useless: it would wait for the same source.
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "drkit.spark.worker_daemon",
+    # Larger code of a task would become a file, with the secrets in it.
+    "spark.broadcast.UDFCompressionThreshold": str(2**31 - 1),
+    "spark.locality.wait": "0s",
+    "spark.shuffle.service.enabled": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.eventLog.enabled": "false",
+}
+# Records never pass through a JVM: a quick start is worth more than optimised code.
+_ON_A_CLUSTER: Final = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": QUICK_JVM,
+    # A machine that is gone says nothing: its executors are lost when their heartbeats are.
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
+    "spark.network.timeoutInterval": "2s",
+    # The master says within a moment why a connection ended; it need not be waited for when it is gone, too.
+    "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
+}
+_IN_A_CONTAINER: Final = {
+    "spark.executor.cores": "1",
+    # Python's memory counts there, and a container that takes more is ended.
+    "spark.executor.memoryOverhead": "1g",
+}
+_ENCRYPTED: Final = {_AUTHENTICATE: "true", _ENCRYPT: "true", "spark.network.crypto.saslFallback": "false"}
+
+
+def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
+    """The user's settings: of ``--conf``, which win, and of ``--spark-properties``.
+
+    :raises ConfigError: no pair, no such file, a secret in a list of processes, or a setting of drkit's own
+    """
+    found = _of_file(file) if file is not None else {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.startswith("spark."):
+            hint = "write --conf KEY=VALUE with a KEY of Spark's, such as spark.cores.max=4"
+            raise ConfigError(f"'{key}' is no setting of Spark", where="--conf", hint=hint)
+        if _holds_secret(key):
+            raise ConfigError(
+                f"'{key}' is a secret, and every user of this machine sees the arguments of a process",
+                where="--conf",
+                hint="write it into a file that only drkit reads, and name that with --spark-properties",
+            )
+        found[key.strip()] = value.strip()
+    for key in found:
+        if key in OWNED:
+            where = f"{key}={found[key]}"
+            raise ConfigError(f"'{key}' is set by drkit: {OWNED[key]}", where=where, hint="leave it out")
+    return found
+
+
+def secrets_of(settings: Settings, flows: Iterable[FlowSettings]) -> list[str]:
+    """Names of the secrets that tasks of these flows need."""
+    found: dict[str, None] = {}
+    for flow in flows:
+        for cluster in (*settings.task_sides(flow), *settings.sides(flow)):
+            found |= dict.fromkeys(_secrets(cluster))
+    return list(found)
+
+
+def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable[str]) -> None:
+    """Let no secret travel to Spark's executors in clear text.
+
+    :raises Refused: there are secrets, and no encryption
+    """
+    names = sorted(secrets)
+    if names and not is_encrypted(master, conf):
+        raise Refused(
+            "passwords and keys would travel to Spark's executors in clear text",
+            where=master.url,
+            evidence=f"{', '.join(names)}; no {_SECRET} is given",
+            hint=f"put the cluster's {_SECRET} into a file and name it with --spark-properties,"
+            " see docs/spark-cluster.md",
+        )
+
+
+def is_encrypted(master: Master, conf: Mapping[str, str]) -> bool:
+    """Whether what this process and the executors send each other is encrypted."""
+    if master.is_local or _on(conf, _TLS):
+        return True
+    # YARN and Kubernetes give every application a secret of its own.
+    has_own = master.url == "yarn" or master.is_kubernetes
+    has_secret = has_own or _SECRET in conf or f"{_SECRET}.file" in conf
+    return has_secret and _on(conf, _AUTHENTICATE, default=True) and _on(conf, _ENCRYPT, default=True)
+
+
+def spark_settings(
+    master: Master, route: Route | None, tasks: int, given: Mapping[str, str], shipped: str = ""
+) -> dict[str, str]:
+    """What Spark is started with, besides the files of this session.
+
+    :param tasks: tasks at once
+    :param given: the user's settings, which win
+    :param shipped: name of the file with drkit's code on the executors
+    """
+    found = dict(_EVERYWHERE)
+    if master.is_local:
+        found["spark.driver.host"] = os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
+        found |= _ENCRYPTED
+        return {**found, **given}
+    found |= _ON_A_CLUSTER
+    if master.is_standalone:
+        # One more than needed: a task whose worker is lost goes on at once.
+        found["spark.cores.max"] = str(tasks + 1)
+    else:
+        found |= _IN_A_CONTAINER | {"spark.executor.instances": str(tasks + 1)}
+    if is_encrypted(master, given) and not _on(given, _TLS):
+        found |= _ENCRYPTED
+    if host := os.environ.get("SPARK_LOCAL_HOSTNAME", route.driver if route is not None else ""):
+        found["spark.driver.host"] = host
+    environment = {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}
+    found |= {f"spark.executorEnv.{name}": value for name, value in environment.items()}
+    found |= given
+    # What the workers have of drkit by themselves may be another version: the shipped one comes first.
+    found[_PYTHON_PATH] = os.pathsep.join(path for path in (shipped, given.get(_PYTHON_PATH, "")) if path)
+    return found
+
+
+def workers_python(master: Master, route: Route | None, given: Mapping[str, str]) -> str:
+    """The Python that Spark's workers run.
+
+    On this machine it is this one, as another one shows only as "Python worker failed to connect back". On
+    other machines that path means nothing, so it is the name of the same version there.
+
+    :raises ConfigError: another Python than this one is asked for where tasks run below this process
+    """
+    asked = given.get(_PYTHON, "")
+    if master.is_local:
+        if asked:
+            hint = "leave it out, or name a cluster with --master"
+            raise ConfigError("tasks on this machine run drkit's own Python", where=_PYTHON, hint=hint)
+        return sys.executable
+    if asked or os.environ.get("PYSPARK_PYTHON"):
+        return asked or os.environ["PYSPARK_PYTHON"]
+    if route is not None and route.is_loopback and not master.is_kubernetes:
+        return sys.executable
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def refuse_unfit(master: Master, given: Mapping[str, str]) -> None:
+    """Refuse what cannot work before anything is started.
+
+    :raises ConfigError: Kubernetes without an image
+    """
+    if master.is_kubernetes and _IMAGE not in given:
+        raise ConfigError(
+            "Kubernetes needs an image for Spark's executors",
+            where=master.url,
+            hint=f"--conf {_IMAGE}=… with Spark, this Python and what drkit depends on",
+        )
+
+
+def may_be_seen(conf: Mapping[str, str]) -> dict[str, str]:
+    """What may stand in the arguments of Spark's process."""
+    return {key: value for key, value in conf.items() if not _holds_secret(key)}
+
+
+def _holds_secret(key: str) -> bool:
+    """Whether the value is a secret, and not the name of a file with one."""
+    return is_secret(key) and not key.lower().endswith("file")
+
+
+def _of_file(file: Path) -> dict[str, str]:
+    try:
+        entries = parse(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            "Spark's settings cannot be read",
+            where=str(file),
+            evidence=str(error),
+            hint="--spark-properties names a file in Java's properties format, as spark-defaults.conf",
+        ) from error
+    except MalformedEscape as error:
+        hint = "write a backslash twice"
+        raise ConfigError(str(error), where=str(file), hint=hint) from error
+    return {entry.key: entry.value for entry in entries if entry.key.startswith("spark.")}
+
+
+def _on(conf: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    return conf.get(key, str(default)).strip().lower() == "true"
+
+
+def _secrets(cluster: ClusterSettings) -> list[str]:
+    found = [f"{name} of {cluster.alias}" for name in cluster.client if is_secret(name)]
+    return [*found, *(["the control key"] if cluster.control is not None else [])]

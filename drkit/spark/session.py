@@ -1,0 +1,297 @@
+"""The Spark session of `drkit replicate` and `drkit verify`: small, quiet, refused when it cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+import logging
+import os
+from pathlib import Path
+import shutil
+import signal
+import subprocess
+import threading
+from typing import Final, NamedTuple
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from drkit import observe
+from drkit.errors import ConfigError, Failed
+from drkit.local.java import find_java
+from drkit.spark.class_archive import archive_option
+from drkit.spark.cluster import ready_cluster
+from drkit.spark.conf import (
+    NO_CONF,
+    is_encrypted,
+    may_be_seen,
+    refuse_clear_text,
+    refuse_unfit,
+    spark_settings,
+    workers_python,
+)
+from drkit.spark.jobs import evidence_of
+from drkit.spark.jvm import (
+    MEMORY,
+    SparkJvm,
+    jvm_options,
+    launched,
+    make_folder,
+    open_log,
+    prepare_environment,
+    take_early,
+)
+from drkit.spark.master import Master, Route, choose_master, find_route
+from drkit.spark.shipping import carrier, make_archive
+from drkit.spark.workshop import BROKEN as BROKEN
+from drkit.spark.workshop import Workshop as Workshop
+
+_STOP_POLL_SECONDS: Final = 0.1
+
+
+class SparkPlan(NamedTuple):
+    """Where Spark is to run, and how; nothing is started yet."""
+
+    master: Master
+    route: Route | None
+    tasks: int
+    """At once."""
+    conf: Mapping[str, str]
+    """The user's settings of Spark."""
+    python: str
+    """Of the workers."""
+
+
+def plan_spark(
+    url: str | None, tasks: int, conf: Mapping[str, str] = NO_CONF, secrets: Iterable[str] = ()
+) -> SparkPlan:
+    """Check what can be checked before Spark starts, the master among it.
+
+    :param secrets: names of those that the tasks carry
+    :raises ConfigError: a master or a setting that cannot be
+    :raises Refused: fewer slots than tasks, or secrets that would travel in clear text
+    :raises Failed: the master does not answer
+    """
+    master = choose_master(url, tasks)
+    refuse_unfit(master, conf)
+    refuse_clear_text(master, conf, secrets)
+    route = find_route(master)
+    return SparkPlan(master, route, tasks, conf, workers_python(master, route, conf))
+
+
+@contextmanager
+def spark_session(
+    name: str,
+    plan: SparkPlan | int,
+    *,
+    stop: threading.Event | None = None,
+    java_options: str | None = None,
+    meanwhile: Callable[[Workshop], None] = lambda _workshop: None,
+) -> Iterator[Workshop]:
+    """A Spark session; stopped and cleaned up at the end.
+
+    :param plan: where and how; a number: for so many tasks at once on this machine
+    :param stop: while a cluster's master and workers are waited for, ends that
+    :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
+    :param meanwhile: begins what can be done while Spark starts, and returns at once
+    :raises ConfigError: no usable Java, or Spark does not start, or a worker cannot run drkit
+    :raises Refused: no slot
+    :raises Failed: the cluster has ended the application
+    """
+    if isinstance(plan, int):
+        plan = plan_spark(None, plan)
+    stop = stop or threading.Event()
+    _end_unfit_jvm(plan.master)
+    jvm = _jvm_for(plan, java_options)
+    folder = jvm.folder if jvm is not None else make_folder()
+    try:
+        archive = None if plan.master.is_local else make_archive(folder)
+        workshop = Workshop(folder, carrier(archive)) if archive is not None else Workshop(folder)
+        meanwhile(workshop)
+        options = java_options or ""
+        if java_options is None and jvm is None:
+            options = archive_option(_require_java())
+        with ExitStack() as stack:
+            if archive is None:
+                context = _start(name, plan, folder, options, jvm=jvm)
+                stack.callback(_stop, context)
+            else:
+                with _ended_by(stop, plan.master.url):
+                    context = _start(name, plan, folder, options, archive.name)
+                    stack.callback(_stop, context)
+                    context.addPyFile(str(archive))
+                    stack.enter_context(ready_cluster(workshop, context, plan.master.url, plan.tasks, stop))
+            workshop.started(context)
+            yield workshop
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop(context: SparkContext) -> None:
+    # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
+    with suppress(Py4JError, ConnectionError):
+        context.stop()
+
+
+def _start(
+    name: str,
+    plan: SparkPlan,
+    folder: Path,
+    java_options: str,
+    shipped: str = "",
+    *,
+    jvm: SparkJvm | None = None,
+) -> SparkContext:
+    prepare_environment(plan.python)
+    ours = {
+        "spark.driver.memory": MEMORY,
+        "spark.local.dir": str(folder / "local"),
+        "spark.driver.extraJavaOptions": jvm_options(folder, java_options),
+    }
+    settings = ours | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
+    settings |= {"spark.master": plan.master.url, "spark.app.name": name}
+    silence_py4j()
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        gateway = _gateway(_conf(may_be_seen(settings)), folder, jvm)
+        context = SparkContext(conf=_conf(settings), gateway=gateway)
+        if not is_encrypted(plan.master, plan.conf):
+            observe.event("spark_in_clear_text", level="warning", master=plan.master.url)
+        _say_nothing_of_broken_connections(context)
+    # While it starts, Spark has its own handler of Ctrl-C, which raises this.
+    except KeyboardInterrupt:
+        if callable(interrupt):
+            interrupt(signal.SIGINT, None)
+        raise Failed("Spark's start was interrupted", where=plan.master.url) from None
+    # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
+    except Exception as error:
+        raise ConfigError(
+            "Spark does not start",
+            where=plan.master.url,
+            evidence=evidence_of(error),
+            hint="check --master and --conf; Spark needs Java 17 or 21",
+        ) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            # Spark takes Ctrl-C to cancel its jobs; here it ends a flow in good order.
+            signal.signal(signal.SIGINT, interrupt)
+    return context
+
+
+def _conf(settings: Mapping[str, str]) -> SparkConf:
+    return SparkConf().setAll(list(settings.items()))
+
+
+@contextmanager
+def _ended_by(stop: threading.Event, url: str) -> Iterator[None]:
+    """End Spark's JVM when `stop` is set meanwhile: it waits a minute for a master that does not answer."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_STOP_POLL_SECONDS):
+            process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to its process
+            if stop.is_set() and process is not None:
+                observe.event("stopped_while_spark_starts", master=url)
+                process.kill()
+                return
+
+    thread = threading.Thread(target=watch, name="stop of the start", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def silence_py4j() -> None:
+    """Py4J tells as a traceback what ends with Spark: a call to a dead JVM.
+
+    The end of a job is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _say_nothing_of_broken_connections(context: SparkContext) -> None:
+    """Spark's server for accumulators prints a traceback when the JVM ends first, as by a signal to both."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda _request, _client: None
+
+
+def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway | None:
+    """Reach Spark's JVM, or start it by Spark's scripts. None where a session of before has left one.
+
+    :param conf: what may stand in a list of processes; the rest reaches it by its gateway
+    """
+    if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
+        return None
+    if jvm is None:
+        with open_log(folder) as file:
+            # A session of its own: a signal to all processes of our group is for us, and we end Spark.
+            return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
+    port, secret = jvm.address()
+    known = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(known)
+    try:
+        gateway: JavaGateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+    finally:
+        for name in known:
+            del os.environ[name]
+    gateway.proc = jvm.process
+    return gateway
+
+
+def _jvm_for(plan: SparkPlan, options: str | None) -> SparkJvm | None:
+    """A JVM on its way; None where Spark's scripts start it, or one of before is still there."""
+    early = take_early()
+    by_itself = plan.master.is_local and not any(key.startswith("spark.driver.") for key in plan.conf)
+    if early is not None and options is None and by_itself:
+        return early
+    if early is not None:
+        early.end()
+    if not by_itself or SparkContext._gateway is not None:  # noqa: SLF001  as below
+        return None
+    return launched(_require_java(), options)
+
+
+def _end_unfit_jvm(master: Master) -> None:
+    """Forget the JVM of an earlier session where another one cannot use it."""
+    running: JavaGateway | None = SparkContext._gateway  # noqa: SLF001  as above
+    if running is None:
+        return
+    process: subprocess.Popen[bytes] = running.proc
+    is_fit = process.poll() is None and (master.is_local or not _remembers_a_secret(running))
+    if is_fit:
+        return
+    with suppress(Py4JError, OSError):
+        running.shutdown()
+    process.kill()
+    process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  the next session starts another
+    SparkContext._active_spark_context = None  # noqa: SLF001  it stays where Spark was killed
+
+
+def _remembers_a_secret(running: JavaGateway) -> bool:
+    """Whether Spark made a secret in this JVM, which it prefers to the one that it shares with a cluster."""
+    user = running.jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
+    return bool(user.getCredentials().numberOfSecretKeys())
+
+
+def _require_java() -> Path:
+    try:
+        return find_java()
+    except ConfigError as error:
+        raise ConfigError(
+            "Spark needs Java 17 or newer, and it was not found",
+            where=error.where,
+            evidence=error.evidence or error.what,
+            hint=error.hint,
+        ) from error

@@ -1,0 +1,133 @@
+"""The newest checkpoint of every group, read from the target's topic and then followed (KIP-382)."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.groupless import is_passed_over
+from drkit.model import TopicPartition
+from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
+from drkit.status.group_ready import Known
+
+_AT_ONCE: Final = 10_000
+_POLL_SECONDS: Final = 0.2
+READ_SECONDS: Final = 20.0
+
+
+class CheckpointTail:
+    """Reads a checkpoint topic on from where it was read before. Use it from one thread.
+
+    :param topic: its name on the target
+    """
+
+    def __init__(self, target: ClusterSettings, topic: str) -> None:
+        self._target, self._topic = target, topic
+        self._consumer: Consumer | None = None
+        self._id: UUID | None = None
+        self._position = 0
+        self.newest: dict[str, dict[TopicPartition, Known]] = {}
+        """Group → partition of the target → its checkpoint."""
+        self.unreadable = 0
+        """Records that are no checkpoints; they hide none."""
+
+    def read(self, topic_id: UUID | None, seconds: float = READ_SECONDS) -> str:
+        """Read on to the end; returns why that was not possible, empty when all is read.
+
+        :param topic_id: of the topic as it is now; None: it does not exist. Another one than before is
+            another topic, and what was read of the former no longer stands there.
+        """
+        if topic_id != self._id:
+            self.close()
+            self._id, self.newest, self.unreadable = topic_id, {}, 0
+        if topic_id is None:
+            return ""
+        try:
+            return self._read(self._consumer or self._open(), monotonic() + seconds)
+        except KafkaException as error:
+            self.close()
+            return str(error.args[0].str())
+
+    def _open(self) -> Consumer:
+        self._consumer = Consumer(
+            {
+                **confluent_config(self._target),
+                "group.id": "drkit-reader",  # never used as a group
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            },
+            logger=QUIET,
+        )
+        self._position = 0
+        self._consumer.assign([ConfluentPartition(self._topic, 0, OFFSET_BEGINNING)])
+        return self._consumer
+
+    def _read(self, consumer: Consumer, deadline: float) -> str:
+        fresh: dict[bytes, Message] = {}
+        try:
+            return self._read_to_end(consumer, deadline, fresh)
+        finally:
+            for key, message in fresh.items():
+                self._take(key, message)
+
+    def _read_to_end(self, consumer: Consumer, deadline: float, fresh: dict[bytes, Message]) -> str:
+        end = consumer.get_watermark_offsets(ConfluentPartition(self._topic, 0), _POLL_SECONDS * 25)[1]
+        while self._position < end:
+            for message in consumer.consume(_AT_ONCE, _POLL_SECONDS):
+                error = message.error()
+                if error is None:
+                    self._position = (message.offset() or 0) + 1
+                    self._keep(message, fresh)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                    # Also behind what compaction has left out, of which no message tells.
+                    self._position = end = message.offset() or 0
+                elif not is_passed_over(error):
+                    raise KafkaException(error)
+            if monotonic() > deadline:
+                return f"the checkpoints in {self._topic} could not be read to their end at {end}"
+        return ""
+
+    def _keep(self, message: Message, fresh: dict[bytes, Message]) -> None:
+        """Of each position only the newest is worth the decoding; one that nobody can read hides none."""
+        key, value = message.key(), message.value()
+        if isinstance(value, bytes) and not is_checkpoint(value):
+            self.unreadable += 1
+        elif isinstance(key, bytes):
+            fresh[key] = message
+
+    def _take(self, key: bytes, message: Message) -> None:
+        value = message.value()
+        try:
+            if not isinstance(value, bytes):
+                self._forget(key)
+                return
+            found = Checkpoint.decode(key, value)
+        except ValueError:
+            self.unreadable += 1
+            return
+        at = TopicPartition(found.topic, found.partition)
+        known = Known(found.upstream, found.downstream, message.timestamp()[1])
+        self.newest.setdefault(found.group, {})[at] = known
+
+    def _forget(self, key: bytes) -> None:
+        gone = Checkpoint.decode(key, Checkpoint("", "", 0, 0, 0).value)
+        of_group = self.newest.get(gone.group, {})
+        of_group.pop(TopicPartition(gone.topic, gone.partition), None)
+        if not of_group:
+            self.newest.pop(gone.group, None)
+
+    def close(self) -> None:
+        """Let go of the connection; what was read stays."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None

@@ -1,0 +1,107 @@
+"""From what two clusters said to the model of the status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple
+
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.records import (
+    GenerationRecord,
+    NotedEnds,
+    NotedHeld,
+    PromotionRecord,
+    RoleRecord,
+    SourceSeenRecord,
+)
+from drkit.flow_state.state import FlowState
+from drkit.kafka.requests import TopicMetadata
+from drkit.model import TopicPartition
+from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, Waiting
+from drkit.status.lag.target import Copied, Place
+from drkit.status.model import PartitionStatus
+
+
+def copied_of(topic: str, entry: GenerationRecord) -> Copied:
+    """A topic of the flow's registry."""
+    return Copied(topic, entry.source_id, entry.target, entry.target_id)
+
+
+def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
+    """Whether the source still has the topic that was copied; while it is silent nobody says otherwise."""
+    return now is None or now.topic_id == copied.source_id
+
+
+def term_of(state: FlowState) -> int:
+    """The generation of a flow's role, from its state; 0 before the first failover."""
+    promotion = state.get(PromotionRecord)
+    terms = [role.term for role in state.all(RoleRecord).values()]
+    return max([*terms, promotion.term if promotion is not None else 0])
+
+
+def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
+    """Whether failovers promoted all that a flow has copied: at once, or part by part."""
+    known = state.all(GenerationRecord)
+    copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
+    every = bool(copied) and promoted_of(state).issuperset(copied)
+    return every or state.get(PromotionRecord) is not None
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, DrkitError):
+        return f"{error.what} ({error.evidence})" if error.evidence else error.what
+    return str(error) or type(error).__name__
+
+
+def status_of(
+    now_ms: int, at: TopicPartition, target: str, place: Place, ends: Ends | None, found: Waiting | None
+) -> PartitionStatus:
+    """One partition, by where it stands and what waits.
+
+    :param ends: None where nobody knows them
+    :param found: None: nothing waits
+    """
+    end, mark = (ends.end, ends.high_watermark) if ends else (None, None)
+    held = ends.held_from(place.frontier) if ends else NOTHING_HELD
+    held_seconds = _age(now_ms, held.oldest_ms) if held.acknowledged else 0.0
+    if place.frontier is None or ends is None:
+        reason = place.reason or "the end of the source's partition is not known"
+        return PartitionStatus(
+            *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
+            exact=False, segments=place.segments, reason=reason,
+            high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
+        )  # fmt: skip
+    found = found or Waiting(0, 0, None, exact=True)
+    seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+    return PartitionStatus(
+        *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
+        seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
+        high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
+    )  # fmt: skip
+
+
+def _age(now_ms: int, oldest_ms: int | None) -> float | None:
+    return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
+
+
+def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> SourceSeenRecord:
+    """The record of what was seen of the source."""
+    return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()})
+
+
+def _noted(ends: Ends) -> NotedEnds:
+    held = None if ends.held is None else NotedHeld(*astuple(ends.held))
+    return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
+
+
+def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
+    """Read back what :func:`seen_record` made."""
+    return {at: _ends(noted) for at, noted in seen.ends.items()}
+
+
+def _ends(noted: NotedEnds) -> Ends:
+    held = None if noted.held is None else HeldBack(*noted.held)
+    return Ends(noted.start, noted.end, noted.high_watermark, held)

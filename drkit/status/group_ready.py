@@ -1,0 +1,172 @@
+"""Whether a failover now would be safe for a group in a partition, and where it would read on. Pure.
+
+The same table decides as in a checkpoint round (`drkit.offsets.group_guard`), on what both clusters say now.
+What nobody knows, or what was known too long ago, is never called ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import Case, Mark, Stored, Verdict, judge
+from drkit.offsets.translation import Exact, Place, Translation
+from drkit.status.groups import GroupPartition, Readiness
+
+_NEVER_MS: Final = 1 << 62
+"""As the age from which unchanged offsets are written again: that is no matter here."""
+_MEANS: Final = {Verdict.PROMOTED: Readiness.THERE, Verdict.NOT_TOLD: Readiness.UNKNOWN}
+"""Every other refusal is something that somebody has to look at."""
+
+
+class Known(NamedTuple):
+    """A checkpoint, as it stands in its topic."""
+
+    upstream: int
+    downstream: int
+    at_ms: int
+    """When it was written."""
+
+
+class FlowFacts(NamedTuple):
+    """What holds for all groups of a flow at one moment."""
+
+    source: str
+    """Alias of its source."""
+    sync: bool
+    """Offsets are written on the target, not only checkpoints."""
+    source_answers: bool
+    promoted: frozenset[str]
+    """Topics of the target that producers own."""
+    now_ms: int
+    stale: str
+    not_stored: Mapping[tuple[str, str], str]
+    """What the newest round could not store, by group and source partition, and why."""
+
+
+class Facts(NamedTuple):
+    """What both clusters say of one group and partition."""
+
+    group: str
+    at: TopicPartition
+    target: TopicPartition
+    place: Place | Unavailable
+    theirs: Stored | None
+    """On the source; None where it does not answer."""
+    checkpoint: Known | None
+    there: Stored | None
+    """On the target."""
+    target_state: str | None
+    """Empty: there is no such group; None: the target does not tell."""
+    worked: bool
+    """The group has committed by itself on the target."""
+    unread: str = ""
+    """Why the source, which answers, does not tell what the group has committed."""
+
+
+def judged(flow: FlowFacts, facts: Facts) -> GroupPartition:
+    """One partition of one group."""
+    ours, checkpoint = _ours(flow, facts), facts.checkpoint
+    theirs = facts.theirs or _last_known(ours, checkpoint)
+    place = facts.place if isinstance(facts.place, Place) else None
+    stored = facts.there.offset if facts.there is not None else None
+    written = max(ours.written_ms if ours else 0, checkpoint.at_ms if checkpoint else 0) or None
+    at = (facts.at.topic, facts.target.topic, facts.at.partition)
+    if theirs is None:
+        why = "nobody knows what the group has committed on the source"
+        return GroupPartition(*at, None, None, stored, None, None, written, Readiness.UNKNOWN, why)
+    case = _case(flow, facts, theirs, place)
+    held = ours.upstream if ours is not None else None
+    if held is None and checkpoint is not None and not flow.sync:
+        held = checkpoint.upstream
+    state, reason = _readiness(flow, facts, case, held)
+    if facts.unread or (flow.stale and state is not Readiness.THERE):
+        state, reason = Readiness.UNKNOWN, facts.unread or flow.stale
+    position = _position(case, ours, checkpoint)
+    repeats = None if held is None or facts.theirs is None else max(0, theirs.offset - held)
+    left = None if place is None or position is None else max(0, place.end - position)
+    return GroupPartition(*at, theirs.offset, position, stored, repeats, left, written, state, reason)
+
+
+def _ours(flow: FlowFacts, facts: Facts) -> Mark | None:
+    mark = facts.there.mark if facts.there is not None else None
+    return mark if mark is not None and mark.source == flow.source else None
+
+
+def _last_known(ours: Mark | None, checkpoint: Known | None) -> Stored | None:
+    """What the group had committed on the source when somebody wrote it down last."""
+    if checkpoint is not None and (ours is None or checkpoint.at_ms >= ours.written_ms):
+        return Stored(checkpoint.upstream)
+    return Stored(ours.upstream) if ours is not None else None
+
+
+def _position(case: Case, ours: Mark | None, checkpoint: Known | None) -> int | None:
+    """The exact one; while the copy has not come that far, the one before."""
+    if isinstance(case.position, Exact):
+        return case.position.offset
+    return ours.downstream if ours else checkpoint.downstream if checkpoint else None
+
+
+def _case(flow: FlowFacts, facts: Facts, theirs: Stored, place: Place | None) -> Case:
+    """The row for the guard's table."""
+    found: Translation
+    found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(theirs.offset)
+    return Case(
+        flow.source, theirs, found, facts.target_state, facts.there, facts.worked,
+        place.start if place else 0, place.end if place else -1,
+        facts.target.topic in flow.promoted, flow.now_ms, _NEVER_MS,
+    )  # fmt: skip
+
+
+def _readiness(flow: FlowFacts, facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+    verdict = judge(case)
+    if verdict is Verdict.ECHO:
+        # The source got its offset from the target: there the group works, if it still has one of its own.
+        there = case.there is not None and case.ours is None
+        return (Readiness.THERE, verdict.value) if there else (Readiness.UNKNOWN, "no offset on either side")
+    if verdict is Verdict.NO_POSITION:
+        return _without_position(facts, case, held)
+    if verdict is Verdict.WRITE:
+        return _unwritten(flow, facts, case, held)
+    return _refused(verdict, case) or (Readiness.READY, "")
+
+
+def _refused(verdict: Verdict, case: Case) -> tuple[Readiness, str] | None:
+    if not verdict.is_refusal:
+        return None
+    state = f" ({case.state})" if verdict is Verdict.LIVE else ""
+    return _MEANS.get(verdict, Readiness.REFUSED), verdict.value + state
+
+
+def _at_hold(case: Case, checkpoint: Known | None, upstream: int) -> Case:
+    """The case of the place that the group holds, while its newest is not copied yet."""
+    ours = case.ours
+    downstream = ours.downstream if ours else checkpoint.downstream if checkpoint else -1
+    return case._replace(theirs=Stored(upstream), position=Exact(downstream))
+
+
+def _without_position(facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+    why = case.position.reason if isinstance(case.position, Unavailable) else ""
+    if not isinstance(facts.place, Place):
+        return Readiness.REFUSED, why
+    if facts.place.waits_for(case.theirs.offset):
+        # The group runs ahead of the copy, as ever while it works: it holds its place behind that.
+        if held is None or held > case.theirs.offset:
+            return Readiness.WAITING, why
+        # What speaks against its place now would speak against the newer one.
+        return _refused(judge(_at_hold(case, facts.checkpoint, held)), case) or (Readiness.READY, "")
+    return (Readiness.WAITING if facts.place.frontier is None else Readiness.REFUSED), why
+
+
+def _unwritten(flow: FlowFacts, facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+    """The position is exact, and the target has another one, or none."""
+    if why := flow.not_stored.get((facts.group, str(facts.at))):
+        return Readiness.REFUSED, f"{Verdict.NOT_STORED.value}: {why}"
+    if held is not None and case.theirs.offset >= held:
+        return Readiness.READY, ""
+    what = "not written yet" if held is None else "the group went back, not written yet"
+    if flow.source_answers:
+        return Readiness.WAITING, what
+    return Readiness.REFUSED, "its position is known, and was not written before the source was lost"

@@ -1,0 +1,214 @@
+"""What is known of each consumer group at one moment: the model of its part of `drkit status`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.checkpoints.other_groups import OtherGroup
+
+STALE_SECONDS: Final = 30.0
+STALE_ROUNDS: Final = 4
+"""Checkpoints are stale when no round ended well for longer than both of these."""
+
+
+class Readiness(StrEnum):
+    """Whether a group can go on at its position in a partition of the target."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    """Not yet; the next rounds or the copy will bring it."""
+    REFUSED = "not ready"
+    UNKNOWN = "unknown"
+    THERE = "on the target"
+    """There is nothing to bring: the group, or the topic's producers, work there already."""
+
+
+class GroupPartition(NamedTuple):
+    """A group's place in one partition. None: not known."""
+
+    topic: str
+    target_topic: str
+    partition: int
+    committed: int | None
+    """The newest offset that the group is known to have committed on the source."""
+    position: int | None
+    """Where it reads on, on the target."""
+    stored: int | None
+    """What the target keeps for it now."""
+    repeats: int | None
+    """Source offsets that it would read again if it went over now; None where the source does not answer."""
+    left: int | None
+    """Target offsets from its position to the end."""
+    written_ms: int | None
+    """When its position was written last, as checkpoint or as offset; it is written when it changes."""
+    state: Readiness
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A consumer group, and its places on the other side."""
+
+    group: str
+    state: str = ""
+    """On the source, as Kafka names it: Stable, Empty and so on; empty where it is not known."""
+    protocol: str = ""
+    """``classic``, or ``consumer`` as of KIP-848."""
+    target_state: str = ""
+    partitions: tuple[GroupPartition, ...] = ()
+    not_copied: tuple[str, ...] = ()
+    """Topics in which it has offsets and which the flow does not copy."""
+
+    @property
+    def wanted(self) -> list[GroupPartition]:
+        """The partitions in which it is to get a position."""
+        return [p for p in self.partitions if p.state is not Readiness.THERE]
+
+    @property
+    def ready_partitions(self) -> int:
+        """How many of these it could go over to now."""
+        return sum(p.state is Readiness.READY for p in self.partitions)
+
+    @property
+    def ready(self) -> bool:
+        """All of them."""
+        return self.ready_partitions == len(self.wanted)
+
+    @property
+    def faulty(self) -> bool:
+        """Something stands against it that does not pass by itself."""
+        return any(p.state in {Readiness.REFUSED, Readiness.UNKNOWN} for p in self.partitions)
+
+    @property
+    def repeats(self) -> int | None:
+        """The sum over all partitions; None where one is not known."""
+        return total(p.repeats for p in self.wanted)
+
+    @property
+    def left(self) -> int | None:
+        """Likewise."""
+        return total(p.left for p in self.wanted)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready, the worst first; where it concerns some partitions, the first of them."""
+        for state in (Readiness.REFUSED, Readiness.UNKNOWN, Readiness.WAITING):
+            found = [p for p in self.partitions if p.state is state]
+            if found:
+                first = found[0]
+                same = len(found) == len(self.partitions) and all(p.reason == first.reason for p in found)
+                return first.reason if same else f"{first.topic}-{first.partition}: {first.reason}"
+        if self.not_copied:
+            return f"also reads {', '.join(self.not_copied[:3])}, not copied"
+        return "" if self.wanted else "works on the target"
+
+    def as_dict(self, *, details: bool = True) -> dict[str, Any]:
+        """As plain data; the partitions only with `details`."""
+        told: dict[str, Any] = {
+            "group": self.group, "state": self.state, "protocol": self.protocol,
+            "target_state": self.target_state, "ready": self.ready, "faulty": self.faulty,
+            "partitions_ready": self.ready_partitions, "partitions_total": len(self.wanted),
+            "repeats": self.repeats, "left": self.left, "reason": self.reason,
+            "not_copied": list(self.not_copied),
+        }  # fmt: skip
+        return told | ({"partitions": [p._asdict() for p in self.partitions]} if details else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How the checkpoint rounds of a flow go, as they wrote it into the flow's state on the target."""
+
+    age_seconds: float | None
+    """Since the last round that ended well; None: never."""
+    limit_seconds: float
+    """Older than this is stale."""
+    source_gone_seconds: float = 0.0
+    """Since the source was seen last; no round can end well without it, so this is not held against them."""
+    error: str = ""
+    """Why the newest round broke off."""
+    seconds: float | None = None
+    """How long the newest round took."""
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    """What became of the positions in the newest round."""
+
+    @property
+    def stale(self) -> str:
+        """Why positions may be old; empty while they are not."""
+        why = f": {self.error}" if self.error else ""
+        if self.age_seconds is None:
+            return f"no round of checkpoints has ended well yet{why}"
+        age = max(0.0, self.age_seconds - self.source_gone_seconds)
+        if age <= self.limit_seconds:
+            return ""
+        when = " when the source was seen last" if self.source_gone_seconds else ""
+        are = "were" if self.source_gone_seconds else "are"
+        return f"the last checkpoints {are} {age:.0f} s old{when}, more than {self.limit_seconds:g} s{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """What one look at the groups of a flow brought."""
+
+    at_ms: int
+    rounds: Rounds
+    groups: tuple[GroupStatus, ...] = ()
+    error: str = ""
+    """Why nobody can say anything; then there are no groups here, which does not mean that there are none."""
+    without_positions: int = 0
+    """Groups of the source that have no committed offset in a copied topic."""
+    unreadable: int = 0
+    """Records of the checkpoint topic that are not checkpoints."""
+    others: tuple[OtherGroup, ...] = ()
+    """Groups that the flow's filter accepts and that are not consumer groups; without the source, those that
+    the newest checkpoint round named."""
+    others_total: int = 0
+    """How many there are: without the source not all are known by name."""
+
+    @property
+    def ready(self) -> int:
+        """Groups that are ready, or need nothing."""
+        return sum(g.ready for g in self.groups)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the groups themselves, as plain data."""
+        rounds = self.rounds
+        return {
+            "at_ms": self.at_ms, "error": self.error, "age_seconds": rounds.age_seconds,
+            "limit_seconds": rounds.limit_seconds, "source_gone_seconds": rounds.source_gone_seconds,
+            "stale": rounds.stale, "round_error": rounds.error,
+            "round_seconds": rounds.seconds, "verdicts": dict(rounds.verdicts),
+            "groups": len(self.groups), "groups_ready": self.ready,
+            "groups_without_positions": self.without_positions, "unreadable_records": self.unreadable,
+            "not_synchronised": [o.as_dict() for o in self.others],
+            "not_synchronised_total": self.others_total,
+        }  # fmt: skip
+
+
+def total(values: Iterable[int | None]) -> int | None:
+    """The sum; None when one is not known."""
+    found = list(values)
+    known = [v for v in found if v is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def worst_first(groups: Iterable[GroupStatus]) -> list[GroupStatus]:
+    """Those that need somebody, then those that wait, then the others; by name."""
+    return sorted(groups, key=lambda g: (not g.faulty, g.ready, g.group))
+
+
+def group_faults(seen: GroupsSeen) -> list[tuple[str, str]]:
+    """Code and text of everything about groups that is not as it should be."""
+    if seen.error:
+        return [("groups_unknown", f"nobody can say where groups stand: {seen.error}")]
+    if not seen.groups:
+        return []
+    if seen.rounds.stale:
+        return [("checkpoints_stale", seen.rounds.stale)]
+    faulty = [g for g in worst_first(seen.groups) if g.faulty]
+    if not faulty:
+        return []
+    text = f"{len(faulty)} of {len(seen.groups)} groups, first {faulty[0].group}: {faulty[0].reason}"
+    return [("groups_not_ready", text)]

@@ -1,0 +1,294 @@
+"""Looks where the groups of a flow stand: all, in a few requests to each broker, source alive or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import threading
+from typing import Final, NamedTuple
+
+from drkit.checkpoints.other_groups import OtherGroup, from_state, is_consumer, other_groups
+from drkit.checkpoints.round import in_copies, worked
+from drkit.checkpoints.summary import promoted_topics, wants_checkpoints
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.requests import Groups, Listed, Offsets
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.offset_map.places import Places
+from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import Stored
+from drkit.offsets.translation import Place
+from drkit.status.checkpoint_tail import CheckpointTail
+from drkit.status.facts import said
+from drkit.status.group_ready import Facts, FlowFacts, judged
+from drkit.status.groups import (
+    STALE_ROUNDS,
+    STALE_SECONDS,
+    GroupsSeen,
+    GroupStatus,
+    Rounds,
+)
+
+_CONNECT_MS: Final = 5000
+_WAIT_SECONDS: Final = 5.0
+_SHARE: Final = 30
+"""In a thread of its own a look takes a thirtieth of the time at the most: all others have work."""
+_PAUSE_SECONDS: Final = 5.0
+_OLD_SECONDS: Final = 60.0
+
+
+class _Asked(NamedTuple):
+    """What the clusters answered."""
+
+    listed: Mapping[str, Listed]
+    """Of the source; empty when it is gone."""
+    theirs: Mapping[str, Answered[Offsets]]
+    there: Mapping[str, Answered[Offsets]]
+    states: Mapping[str, Listed]
+    """Of the target."""
+    places: Mapping[TopicPartition, Place | Unavailable]
+    others: tuple[OtherGroup, ...] | None
+    """Groups of the source that are not consumer groups; None when it is gone."""
+
+
+class GroupLook:
+    """Looks again and again, with connections that stay.
+
+    :param sides: source and target
+    """
+
+    def __init__(
+        self,
+        sides: tuple[ClusterSettings, ClusterSettings],
+        flow: FlowSettings,
+        clock: Millis = wall_ms,
+        steady: Seconds = monotonic,
+    ) -> None:
+        self._sides, self._flow, self._clock, self._steady = sides, flow, clock, steady
+        self._loop = EventLoop()
+        self._source: RawCluster | None = None
+        self._target: RawCluster | None = None
+        self._groups: dict[int, Groups] = {}
+        self._places: Places | None = None
+        self._tail = CheckpointTail(sides[1], flow.mm2_topics.checkpoints(flow.source))
+        self._ended, self._fed, self._asked = threading.Event(), threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._feed: tuple[FlowState, bool] = (FlowState(), True)
+        self._last: tuple[float, float, GroupsSeen] | None = None
+
+    def newest(self, state: FlowState, *, source_answers: bool) -> GroupsSeen | None:
+        """Where the groups stand; None when the flow does not look after any.
+
+        While :meth:`follow` runs, that of its newest look.
+
+        :param state: the flow's state on the target
+        """
+        if not wants_checkpoints(self._flow):
+            return None
+        if self._thread is None:
+            return self.look(state, source_answers=source_answers)
+        self._feed = (state.copy(), source_answers)
+        self._fed.set()
+        self._asked.wait(_WAIT_SECONDS)
+        if self._last is None:
+            return None
+        began, took, seen = self._last
+        age = self._steady() - began
+        if age <= max(_OLD_SECONDS, 3 * _SHARE * took):
+            return seen
+        return GroupsSeen(seen.at_ms, seen.rounds, error=f"nobody could look for {age:.0f} s")
+
+    def follow(self) -> None:
+        """Look from a thread, with pauses, so that looking at many groups holds up nothing else."""
+        if wants_checkpoints(self._flow):
+            name = f"groups {self._flow.name}"
+            self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._ended.set()
+        self._fed.set()
+        if self._thread is not None:
+            self._thread.join(_WAIT_SECONDS)
+            if self._thread.is_alive():
+                return  # it ends with its look, or with the process
+        self._let_go()
+        self._tail.close()
+        self._loop.close()
+
+    def _follow(self) -> None:
+        while True:
+            self._fed.wait()
+            if self._ended.is_set():
+                return
+            began = self._steady()
+            state, alive = self._feed
+            seen = self.look(state, source_answers=alive)
+            took = self._steady() - began
+            self._last = (began, took, seen)
+            self._asked.set()
+            self._ended.wait(max(_PAUSE_SECONDS, _SHARE * took))
+
+    def look(self, state: FlowState, *, source_answers: bool) -> GroupsSeen:
+        """Look now. A cluster that does not answer is part of the answer, never an error."""
+        now = self._clock()
+        rounds = rounds_of(state, self._flow, now, source_answers=source_answers)
+        try:
+            seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
+        except (DrkitError, RawError) as error:
+            self._let_go()
+            return GroupsSeen(now, rounds, error=said(error))
+        return seen
+
+    async def _look(
+        self, state: FlowState, source_answers: bool, now: int, rounds: Rounds  # noqa: FBT001  EventLoop.run
+    ) -> GroupsSeen:  # fmt: skip
+        known = known_of(state)
+        if not known.topics:
+            return GroupsSeen(now, rounds)
+        target, source = await self._connected(source_answers=source_answers)
+        topics = await metadata(target, [self._flow.mm2_topics.checkpoints(self._flow.source)])
+        (topic,) = topics.values()
+        missing = bool(topic.error) or not self._flow.emit_checkpoints
+        if error := self._tail.read(None if missing else topic.topic_id):
+            return GroupsSeen(now, rounds, error=error)
+        asked = await self._ask(target, source, known)
+        facts = FlowFacts(
+            self._flow.source, self._flow.sync_group_offsets, source is not None,
+            frozenset(promoted_topics(state)), now, rounds.stale, not_stored_of(state),
+        )  # fmt: skip
+        groups = tuple(self._groups_of(facts, known, asked))
+        seen = [g for g in groups if g.partitions]
+        others, count = from_state(state.get(CheckpointsRecord))
+        if asked.others is not None:
+            others, count = asked.others, len(asked.others)
+        return GroupsSeen(
+            now, rounds, tuple(seen), "", len(groups) - len(seen), self._tail.unreadable, others, count
+        )  # fmt: skip
+
+    async def _connected(self, *, source_answers: bool) -> tuple[RawCluster, RawCluster | None]:
+        if self._target is None:
+            target = RawCluster(self._loop, self._sides[1], "groups")
+            await target.connect(_CONNECT_MS)
+            self._target, self._places = target, Places(target, self._flow.source)
+        if self._source is None and source_answers:
+            source = RawCluster(self._loop, self._sides[0], "groups")
+            try:
+                await source.connect(_CONNECT_MS)
+            except DrkitError:
+                source.close()
+            else:
+                self._source = source
+        return self._target, self._source if source_answers else None
+
+    async def _ask(self, target: RawCluster, source: RawCluster | None, known: Known) -> _Asked:
+        accepted = self._flow.group_filter.accepts
+        listed: dict[str, Listed] = {}
+        theirs: dict[str, Answered[Offsets]] = {}
+        others: tuple[OtherGroup, ...] | None = None
+        if source is not None:
+            ours = self._asking(source)
+            found = await ours.listed()
+            listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
+            others = other_groups(found, accepted)
+            theirs = await ours.committed(sorted(listed))
+        groups = self._asking(target)
+        states = await groups.listed()
+        # Without the source those count of which something was written down, as checkpoint or as offset.
+        here = {g for g, x in states.items() if is_consumer(x)}
+        names = sorted(listed if source is not None else filter(accepted, {*here, *self._tail.newest}))
+        there = await groups.committed(names)
+        pairs = dict(self._pairs(known, names, theirs, there))
+        assert self._places is not None  # noqa: S101  made with the target
+        places = await self._places.look(pairs.values(), known.producers, source)
+        return _Asked(listed, theirs, there, states, places, others)
+
+    def _asking(self, cluster: RawCluster) -> Groups:
+        """Kept, as it knows which broker coordinates which group."""
+        return self._groups.setdefault(id(cluster), Groups(cluster))
+
+    def _pairs(
+        self,
+        known: Known,
+        names: list[str],
+        theirs: Mapping[str, Answered[Offsets]],
+        there: Mapping[str, Answered[Offsets]],
+    ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
+        """Every copied partition in which one of the groups has an offset."""
+        for group in names:
+            for at in self._partitions(group, known, theirs.get(group), there.get(group)):
+                yield at, known.pair(*at)
+
+    def _partitions(
+        self,
+        group: str,
+        known: Known,
+        theirs: Answered[Offsets] | None,
+        there: Answered[Offsets] | None,
+    ) -> list[TopicPartition]:
+        """Of the source. By what stands there; where nobody tells, by what was written down on the target."""
+        if theirs is not None and theirs.value is not None:
+            return sorted(at for at in theirs.value if at.topic in known.topics)
+        names = known.upstream
+        marked = (at for at, c in ((there.value if there else None) or {}).items() if Stored(*c).mark)
+        seen = {*self._tail.newest.get(group, ()), *marked}
+        return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
+
+    def _groups_of(self, flow: FlowFacts, known: Known, asked: _Asked) -> Iterator[GroupStatus]:
+        copies = {target for target, _, _ in known.topics.values()}
+        for group, there in asked.there.items():
+            theirs, listed = asked.theirs.get(group), asked.listed.get(group)
+            state = asked.states.get(group)
+            told = None if there.value is None else state.state if state is not None else ""
+            stored = in_copies(there.value, copies)
+            has_worked = worked(flow.source, stored.values())
+            unread = f"the source does not tell its offsets: Kafka error code {theirs.error}" if (
+                theirs is not None and theirs.value is None) else ""  # fmt: skip
+            found = []
+            for at in self._partitions(group, known, theirs, there):
+                target = TopicPartition(known.topics[at.topic][0], at.partition)
+                mine, kept = (theirs.value or {}).get(at) if theirs else None, stored.get(target)
+                facts = Facts(
+                    group, at, target, asked.places[at], Stored(*mine) if mine is not None else None,
+                    self._tail.newest.get(group, {}).get(target),
+                    kept, told, has_worked, unread,
+                )  # fmt: skip
+                found.append(judged(flow, facts))
+            outside = sorted({at.topic for at in (theirs.value or {} if theirs else {})} - set(known.topics))
+            yield GroupStatus(
+                group, listed.state if listed else "", listed.type if listed else "", told or "",
+                tuple(found), tuple(outside),
+            )  # fmt: skip
+
+    def _let_go(self) -> None:
+        """After an error the next look begins with new connections."""
+        for cluster in (self._source, self._target):
+            if cluster is not None:
+                cluster.close()
+        self._source = self._target = self._places = None
+        self._groups.clear()
+
+
+def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
+    """How the rounds go; once the source is gone, up to when it was seen last: none can end well since."""
+    last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
+    well = last.ok_ms
+    gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
+    return Rounds(
+        max(0, now_ms - well) / 1000 if well else None,
+        max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
+        last.error, last.seconds, dict(last.verdicts or {}),
+    )  # fmt: skip
+
+
+def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
+    """What the newest round wrote and did not find there afterwards, and why."""
+    last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
+    return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}

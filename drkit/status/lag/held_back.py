@@ -1,0 +1,175 @@
+"""What open transactions hold back: the records above the last stable offset, and who holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kafka.errors import IncompatibleBrokerVersion
+
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
+from drkit.kafka.transactions.open_transactions import Ongoing, Open, ongoing, open_in
+from drkit.model import TopicPartition
+from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of
+from drkit.wire import CorruptBatch, split
+
+_SAMPLE_BYTES: Final = 512 << 10
+_AT_ONCE: Final = 16
+
+
+class Holder(NamedTuple):
+    """An open transaction of one partition."""
+
+    opened: Open
+    known: Ongoing | None
+    """What the producer's coordinator describes; None: no coordinator knows it, or drkit may not see it."""
+    is_current: bool
+    """The partition belongs to the transaction that the coordinator describes: it will end this one."""
+
+
+class Held(NamedTuple):
+    """What open transactions hold back in one partition."""
+
+    back: HeldBack
+    holders: tuple[Holder, ...]
+    """Those that are open, the first one first: it decides where the last stable offset is."""
+
+
+async def held_back(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    ends: Mapping[TopicPartition, Ends],
+    skip: frozenset[int],
+) -> dict[TopicPartition, Held]:
+    """Every partition whose last stable offset is below its high watermark. Without one nothing is asked.
+
+    :param skip: producers whose records the flow leaves out
+    :raises RawError: no answer; a note of half a look would be wrong for as long as the source is gone
+    """
+    above = {at: e for at, e in ends.items() if e.held_offsets}
+    leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
+    holders = await _holders(cluster, leaders)
+    largest = sorted(above, key=lambda at: -above[at].held_offsets)
+    out = {at: Held(_unseen(e), holders.get(at, ())) for at, e in above.items()}
+    for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
+        some = largest[i : i + _AT_ONCE]
+        futures = [
+            cluster.loop.spawn(
+                _sample, cluster, (at, leaders[at], topics[at.topic]), above[at],
+                (skip, _undecided(out[at].holders)),
+            )
+            for at in some
+        ]  # fmt: skip
+        for at, future in zip(some, futures, strict=True):
+            out[at] = out[at]._replace(back=await future)
+    return out
+
+
+async def held_by_others(
+    cluster: RawCluster, names: Iterable[str], own: frozenset[int]
+) -> dict[TopicPartition, Held]:
+    """Partitions of some topics in which somebody else than drkit holds a transaction open.
+
+    :param own: producer ids of drkit
+    :raises RawError: no answer
+    """
+    wanted = sorted(names)
+    topics = await metadata(cluster, wanted) if wanted else {}
+    ends = await ends_of(cluster, topics, [n for n, t in topics.items() if not t.error])
+    above = {at: e for at, e in ends.items() if e.held_offsets}
+    leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
+    found: dict[TopicPartition, Held] = {}
+    for at, holders in (await _holders(cluster, leaders)).items():
+        others = tuple(h for h in holders if h.opened.producer_id not in own)
+        if others:
+            found[at] = Held(_unseen(above[at]), others)
+    return found
+
+
+def with_held(
+    ends: Mapping[TopicPartition, Ends], held: Mapping[TopicPartition, Held]
+) -> dict[TopicPartition, Ends]:
+    """The ends, each with what is held back there."""
+    return {at: e._replace(held=held[at].back) if at in held else e for at, e in ends.items()}
+
+
+async def _holders(
+    cluster: RawCluster, leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[Holder, ...]]:
+    """Who holds, by partition; empty where the brokers do not tell (before Kafka 2.8)."""
+    if not leaders:
+        return {}
+    try:
+        found = await open_in(cluster, leaders)
+    except IncompatibleBrokerVersion:
+        return {}
+    known = await ongoing(cluster, {o.producer_id for some in found.values() for o in some})
+    return {
+        at: tuple(
+            _holder(at, o, known.get(o.producer_id)) for o in sorted(some, key=lambda o: o.state.open_since)
+        )
+        for at, some in found.items()
+    }
+
+
+def _holder(at: TopicPartition, opened: Open, known: Ongoing | None) -> Holder:
+    return Holder(opened, known, known is not None and at in known.partitions)
+
+
+def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
+    """Producer id → first offset of its transaction; one whose commit is decided was acknowledged."""
+    return {
+        h.opened.producer_id: h.opened.state.open_since
+        for h in holders
+        if not (h.is_current and h.known is not None and h.known.owner.commits)
+    }
+
+
+async def _sample(
+    cluster: RawCluster,
+    where: tuple[TopicPartition, int, TopicMetadata],
+    ends: Ends,
+    producers: tuple[frozenset[int], Mapping[int, int]],
+) -> HeldBack:
+    at, node, topic = where
+    answer = await fetch_one(
+        cluster, node, (at.topic, topic.topic_id), at.partition, ends.end,
+        committed=False, max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
+    )  # fmt: skip
+    return counted_held(ends, bytes(answer.records or b""), *producers)
+
+
+def counted_held(ends: Ends, data: bytes, skip: frozenset[int], undecided: Mapping[int, int]) -> HeldBack:
+    """What is held back, by a fetch answer that begins at the last stable offset. Pure.
+
+    What the answer does not reach counts as acknowledged, by its offsets.
+
+    :param undecided: producer id → first offset of its open transaction
+    """
+    end = ends.end + ends.held_offsets
+    records = acknowledged = size = 0
+    seen, first_ms, oldest = ends.end, None, None
+    try:
+        for header, _ in split(data):
+            if header.base_offset >= end:
+                break
+            seen = max(seen, min(header.next_offset, end))
+            if header.is_control or header.producer_id in skip:
+                continue
+            records, size = records + header.count, size + header.size
+            first_ms = header.base_timestamp if first_ms is None else first_ms
+            since = undecided.get(header.producer_id)
+            if since is None or not header.is_transactional or header.base_offset < since:
+                acknowledged += header.count
+                oldest = header.base_timestamp if oldest is None else min(oldest, header.base_timestamp)
+    except CorruptBatch:
+        return _unseen(ends)
+    rest = end - seen
+    if rest:  # younger than what was seen, so no older than its first record
+        oldest = first_ms if oldest is None else oldest
+    return HeldBack(records + rest, acknowledged + rest, oldest, None if rest else size)
+
+
+def _unseen(ends: Ends) -> HeldBack:
+    return HeldBack(ends.held_offsets, ends.held_offsets, None, None)

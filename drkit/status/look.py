@@ -1,0 +1,293 @@
+"""Looks at both clusters of a flow and says what is known of it; from any machine, source alive or dead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import (
+    EventRecord,
+    FenceDebt,
+    GenerationRecord,
+    PendingLift,
+    ProducerIdsRecord,
+)
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.model import TopicPartition
+from drkit.status.facts import (
+    copied_of,
+    is_taken_over,
+    said,
+    same_topic,
+    seen_record,
+    status_of,
+    term_of,
+)
+from drkit.status.groups_look import GroupLook
+from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.status.lag.held_back import Held, held_by_others
+from drkit.status.lag.source import Ends, Gap, Waiting, waiting
+from drkit.status.lag.target import Copied, Place, TargetSide
+from drkit.status.model import (
+    SHOWN_EVENTS,
+    Findings,
+    FlowStatus,
+    PartitionStatus,
+    faults_of,
+    role_of,
+)
+from drkit.status.runners import runner_of, standbys_of
+from drkit.status.source_look import (
+    SourceLook,
+    gaps_of,
+    left_out,
+    look_at_source,
+    noted_look,
+    transactions_of,
+)
+from drkit.status.sums import loss_of, topics_of
+
+SCAN_UP_TO: Final = 1_000_000
+_CONNECT_MS: Final = 5000
+_BEAT_SECONDS: Final = 2.0
+"""How much longer than the interval between two heartbeats a single look waits for one."""
+_LONG_SECONDS: Final = 3.0
+"""The longest interval for which it does."""
+
+
+class StatusCollector:
+    """Looks again and again, with connections that stay. Use it from one thread.
+
+    :param patience_seconds: a source topic that is not copied is a fault after this time; 0: at once
+    :param scan_up_to: target offsets that may be read where numbers do not settle the map
+    :param groups: look at the groups, too
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        *,
+        patience_seconds: float = 0.0,
+        scan_up_to: int = SCAN_UP_TO,
+        groups: bool = True,
+        clock: Millis = wall_ms,
+        steady: Seconds = monotonic,
+    ) -> None:
+        self._settings = settings
+        self._flow = flow
+        self._patience, self._with_groups = patience_seconds, groups
+        self._clock, self._steady = clock, steady
+        self._loop = EventLoop()
+        self._clusters: dict[str, RawCluster] = {}
+        self._scan_up_to = scan_up_to
+        self._side: TargetSide | None = None
+        self._state: StateTopic | None = None
+        self._missing_since: dict[str, float] = {}
+        self._sides = {c.alias: c for c in settings.sides(flow)}
+        self.beats = HeartbeatTail(self._sides[flow.target], flow)
+        self.groups = GroupLook(settings.sides(flow), flow, clock, steady)
+        self._remembered: dict[TopicPartition, Ends] | None = None
+        self.source_ends: dict[TopicPartition, Ends] | None = None
+        """What the last look saw of the source; None when it did not answer."""
+
+    def look(self, *, measure: bool = False) -> FlowStatus:
+        """Look now. A cluster that does not answer is part of the answer, never an error.
+
+        :param measure: wait for a heartbeat that arrives, about as long as one takes to come, for its delay
+        """
+        found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
+        self.source_ends = None
+        try:
+            state = self._load()
+            if measure:
+                self.beats.follow()
+            found.heartbeat = self.beats.read()
+            found.heartbeat_ahead_seconds = self.beats.ahead_seconds
+            self._from_state(found, state)
+            self._lag(found, state)
+            if self._with_groups:
+                found.groups = self.groups.newest(state, source_answers=not found.source_error)
+            if measure and found.heartbeat is not None and role_of(found) == "replicating":
+                interval = self._flow.heartbeats_interval_seconds
+                found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
+        except (DrkitError, RawError) as error:
+            found.target_error = said(error)
+            self._drop(self._flow.target)
+        return self._judged(found)
+
+    def remember_source(self) -> None:
+        """Write down on the target what the last look saw of the source.
+
+        :raises DrkitError: the target did not take it
+        """
+        if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
+            return
+        self._state.put(seen_record(self.source_ends, self._clock()))
+        self._remembered = self.source_ends
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.beats.close()
+        self.groups.close()
+        for alias in list(self._clusters):
+            self._drop(alias)
+        self._loop.close()
+
+    # -- the target ---------------------------------------------------------------------------------
+
+    def _load(self) -> FlowState:
+        """The flow's state; empty for a flow that never ran."""
+        if self._state is None:
+            target = self._cluster(self._flow.target)
+            name = state_topic(self._flow.source)
+            if self._loop.run(metadata, target, [name])[name].error:
+                return FlowState()
+            self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
+        self._state.load()
+        return self._state.records
+
+    def _from_state(self, found: Findings, state: FlowState) -> None:
+        found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
+        found.promoted = tuple(sorted(promoted_of(state)))
+        found.term, found.debt = term_of(state), state.get(FenceDebt)
+        found.lift = state.get(PendingLift)
+        found.taken_over = is_taken_over(state, self._flow)
+        found.left_out_producers = tuple(sorted(left_out(state)))
+        newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
+        found.events = tuple(event.to_json() for event in newest)
+
+    def _lag(self, found: Findings, state: FlowState) -> None:
+        copied = [copied_of(topic, entry) for topic, entry in state.all(GenerationRecord).items()]
+        places: dict[TopicPartition, Place] = {}
+        if copied:
+            ids = state.get(ProducerIdsRecord)
+            own = frozenset(ids.ids if ids is not None else ())
+            places = self._loop.run(self._places, copied, own)
+            passive = [c.target_topic for c in copied if c.topic not in found.promoted]
+            held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
+            settings = self._sides[self._flow.target]
+            found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
+        source = self._ask_source(found, state)
+        found.source_error, found.source_seen_ms = source.error, source.seen_ms
+        self.source_ends = None if source.error else source.ends
+        found.partitions = self._partitions(found, copied, places, source, state)
+
+    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, Place]:
+        target = await self._connected(self._flow.target)
+        if self._side is None or self._side.cluster is not target:
+            name = offset_map_topic(self._flow.source)
+            self._side = TargetSide(target, name, self._scan_up_to)
+        return await self._side.places(copied, own)
+
+    async def _held_on_target(self, names: list[str], own: frozenset[int]) -> dict[TopicPartition, Held]:
+        try:
+            return await held_by_others(await self._connected(self._flow.target), names, own)
+        except RawError:
+            return {}  # a leader that is down; places and heartbeats say so
+
+    # -- the source ---------------------------------------------------------------------------------
+
+    def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
+        skip = left_out(state)  # a damaged record of them is no silence of the source
+        try:
+            look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
+        except (DrkitError, RawError) as error:
+            self._drop(self._flow.source)
+            return noted_look(state, said(error))
+        settings = self._sides[self._flow.source]
+        found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
+        return look
+
+    async def _look_at_source(self, skip: frozenset[int], now_ms: int) -> SourceLook:
+        return await look_at_source(await self._connected(self._flow.source), self._flow, skip, now_ms)
+
+    def _partitions(
+        self,
+        found: Findings,
+        copied: list[Copied],
+        places: dict[TopicPartition, Place],
+        source: SourceLook,
+        state: FlowState,
+    ) -> list[PartitionStatus]:
+        known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
+        naming = self._flow.naming_policy
+        frontiers: dict[TopicPartition, Place] = {}
+        for at in sorted({*source.ends, *(p for p in places if source.error and p.partition >= 0)}):
+            gone = places.get(TopicPartition(at.topic, -1))
+            if at.topic in known:
+                frontiers[at] = gone or places.get(at) or Place(0, None)
+            else:
+                frontiers[at] = Place(0, None, reason="not copied: the target has no copy of this topic")
+        self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
+        gaps = gaps_of(frontiers, source.ends)
+        records: dict[TopicPartition, Waiting] = {}
+        if source.error:
+            records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
+        elif gaps:
+            records = self._loop.run(self._waiting, source.topics, gaps, left_out(state))
+        return [
+            status_of(
+                found.at_ms, at, naming.downstream(at.topic), place, source.ends.get(at), records.get(at)
+            )
+            for at, place in frontiers.items()
+        ]
+
+    async def _waiting(
+        self, topics: dict[str, TopicMetadata], gaps: list[Gap], skip: frozenset[int]
+    ) -> dict[TopicPartition, Waiting]:
+        return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
+
+    def _left_out(self, found: Findings, missing: set[str]) -> None:
+        now = self._steady()
+        self._missing_since = {t: self._missing_since.get(t, now) for t in missing}
+        late = (t for t, since in self._missing_since.items() if now - since >= self._patience)
+        found.left_out = tuple(sorted(t for t in late if not self._flow.is_heartbeats(t)))
+
+    # -- both ---------------------------------------------------------------------------------------
+
+    def _judged(self, found: Findings) -> FlowStatus:
+        flow = self._flow
+        counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
+        # What a failover has opened lives on the target: the primary can lose nothing of it.
+        loss = loss_of(found, [p for p in counted if p.topic not in found.promoted])
+        rpo = self._settings.failover.rpo_seconds
+        faults = faults_of(
+            found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds,
+            open_seconds=flow.open_transaction_seconds,
+        )  # fmt: skip
+        return FlowStatus(
+            flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
+            found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
+            found.groups, found.events, not found.source_error, not found.target_error,
+            found.term, found.debt, found.lift, found.open_transactions, found.left_out_producers,
+            found.standbys,
+        )  # fmt: skip
+
+    async def _connected(self, alias: str) -> RawCluster:
+        cluster = self._clusters.get(alias)
+        if cluster is None:
+            cluster = self._clusters[alias] = RawCluster(self._loop, self._sides[alias], "status")
+            await cluster.connect(_CONNECT_MS)
+        return cluster
+
+    def _cluster(self, alias: str) -> RawCluster:
+        found: RawCluster = self._loop.run(self._connected, alias)
+        return found
+
+    def _drop(self, alias: str) -> None:
+        """Forget a connection that failed: the next look makes a new one."""
+        if (cluster := self._clusters.pop(alias, None)) is not None:
+            cluster.close()
+        if alias == self._flow.target:
+            self._side = None
+            state, self._state = self._state, None
+            if state is not None:
+                state.close()

@@ -1,0 +1,155 @@
+"""How far a flow is: what its tasks reported, and in between what the ends of both clusters say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from drkit import observe
+from drkit.checkpoints.summary import RoundTotals
+from drkit.clock import monotonic
+from drkit.config import FlowSettings
+from drkit.copy_task.core.lease import PartitionLease
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
+from drkit.spread import Spread
+
+_EXPIRED: Final = "expired"
+_LEASE_HINT: Final = "check the target's brokers, hanging transactions, and whether this machine stood still"
+
+
+class Sample(NamedTuple):
+    """A glance at a running flow."""
+
+    records_per_second: float
+    lag: int | None
+    """Source offsets not yet copied; None until the first epoch has reported."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """What was copied of one partition since the start, as its tasks told."""
+
+    records: int = 0
+    bytes: int = 0
+    target_end: int = -1
+    age_ms: Spread = field(default_factory=Spread)
+    """Of the last epoch that moved something: how old batches were when they were fetched."""
+    latency_ms: Spread = field(default_factory=Spread)
+    """Likewise when they stood on the target."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a flow did since it was started."""
+
+    records: int = 0
+    bytes: int = 0
+    epochs: int = 0
+    resyncs: int = 0
+    requests: int = 0
+    """Produce requests."""
+    epoch_gap_seconds: float | None = None
+    """Between the two last epochs: how long nothing was copied."""
+    peak_memory_bytes: int = 0
+    stopped: dict[str, str] = field(default_factory=dict)
+    """Partition → why it is left alone."""
+    frontiers: dict[TopicPartition, int] = field(default_factory=dict)
+    moved: dict[TopicPartition, Moved] = field(default_factory=dict)
+    looped: dict[int, int] = field(default_factory=dict)
+    """Producer of an opposite flow → records that were left out."""
+    groups: RoundTotals = field(default_factory=RoundTotals)
+
+
+class Progress:
+    """Adds up reports and looks at both clusters when asked."""
+
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+        self.totals = Totals()
+        self._name, self._flow = flow.name, (flow.source, flow.target)
+        self._source = source
+        self._target = target
+        self._places: dict[TopicPartition, tuple[int, int]] = {}
+        self._last: tuple[float, int] | None = None
+        self._epoch_ended: float | None = None
+
+    def epoch_ended(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Take the reports of all tasks of one epoch."""
+        totals = self.totals
+        self._gap(reports)
+        totals.epochs += 1
+        observe.epoch_ended(self._flow)
+        if ended := [r for r in reports if r["ended"] == _EXPIRED]:
+            observe.event("lease_not_seen", level="warning", flow=self._name, hint=_LEASE_HINT,
+                          tasks=len(ended))  # fmt: skip
+        for report in reports:
+            totals.records += report["records"]
+            totals.bytes += report["bytes"]
+            totals.resyncs += report["resyncs"]
+            totals.requests += report["requests"]
+            totals.peak_memory_bytes = max(totals.peak_memory_bytes, report["peak_memory_bytes"])
+            for part in report["partitions"]:
+                self._partition(part)
+            for producer, records in report["looped"].items():
+                number = int(producer)  # JSON made a text of it
+                totals.looped[number] = totals.looped.get(number, 0) + records
+                observe.left_out(self._flow, number, records)
+
+    def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """From the end of the last epoch to the first fetch of this one."""
+        now, before = monotonic(), self._epoch_ended
+        self._epoch_ended = now
+        if before is not None and reports:
+            at_work = max(r["seconds"] - r["startup_seconds"] for r in reports)
+            self.totals.epoch_gap_seconds = max(0.0, now - before - at_work)
+
+    def _partition(self, part: Mapping[str, Any]) -> None:
+        at = TopicPartition(part["topic"], part["partition"])
+        self.totals.stopped.pop(str(at), None)
+        if part["state"] == "stopped":
+            self.totals.stopped[str(at)] = part["reason"]
+        else:
+            self.totals.frontiers[at] = part["frontier"]
+            self._places[at] = (part["frontier"], part["target_end"])
+        moved = self.totals.moved.setdefault(at, Moved())
+        moved.records += part["records"]
+        moved.bytes += part["bytes"]
+        if part["state"] != "stopped":
+            moved.target_end = part["target_end"]
+        if part["records"]:
+            moved.age_ms, moved.latency_ms = Spread(**part["age_ms"]), Spread(**part["latency_ms"])
+        observe.copied(
+            self._flow, *at, records=part["records"], size=part["bytes"], batches=part["batches"],
+            frontier=part["frontier"],
+        )  # fmt: skip
+
+    def sample(self, leases: Iterable[PartitionLease]) -> Sample:
+        """Records per second since the last glance, and the lag now.
+
+        :raises DrkitError: a cluster does not answer
+        """
+        pairs = {
+            TopicPartition(x.source_topic, x.partition): TopicPartition(x.target_topic, x.partition)
+            for x in leases
+            if str(TopicPartition(x.source_topic, x.partition)) not in self.totals.stopped
+        }
+        ends = list_offsets(self._source, pairs, "latest", committed=True)
+        copied = list_offsets(self._target, pairs.values(), "latest")
+        lag: int | None = 0
+        for at, target_at in pairs.items():
+            place = self._places.get(at)
+            if place is None or lag is None:
+                lag = None
+                continue
+            # Between reports the target's growth is what was copied; holes make that a lower bound.
+            lag += max(0, ends[at] - place[0] - max(0, copied[target_at] - place[1]))
+        return Sample(self._rate(sum(copied.values())), lag)
+
+    def _rate(self, total: int) -> float:
+        now, before = monotonic(), self._last
+        self._last = (now, total)
+        if before is None or now <= before[0]:
+            return 0.0
+        return max(0.0, (total - before[1]) / (now - before[0]))

@@ -1,0 +1,151 @@
+"""The facts of a flow's target for :mod:`drkit.detect.readiness`: brokers, replicas, parity, disks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeLogDirsRequest
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.detect.readiness import Disk, Parity, TargetFacts
+from drkit.errors import DrkitError
+from drkit.kafka.admin import Cluster
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.topics import Topic, describe_topics, topic_configs
+from drkit.status.facts import said
+from drkit.status.model import FlowStatus
+from drkit.topic_sync.acl_preview import acl_plan
+from drkit.topic_sync.preview import topic_plan
+
+PARITY_SECONDS: Final = 60.0
+_NO_ACL_CHANGE: Final = frozenset({"hold acl", "leave out acl", "no acl sync"})
+_CONNECT_MS: Final = 5000
+
+
+class ReadinessLook:
+    """Looks again and again; use it from one thread.
+
+    :param parity_seconds: how often both clusters are compared, while both answer
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        clock: Seconds = monotonic,
+        parity_seconds: float = PARITY_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._flow = flow
+        self._clock = clock
+        self._every = parity_seconds
+        self._parity: Parity | None = None
+        self._compared = float("-inf")
+
+    def look(self, status: FlowStatus | None) -> TargetFacts:
+        """Look now.
+
+        :param status: the newest of the flow; None: nobody has looked yet
+        """
+        faults = None if status is None else {f.code: f.text for f in status.faults}
+        if status is not None and status.source_answers and status.target_answers:
+            self._compare()
+        _, settings = self._settings.sides(self._flow)
+        try:
+            cluster = Cluster.connect(settings)
+            topics = describe_topics(cluster, {p.target_topic for p in status.partitions} if status else ())
+            minimum = {t: int(c["min.insync.replicas"].value or 1)
+                       for t, c in topic_configs(cluster, topics).items()}  # fmt: skip
+            alive = tuple(b.id for b in cluster.brokers)
+            registered, disks = _asked(settings)
+        except (DrkitError, RawError) as error:
+            return TargetFacts(said(error), faults=faults, parity=self._aged())
+        return TargetFacts(
+            "",
+            alive,
+            registered,
+            *_partitions(topics, minimum),
+            faults=faults,
+            parity=self._aged(),
+            disks=disks,
+        )
+
+    def _compare(self) -> None:
+        if self._clock() - self._compared < self._every:
+            return
+        self._compared = self._clock()
+        try:
+            changes = tuple(
+                _row(r) for r in topic_plan(self._settings, [self._flow]) if r["what"] != "leave out"
+            )
+            acls = tuple(
+                f"{r['topic']}: {r['what']} {r['setting']}"
+                for r in acl_plan(self._settings, [self._flow])
+                if r["what"] not in _NO_ACL_CHANGE
+            )
+            self._parity = Parity(0.0, changes, acls)
+        except (DrkitError, RawError) as error:
+            self._parity = Parity(0.0, error=said(error))
+
+    def _aged(self) -> Parity | None:
+        if self._parity is None:
+            return None
+        return self._parity._replace(age_seconds=self._clock() - self._compared)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    where = f"{row['topic']} {row['setting']}".strip()
+    return f"{where}: {row['from']} → {row['to']}" if row["from"] is not None else f"{where}: {row['what']}"
+
+
+def _partitions(
+    topics: Mapping[str, Topic], minimum: Mapping[str, int]
+) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    """Partitions without a leader, those that refuse acks=all, and how many have replicas behind."""
+    every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.partitions.items()]
+    offline = tuple(name for name, _, p in every if p.leader is None or p.leader < 0)
+    refusing = tuple(
+        name for name, topic, p in every if len(p.in_sync) < minimum.get(topic, 1) and name not in offline
+    )
+    return offline, refusing, sum(len(p.in_sync) < len(p.replicas) for _, _, p in every)
+
+
+def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
+    """Registered brokers and disks; None for what the brokers do not tell."""
+    with connections("readiness", settings) as (raw,):
+        loop = raw.loop
+        loop.run(raw.connect, _CONNECT_MS)
+        registered = _told(lambda: loop.run(_registered, raw))
+        return registered, _told(lambda: loop.run(_disks, raw))
+
+
+def _told(ask: Callable[[], Any]) -> Any:
+    """The answer; None where the brokers are too old or refuse to tell."""
+    try:
+        return ask()
+    except RawError:
+        return None
+
+
+async def _registered(raw: RawCluster) -> tuple[int, ...] | None:
+    """All brokers, also those that are down (KIP-1073, from Kafka 4.0 on)."""
+    answer = await raw.send(DescribeClusterRequest(include_fenced_brokers=True, min_version=2))
+    return None if answer.error_code else tuple(sorted(b.broker_id for b in answer.brokers))
+
+
+async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:
+    """Free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
+    found = []
+    for node in raw.nodes():
+        answer = await raw.send(DescribeLogDirsRequest(topics=[], min_version=4), node)
+        if answer.error_code:
+            return None
+        found += [
+            Disk(node, d.log_dir, d.usable_bytes, d.total_bytes)
+            for d in answer.results
+            if not d.error_code and d.total_bytes > 0
+        ]
+    return tuple(found)

@@ -1,0 +1,84 @@
+"""One look at the source of a flow: ends, what open transactions hold back, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata
+from drkit.model import TopicPartition
+from drkit.status.facts import ends_from
+from drkit.status.lag.hanging import OpenTransaction, open_transaction
+from drkit.status.lag.held_back import Held, held_back, with_held
+from drkit.status.lag.source import Ends, Gap, all_topics, ends_of
+from drkit.status.lag.target import Place
+
+_MOST: Final = 100
+"""Open transactions of one cluster that are named, the oldest ones."""
+
+
+class SourceLook(NamedTuple):
+    """What the source said; `ends` may be those of an earlier look."""
+
+    topics: dict[str, TopicMetadata]
+    ends: dict[TopicPartition, Ends]
+    error: str = ""
+    seen_ms: int | None = None
+    held: Mapping[TopicPartition, Held] = {}
+
+
+async def look_at_source(
+    cluster: RawCluster, flow: FlowSettings, skip: frozenset[int], now_ms: int
+) -> SourceLook:
+    """Ask the source now.
+
+    :param skip: producers whose records the flow leaves out
+    :raises RawError: no answer
+    """
+    topics = await all_topics(cluster)
+    names = [n for n, t in topics.items() if not t.error and flow.copies(n)]
+    ends = await ends_of(cluster, topics, names)
+    held = await held_back(cluster, topics, ends, skip)
+    return SourceLook(topics, with_held(ends, held), "", now_ms, held)
+
+
+def noted_look(state: FlowState, error: str) -> SourceLook:
+    """What was noted last of a source that does not answer."""
+    seen = state.get(SourceSeenRecord)
+    if seen is None:
+        return SourceLook({}, {}, error)
+    return SourceLook({}, ends_from(seen), error, seen.at_ms)
+
+
+def left_out(state: FlowState) -> frozenset[int]:
+    """Producers whose records the flow does not copy."""
+    skips = state.get(SkipsRecord)
+    return frozenset(skips.ids if skips is not None else ())
+
+
+def gaps_of(places: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition, Ends]) -> list[Gap]:
+    """What replication could copy now: from each frontier up to the last stable offset."""
+    return [
+        Gap(at, max(place.frontier, e.start), e.end)
+        for at, place in places.items()
+        if place.frontier is not None
+        and (e := ends.get(at)) is not None
+        and e.end > max(place.frontier, e.start)
+    ]
+
+
+def transactions_of(
+    cluster: ClusterSettings, held: Mapping[TopicPartition, Held], now_ms: int, *, source: bool
+) -> tuple[OpenTransaction, ...]:
+    """Who holds back, the oldest first."""
+    where = (cluster.alias, cluster.bootstrap_servers)
+    found = [
+        open_transaction(where, at, one, holder, now_ms, source=source)
+        for at, one in held.items()
+        for holder in one.holders
+    ]
+    return tuple(sorted(found, key=lambda t: -(t.age_seconds or 0.0))[:_MOST])

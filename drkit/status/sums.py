@@ -1,0 +1,54 @@
+"""Sums over the partitions of a flow: by topic, and what would be lost if the primary died now. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.status.model import Findings, Loss, PartitionStatus, TopicStatus, oldest_of
+
+_MOST_AHEAD_SECONDS: Final = 2.0
+"""A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
+
+
+def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
+    """Sums by topic, in the order of their names."""
+    by_topic: dict[str, list[PartitionStatus]] = {}
+    for p in partitions:
+        by_topic.setdefault(p.topic, []).append(p)
+    return tuple(_topic(found) for _, found in sorted(by_topic.items()))
+
+
+def _topic(found: list[PartitionStatus]) -> TopicStatus:
+    unknown = [p for p in found if p.records is None]
+    return TopicStatus(
+        found[0].topic, found[0].target_topic, len(found), _total([p.records for p in found]),
+        _total([p.bytes for p in found]), oldest_of([p.seconds for p in found]), all(p.exact for p in found),
+        len(unknown), next((p.reason for p in found if p.reason), ""),
+        sum(p.held_back.records for p in found),
+    )  # fmt: skip
+
+
+def _total(values: list[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
+    """The loss over all topics but those of heartbeats, which nobody would miss.
+
+    What open transactions hold back is lost, too: it is counted as an upper bound.
+    """
+    seen = 0.0 if not found.source_error else None
+    if found.source_error and found.source_seen_ms is not None:
+        age = (found.at_ms - found.source_seen_ms) / 1000
+        seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # from the future, it says nothing
+    held = sum(p.held_back.records for p in partitions)
+    exact = seen == 0.0 and not held and all(p.exact for p in partitions)
+    if found.target_error or seen is None:
+        return Loss(None, None, None, exact=False, source_seen_seconds=seen)
+    return Loss(
+        _total([p.at_risk for p in partitions]),
+        _total([x for p in partitions for x in (p.bytes, p.held_back.bytes)]),
+        oldest_of([p.risk_seconds for p in partitions]), exact, seen, held,
+        sum(p.held_back.acknowledged for p in partitions),
+    )  # fmt: skip

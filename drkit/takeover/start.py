@@ -1,0 +1,250 @@
+"""Taking over a flow from MirrorMaker 2: its topics stay, copying goes on behind what it copied.
+
+MM2's stored offset says what is copied for sure; what it copied behind that is found by content (see
+:mod:`drkit.offsets.alignment`). The answer is written into the offset map before the first task starts, so
+that for the copy task a partition taken over looks like any other that has been copied before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from confluent_kafka import KafkaError, Producer
+
+from drkit import observe
+from drkit.config import FlowSettings
+from drkit.control_key import signed
+from drkit.errors import Failed, Refused
+from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.producer_ids import ProducerIds
+from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.one_shot import connections
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.topics import list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map.reading import load
+from drkit.offset_map.topic import bucket_of, new_nonce
+from drkit.offsets import (
+    History,
+    Intent,
+    MapKey,
+    MapRecord,
+    Pack,
+    PartitionMap,
+    SegmentMap,
+    encode_map_record,
+)
+from drkit.offsets.alignment import Aligned, NotAligned
+from drkit.offsets.map_record import Mode
+from drkit.offsets.segments import UNKNOWN
+from drkit.takeover import mm2_progress
+from drkit.takeover.look import Compared, compare
+from drkit.takeover.mm2_progress import SETTING
+from drkit.topic_sync.rules import CopiedTopic, Round
+
+_WRITE_SECONDS: Final = 30.0
+_SHOWN: Final = 5
+_LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to have it copied anew"
+
+
+class _Place(NamedTuple):
+    """A partition to take over."""
+
+    topic: CopiedTopic
+    source: TopicPartition
+    target: TopicPartition
+
+
+class _Seed(NamedTuple):
+    """What the offset map is to say of a partition."""
+
+    place: _Place
+    stored: int | None
+    end: int
+    found: Aligned
+    whole: bool
+    """The segments speak of everything on the target."""
+    committed: bool
+    """MM2 left out what transactions aborted."""
+
+
+class Takeover:
+    """The takeover of one flow.
+
+    :param ids: of the flow; its live id begins at sequence 0 in every partition taken over
+    """
+
+    def __init__(
+        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, ids: ProducerIds
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._ids = ids
+        self._stored: dict[TopicPartition, int] | None = None
+
+    def begin(self, pause: Callable[[float], bool]) -> None:
+        """Make sure that MM2 is gone, and see how far it got.
+
+        :raises Refused: one of its workers lives
+        :raises DrkitError: the target does not answer
+        """
+        mm2_progress.refuse_living(self._target, self._flow, pause)
+        self._stored = mm2_progress.stored_offsets(self._target, self._flow)
+
+    def take(self, found: Round) -> None:
+        """Write where copying goes on for every topic that was not looked at before.
+
+        At the first time all topics or none are taken over: MM2 could still go on. Later, a new topic that
+        cannot be is left out of `found`.
+
+        :raises Refused: the place of a partition cannot be proven
+        """
+        new = {n: t for n, t in found.copied.items() if self._known(n) != _ids_of(t)}
+        if not new:
+            return
+        first = not self._state.all(TakeoverRecord)
+        seeds, refused = self._look(new)
+        if refused and first:
+            raise self._refusal([reason for reasons in refused.values() for reason in reasons])
+        for name, reasons in refused.items():
+            del found.copied[name]
+            found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}: {_LEAVE}"
+            observe.event("takeover_refused", level="warning", flow=self._flow.name, topic=name,
+                          reason=reasons[0], hint=_LEAVE)  # fmt: skip
+        self._write([s for s in seeds if s.place.source.topic not in refused])
+        for name, topic in new.items():
+            if name not in refused:
+                self._remember(name, topic, [s for s in seeds if s.place.source.topic == name])
+
+    def _look(self, new: dict[str, CopiedTopic]) -> tuple[list[_Seed], dict[str, list[str]]]:
+        seeds: list[_Seed] = []
+        refused: dict[str, list[str]] = {}
+        maps = self._maps(new)
+        for place in (p for topic in new.values() for p in _places(topic)):
+            known = maps[place.source]
+            if known.tail is not None or known.pending:
+                continue  # drkit has copied here before
+            answer = self._seed(place)
+            if isinstance(answer, NotAligned):
+                refused.setdefault(place.source.topic, []).append(f"{place.target}: {answer.reason}")
+            elif answer is not None:
+                seeds.append(answer)
+        return seeds, refused
+
+    def _known(self, name: str) -> tuple[UUID, UUID] | None:
+        known = self._state.get(TakeoverRecord, name)
+        return None if known is None else (known.source_id, known.target_id)
+
+    def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
+        places = [p for t in topics.values() for p in _places(t)]
+        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in places}
+        with connections("takeover", self._target.settings) as (cluster,):
+            buckets = load(cluster.loop, cluster, name, numbers)
+        return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
+
+    def _bucket(self, place: _Place) -> int:
+        return bucket_of(*place.source, self._flow.buckets)
+
+    def _seed(self, place: _Place) -> _Seed | NotAligned | None:
+        """Where copying goes on, or why that is not known; None: from the start, nothing is there."""
+        stored = None if self._stored is None else self._stored.get(place.source)
+        start = list_offsets(self._target, [place.target], "earliest")[place.target]
+        end = list_offsets(self._target, [place.target], "latest", committed=True)[place.target]
+        if end == 0 and stored is None:
+            return None
+        if end == 0:
+            return NotAligned(f"it is empty, but MirrorMaker 2 says it copied up to source offset {stored}")
+        found: Compared | NotAligned = compare(
+            (self._source, place.source), (self._target, place.target), (start, end), stored
+        )
+        if isinstance(found, NotAligned):
+            return found
+        if not found.committed:
+            observe.event("takeover_of_aborted_records", level="warning", flow=self._flow.name,
+                          topic=place.target.topic, partition=place.target.partition)  # fmt: skip
+        return _Seed(place, stored, end, *found)
+
+    def _write(self, seeds: list[_Seed]) -> None:
+        """Make the map say so (acks=all)."""
+        failed: list[KafkaError] = []
+        producer = Producer(
+            {**confluent_config(self._target.settings), "enable.idempotence": True, "log_level": 0},
+            logger=QUIET,
+        )
+        topic = offset_map_topic(self._flow.source)
+        for seed in seeds:
+            key = MapKey(*_ids_of(seed.place.topic), seed.place.source.partition)
+            for record in self._records(seed):
+                name, value = encode_map_record(key, record)
+                producer.produce(
+                    topic, value, name, partition=self._bucket(seed.place),
+                    headers=signed(self._target.settings.control, topic, name, value),
+                    on_delivery=lambda error, _: failed.append(error) if error else None,
+                )  # fmt: skip
+            producer.poll(0)
+        if producer.flush(_WRITE_SECONDS) or failed:
+            raise Failed(
+                "the offset map does not take the places of a takeover",
+                where=f"{topic} on {self._target.alias}",
+                evidence=str(failed[0]) if failed else f"no answer in {_WRITE_SECONDS:.0f} s",
+                hint="check in-sync replicas of the target, then start again",
+            )
+
+    def _records(self, seed: _Seed) -> Iterator[MapRecord]:
+        """What is known of the part before, and the place to go on from.
+
+        Alone the first record says nothing of where a partition stands: a takeover cut between the two is
+        made anew.
+        """
+        segments = seed.found.segments
+        if not seed.whole:
+            segments = ((0, 0, UNKNOWN), *segments)
+        if segments:
+            yield Pack(new_nonce(), 0, 1, seed.end, SegmentMap.of(segments))
+        copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
+        run = ((seed.found.next_source, 0),)
+        current = self._ids.current
+        yield Intent(Mode.REPAIR, new_nonce(), History(*current), 0, seed.end, copied_end, -1, run)
+
+    def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
+        partitions = {
+            s.place.source.partition: TakenOverPartition(
+                s.stored, s.found.next_source, s.end, s.found.behind, s.committed
+            )
+            for s in seeds
+        }
+        self._state.put(TakeoverRecord(*_ids_of(topic), partitions), name)
+        if seeds:
+            observe.event("taken_over", flow=self._flow.name, topic=name, partitions=len(seeds),
+                          found_behind=sum(s.found.behind for s in seeds))  # fmt: skip
+
+    def _refusal(self, reasons: list[str]) -> Refused:
+        more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
+        missing = "" if self._stored is not None else (
+            f"; {mm2_progress.offsets_topic(self._flow.source)} does not exist there"
+        )  # fmt: skip
+        return Refused(
+            f"{self._flow.name} cannot be taken over from MirrorMaker 2: nothing was changed in its topics",
+            where=self._target.alias,
+            evidence="; ".join(reasons[:_SHOWN]) + more + missing,
+            hint=f"{_LEAVE}; without {SETTING} all is copied again behind what is there",
+        )
+
+
+def _places(topic: CopiedTopic) -> list[_Place]:
+    name = topic.source.name
+    return [
+        _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
+        for p in sorted(topic.source.partitions)
+    ]
+
+
+def _ids_of(topic: CopiedTopic) -> tuple[UUID, UUID]:
+    return topic.source.topic_id, UUID(topic.target_id)

@@ -1,0 +1,203 @@
+"""Keeps the ACLs of a flow's target in step with its source: reads both, plans, records, applies.
+
+Copying never waits for ACLs: what goes wrong here is told once and tried again at the next interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from drkit import observe
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
+from drkit.kafka.admin import Cluster
+from drkit.topology.acl_bounds import OUTSIDE
+from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, Step, TargetAcls, plan_acls
+from drkit.topology.acl_record import AclRecord
+from drkit.topology.acl_scope import AclScope
+from drkit.topology.acls import EVERYBODY, Acl
+
+_LARGEST_RECORD: Final = 900_000
+_SHOWN: Final = 20
+_OWN_HINT: Final = 'set own_principal = "User:…" in [clusters.{alias}]'
+_OUTSIDE_HINT: Final = "delete it if it is yours to delete; find out who else writes to {topic}"
+_OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it"
+
+
+class AclSync:
+    """The ACLs of one flow.
+
+    :param effects: False only looks and says what would be done
+    :param opposite: the records of the flows from our target to our source
+    :param writer: how copy tasks reach the target, should that be otherwise
+    """
+
+    def __init__(
+        self,
+        source: Cluster,
+        target: Cluster,
+        flow: FlowSettings,
+        state: StateTopic,
+        *,
+        effects: bool = True,
+        opposite: Callable[[], Iterable[AclsRecord]] = tuple,
+        writer: ClusterSettings | None = None,
+        clock: Seconds = monotonic,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._opposite = opposite
+        self._writer = writer or target.settings
+        self._clock = clock
+        self._events = TopicEvents(flow, state, effects=effects)
+        self._looked_at: float | None = None
+        self._is_open: bool | None = None
+
+    def look_when_due(self, topics: Iterable[str]) -> None:
+        """Compare and change what is to be changed, if the interval is over; raises nothing.
+
+        :param topics: the source's topics of this flow
+        """
+        now = self._clock()
+        interval = self._flow.sync_topic_acls_interval_seconds
+        if not self._flow.sync_topic_acls or (
+            self._looked_at is not None and now - self._looked_at < interval
+        ):
+            return
+        self._looked_at = now
+        try:
+            self.look(topics)
+        except NoAuthorizer as error:
+            self._off(error)
+        except DrkitError as error:
+            self._events.once("acl_sync_refused", "", f"{error.what} {error.evidence}", level="warning",
+                              reason=error.what, where=error.where, evidence=error.evidence,
+                              hint=error.hint)  # fmt: skip
+
+    def look(self, topics: Iterable[str]) -> AclPlan:
+        """Compare and change what is to be changed.
+
+        :raises NoAuthorizer: one of the clusters has no ACLs
+        :raises DrkitError: a cluster does not answer, or refuses to list
+        """
+        plan = self.plan(topics)
+        self._tell(plan)
+        self._apply(plan)
+        return plan
+
+    def plan(self, topics: Iterable[str]) -> AclPlan:
+        """What would be changed. Raises as :meth:`look` does."""
+        source = list_acls(self._source.settings)
+        target = list_acls(self._target.settings)
+        for unknown in source.unknown:
+            self._events.once("acl_left_out", unknown, unknown, level="warning",
+                              reason="a kind of ACL that this drkit does not know")  # fmt: skip
+        own, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
+        if not own and self._is_open is not False:
+            raise Refused(
+                "any ACL on an open cluster could refuse drkit itself, whose principal is not known",
+                where=self._target.alias,
+                evidence="allow.everyone.if.no.acl.found: "
+                + ("not known" if self._is_open is None else "true"),
+                hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
+            )
+        known = self._state.get(AclsRecord)
+        return plan_acls(
+            source.acls,
+            TargetAcls(target.acls, own, self._is_open),
+            self._scope(topics),
+            known.plan if known is not None else AclRecord(),
+            never_copy=self._never_copy(),
+            promoted=self._promoted(),
+            guard=self._flow.guard_passive_topics,
+        )
+
+    def _scope(self, topics: Iterable[str]) -> AclScope:
+        return self._flow.acl_scope({*topics, *self._state.all(GenerationRecord)})
+
+    def _never_copy(self) -> frozenset[Acl]:
+        known = self._state.get(FenceAclsRecord)
+        fences = known.acls if known is not None else frozenset()
+        # An ACL that came from here goes when it goes here: copied back, it would never go.
+        return fences.union(*(record.plan.made for record in self._opposite()))
+
+    def _promoted(self) -> list[str]:
+        naming, roles = self._flow.naming_policy, self._state.all(RoleRecord)
+        return [naming.downstream(t) for t, role in roles.items() if role.is_promoted]
+
+    def _apply(self, plan: AclPlan) -> None:
+        deletes = [c.acl for c in plan.changes if c.step is not Step.CREATE]
+        # On record before it is made: what drkit made must never be taken for somebody else's.
+        self._record(replace(plan.record, made=plan.record.made.union(deletes)))
+        refused: dict[Acl, DrkitError] = {}
+        for step in Step:
+            acls = [c.acl for c in plan.changes if c.step is step]
+            if acls:
+                change = create_acls if step is Step.CREATE else delete_acls
+                refused |= change(self._target.settings, acls)
+        for acl, error in refused.items():
+            self._events.once("acl_refused", acl.at, f"{acl} {error.evidence}", level="error",
+                              acl=str(acl), evidence=error.evidence, hint=error.hint)  # fmt: skip
+        done = [c for c in plan.changes if c.acl not in refused]
+        made = (plan.record.made - refused.keys()) | (refused.keys() & set(deletes))
+        self._record(replace(plan.record, made=frozenset(made)))
+        self._tell_done(done)
+
+    def _record(self, plan: AclRecord) -> None:
+        known, record = self._state.get(AclsRecord) or AclsRecord(AclRecord()), AclsRecord(plan)
+        if known == record:
+            return
+        size = len(record.encode())
+        if size > _LARGEST_RECORD:
+            raise Refused(
+                "there are more ACLs than one record of the flow's state can hold",
+                where=self._state.name,
+                evidence=f"{size} bytes, at the most {_LARGEST_RECORD}",
+                hint="grant by prefixes instead of single topics, or set sync_topic_acls = false",
+            )
+        self._state.put(record)
+
+    def _tell(self, plan: AclPlan) -> None:
+        for acl in sorted(plan.record.left_out):
+            self._events.once("acl_left_out", acl.at, str(acl), level="warning", acl=str(acl),
+                              reason=LOCKS_OUT if acl.denies else WAITS,
+                              hint=_hint(acl).format(alias=self._target.alias))  # fmt: skip
+        for acl in plan.outside:
+            self._events.once("acl_left_out", acl.at, f"outside {acl}", level="warning", acl=str(acl),
+                              reason=OUTSIDE, hint=_OUTSIDE_HINT.format(topic=self._state.name))  # fmt: skip
+        if not self._flow.guard_passive_topics:
+            return
+        for acl in plan.leaks:
+            self._events.once("acl_leak", acl.at, str(acl), level="warning", acl=str(acl),
+                              hint="not drkit's: delete it if nobody is to write there")  # fmt: skip
+        if self._is_open is None:
+            self._events.once("guard_off", "", "unknown", level="warning",
+                              reason="whether the target is open where no ACL stands is not known",
+                              hint=_OPEN_HINT.format(alias=self._target.alias))  # fmt: skip
+
+    def _tell_done(self, done: Sequence[AclChange]) -> None:
+        if not done:
+            return
+        created = [str(c.acl) for c in done if c.step is Step.CREATE]
+        deleted = [str(c.acl) for c in done if c.step is not Step.CREATE]
+        observe.event("acls_changed", flow=self._flow.name, created=len(created), deleted=len(deleted),
+                      first_created=created[:_SHOWN], first_deleted=deleted[:_SHOWN])  # fmt: skip
+
+    def _off(self, error: NoAuthorizer) -> None:
+        self._events.once("acl_sync_off", "", error.where, reason=error.what, evidence=error.evidence,
+                          hint="nothing to do; sync_topic_acls = false says so in the settings")  # fmt: skip
+
+
+def _hint(acl: Acl) -> str:
+    if acl.denies and acl.principal == EVERYBODY:
+        return "on the source, deny it to principals by name"
+    return f"{_OWN_HINT}, if that is not who it is about"

@@ -1,0 +1,177 @@
+"""What the target's topics are to be, the plan that leads there, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from drkit.config import FlowSettings
+from drkit.errors import Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import ConfigsRecord, GenerationRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.one_by_one import one_by_one
+from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
+from drkit.topic_sync.apply import TopicApply
+from drkit.topic_sync.rules import (
+    Configs,
+    Pair,
+    Round,
+    drifted,
+    in_short,
+    replication_factor,
+)
+from drkit.topology.topic_configs import (
+    MAX_MESSAGE_BYTES,
+    MIN_INSYNC_REPLICAS,
+    is_fence,
+    max_message_bytes,
+)
+from drkit.topology.topic_plan import ActualTopic, Change, DeleteTopic, WantedTopic, plan
+
+_NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
+
+
+class TopicChanges:
+    """Plans the changes of a flow's target topics and, unless only looking, makes them."""
+
+    def __init__(
+        self, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents, *, effects: bool
+    ) -> None:
+        self._target = target
+        self._flow = flow
+        self._rules = flow.config_rules
+        self._state = state
+        self._events = events
+        self._apply = TopicApply(target, events)
+        self._effects = effects
+        self.limits: dict[UUID, int] = {}
+        """Target topic id → its largest batch in bytes; of topics whose settings were compared."""
+
+    def make(self, done: Round, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE) -> None:
+        """Plan what these topics need, do it, and enter it into the round.
+
+        :param gone: source topic → the copy to delete
+        """
+        pairs = list(pairs)
+        configs = self._compared(done, pairs)
+        wanted = self._all_wanted(done, pairs, configs)
+        fit = [p for p in pairs if p.source.name not in done.left_out]
+        actual = {
+            p.target_name: ActualTopic(len(p.target.partitions), configs.get(p.target_name, {}))
+            for p in fit
+            if p.target is not None
+        }
+        changes: Sequence[Change] = plan(wanted, actual, gone.values())
+        if self._effects and changes:
+            names = {p.target_name: p.source.name for p in fit} | {d.topic: n for n, d in gone.items()}
+            applied = self._apply.apply(changes, names)
+            for target_name, problem in applied.failed.items():
+                done.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
+            changes = applied.done
+        done.changes += changes
+        by_topic: dict[str, list[Change]] = {}
+        for change in changes:
+            by_topic.setdefault(change.topic, []).append(change)
+        kept: list[tuple[str, ConfigsRecord]] = []
+        for pair in fit:
+            ours = by_topic.get(pair.target_name, [])
+            if ours:
+                name = pair.source.name
+                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(ours)]))
+            if pair.target_name in configs and pair.source.name not in done.left_out:
+                kept += self._compared_with(pair, configs[pair.target_name], ours)
+        self._state.put_all(kept)
+        for name, deletion in gone.items():
+            if deletion in changes:
+                self._deleted(done, name, deletion)
+
+    def _compared(self, done: Round, pairs: Sequence[Pair]) -> dict[str, Configs]:
+        """The settings of the copies that were not compared not long ago."""
+        due = {
+            p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
+        }
+        configs, refused = one_by_one(topic_configs, self._target, due)
+        for target_name, found in configs.items():
+            if is_fence(MAX_MESSAGE_BYTES, found[MAX_MESSAGE_BYTES]):
+                refused[target_name] = Refused(
+                    "the target topic is fenced",
+                    where=f"{self._target.alias}: {target_name}",
+                    evidence=f"{MAX_MESSAGE_BYTES} = {found[MAX_MESSAGE_BYTES].value}",
+                    hint=f"lift the fence: take {MAX_MESSAGE_BYTES} of the topic back to its default",
+                )
+        for target_name, error in refused.items():
+            done.left_out[due[target_name]] = self._events.left_out(due[target_name], error)
+        return configs
+
+    def _all_wanted(
+        self, done: Round, pairs: Sequence[Pair], configs: Mapping[str, Configs]
+    ) -> list[WantedTopic]:
+        wanted = []
+        for pair in pairs:
+            name = pair.source.name
+            if name in done.left_out:
+                continue
+            try:
+                wanted.append(self._wanted(pair, compare=pair.target_name in configs))
+            except Refused as error:
+                done.left_out[name] = self._events.left_out(name, error)
+        return wanted
+
+    def _wanted(self, pair: Pair, *, compare: bool) -> WantedTopic:
+        source, target = pair.source, pair.target
+        if target is None:
+            replicas = replication_factor(self._flow, source, len(self._target.brokers))
+        else:
+            replicas = target.replication_factor
+            self._name_larger(source.name, len(source.partitions), len(target.partitions))
+        if target is not None and not compare:
+            return WantedTopic(pair.target_name, len(source.partitions), replicas, {})
+        known = None if replicas == BROKER_DEFAULT else replicas
+        configs = self._rules.wanted(pair.configs, known, new=target is None)
+        asked = self._rules.followed(pair.configs).get(MIN_INSYNC_REPLICAS)
+        given = configs.get(MIN_INSYNC_REPLICAS)
+        if asked is not None and given is not None and given.value != asked:
+            self._events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
+                              target=given.value, replicas=replicas,
+                              hint="give the target more brokers and set replication_factor")  # fmt: skip
+        return WantedTopic(pair.target_name, len(source.partitions), replicas, configs)
+
+    def _name_larger(self, name: str, theirs: int, ours: int) -> None:
+        if ours > theirs:
+            self._events.once("target_has_more_partitions", name, f"{ours}>{theirs}", level="warning",
+                              source_partitions=theirs, target_partitions=ours)  # fmt: skip
+
+    def _compared_with(
+        self, pair: Pair, configs: Configs, changes: Sequence[Change]
+    ) -> Iterator[tuple[str, ConfigsRecord]]:
+        """What is to be remembered of a comparison; names what others have changed."""
+        name, followed = pair.source.name, self._rules.followed(pair.configs)
+        known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
+        recorded = known.settings if known is not None else None
+        limit = max_message_bytes(configs)
+        if not self._rules.leaves(MAX_MESSAGE_BYTES):
+            limit = max(limit, max_message_bytes(pair.configs))
+        if pair.target is not None:
+            self.limits[pair.target.topic_id] = limit
+        if not self._effects:
+            return
+        if drift := drifted(changes, followed, recorded):
+            self._events.written("config_drift", name, level="warning", target=pair.target_name,
+                                 settings=drift, repaired=True)  # fmt: skip
+        now = {n: v for n, v in followed.items() if v is not None}
+        fenced = is_fence(MAX_MESSAGE_BYTES, pair.configs[MAX_MESSAGE_BYTES])
+        if fenced and recorded and MAX_MESSAGE_BYTES in recorded:
+            # The fence hides the source's own value: it returns when the topic is opened.
+            now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
+        if now != recorded:
+            yield name, ConfigsRecord(now)
+
+    def _deleted(self, done: Round, name: str, deletion: DeleteTopic) -> None:
+        done.actions[name] = in_short([deletion])
+        if self._effects:
+            done.left_out[name] = "source_deleted: the copy was deleted too"
+            self._state.delete(ConfigsRecord, name)
+            self._state.delete(GenerationRecord, name)

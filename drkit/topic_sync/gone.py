@@ -1,0 +1,91 @@
+"""Topics that were copied and are no longer on the source: named, and with ``mirror`` deleted too.
+
+A source that does not answer, or no longer shows a topic to us, must never look like a deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from drkit.config import FlowSettings
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import CALL_SECONDS, Cluster
+from drkit.kafka.connect import identity
+from drkit.kafka.one_by_one import one_by_one
+from drkit.kafka.topics import describe_topics
+from drkit.topic_sync.rules import Round
+from drkit.topology.topic_plan import DeleteTopic
+
+GONE_ROUNDS: Final = 2
+"""So many looks in a row must find a topic deleted before its copy is."""
+
+
+class SourceGone:
+    """Watches for topics that disappear from the source."""
+
+    def __init__(
+        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
+        self._rounds: dict[str, int] = {}
+
+    def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
+        """Name what is missing; returns what is to be deleted on the target, by source topic.
+
+        :param listed: the topics that the source shows
+        :param rounds: so many looks in a row must agree
+        """
+        missing = self._missing(done, listed)
+        for name, entry in missing.items():
+            done.left_out[name] = "source_deleted: no longer listed on the source"
+            old_id = str(entry.source_id)
+            self._events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
+                              policy=self._flow.on_source_deleted,
+                              reason="deleted, or no permission to see it")  # fmt: skip
+        if self._flow.on_source_deleted != "mirror":
+            return {}
+        deleted = self._surely_deleted(missing)
+        self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
+        return self._ours({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+
+    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
+        return {
+            name: entry
+            for name, entry in self._state.records.readable(GenerationRecord).items()
+            if name not in listed and name not in done.left_out and self._flow.copies(name)
+        }
+
+    def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
+        """Those of which the source itself says that there is no such topic.
+
+        Asked by name, a broker answers UNKNOWN_TOPIC_OR_PARTITION only to who may see the topic; all others
+        hear TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
+        """
+        if not missing:
+            return []
+        admin = self._source.admin
+        cluster_id = self._source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
+        found, refused = one_by_one(describe_topics, self._source, missing)
+        return [
+            name
+            for name, entry in missing.items()
+            if name not in found and name not in refused and entry.source_cluster == cluster_id
+        ]
+
+    def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
+        """Those whose copy is the very topic that we wrote, and that nobody promoted."""
+        roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
+        passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
+        here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
+        return {
+            name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
+            for name, entry in passive.items()
+            if entry.target in here and here[entry.target].topic_id == entry.target_id
+        }

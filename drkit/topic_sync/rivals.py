@@ -1,0 +1,176 @@
+"""Which topics a flow must leave alone: for their names, or because somebody else writes their copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError, NotAuthorized, Refused
+from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.names import offset_map_topic, source_of_state_topic
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.members import group_members
+from drkit.kafka.one_by_one import one_by_one
+from drkit.kafka.reading.compacted import newest_values
+from drkit.kafka.topics import describe_topics, topic_names
+from drkit.topology import Route, shared
+from drkit.topology.mm2_names import worker_group, worker_topic
+from drkit.topology.refusals import refused_names
+from drkit.topology.rivals import Claim, FlowEntry, flow_claim, mm2_claim, mm2_source
+
+_LOOK_AGAIN_SECONDS: Final = 60.0
+"""A topic that is copied already may get a second writer; a new one is always looked at first."""
+
+
+class Rivals:
+    """Looks over the target before anything is made there.
+
+    :param state: of our own flow
+    """
+
+    def __init__(
+        self,
+        target: Cluster,
+        flow: FlowSettings,
+        state: StateTopic,
+        events: TopicEvents,
+        clock: Seconds = monotonic,
+    ) -> None:
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._claims: dict[str, Claim] = {}
+        self._looked_at: float | None = None
+        self._cleared: set[str] = set()
+
+    def refused(self, topics: Iterable[str]) -> dict[str, DrkitError]:
+        """Source topics that are not to be copied, each with reason, evidence and the setting to change.
+
+        :raises DrkitError: the target does not answer
+        """
+        topics = list(topics)
+        naming = self._flow.naming_policy
+        on_target = topic_names(self._target)
+        names = refused_names(self._flow.name, self._flow.source, naming, topics, on_target)
+        refused: dict[str, DrkitError] = {**names}
+        copies = {t: naming.downstream(t) for t in topics if t not in refused}
+        self._look(on_target, copies)
+        for topic, copy in copies.items():
+            if (claim := self._claims.get(copy)) is not None:
+                where = f"topic {topic}, flow {self._flow.name}: {copy} on {self._target.alias}"
+                refused[topic] = Refused(claim.what, where=where, evidence=claim.evidence, hint=claim.hint)
+        self._cleared = set(copies) - set(refused)
+        return refused
+
+    def _look(self, on_target: list[str], copies: Mapping[str, str]) -> None:
+        now = self._clock()
+        recent = self._looked_at is not None and now - self._looked_at < _LOOK_AGAIN_SECONDS
+        if recent and set(copies) <= self._cleared:
+            return
+        self._looked_at = now
+        wanted = set(copies.values())
+        self._claims = self._of_flows(on_target, copies) | self._of_mm2(on_target, wanted)
+
+    def _of_flows(self, on_target: list[str], copies: Mapping[str, str]) -> dict[str, Claim]:
+        wanted = set(copies.values())
+        others = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
+        states, hidden = one_by_one(newest_values, self._target, others)
+        for name, error in hidden.items():
+            self._unknown("rival_unknown", name, "nobody can say what this flow writes", error)
+        found = [
+            (entry, _claim(entry, others[name], name), others[name])
+            for name, records in states.items()
+            for entry in _entries(records)
+            if entry.target in wanted
+        ]
+        ids = {
+            n: str(t.topic_id)
+            for n, t in describe_topics(self._target, {e.target for e, *_ in found}).items()
+        }
+        ours = {c for t, c in copies.items() if self._is_ours(t, ids.get(c))}
+        return {
+            entry.target: claim
+            for entry, claim, other in found
+            # An entry of another id is of a topic that was deleted since. When two flows began at the same
+            # moment, each finds the other's: the first by name goes on.
+            if ids.get(entry.target) == entry.target_id
+            and not (entry.target in ours and self._flow.source < other)
+        }
+
+    def _is_ours(self, topic: str, target_id: str | None) -> bool:
+        entry = self._state.records.readable(GenerationRecord).get(topic)
+        return entry is not None and str(entry.target_id) == target_id
+
+    def _of_mm2(self, on_target: list[str], wanted: set[str]) -> dict[str, Claim]:
+        aliases = [w[1] for n in on_target if (w := worker_topic(n)) and w[0] == "mm2-configs"]
+        claims: dict[str, Claim] = {}
+        for alias in aliases:
+            try:
+                claims |= self._of_one_mm2(alias)
+            except NotAuthorized as error:
+                what = "nobody can say whether this MirrorMaker 2 runs and writes to our topics"
+                self._unknown("mm2_unknown", f"mm2-configs.{alias}.internal", what, error)
+        return {name: claim for name, claim in claims.items() if name in wanted}
+
+    def _unknown(self, kind: str, topic: str, what: str, error: DrkitError) -> None:
+        self._events.once(kind, topic, error.where, level="warning", reason=what,
+                          evidence=f"{error.where}: {error.evidence}", hint=error.hint)  # fmt: skip
+
+    def _of_one_mm2(self, alias: str) -> dict[str, Claim]:
+        group = worker_group(alias)
+        workers = group_members(self._target.settings, [group])[group]
+        config = f"mm2-configs.{alias}.internal"
+        if not workers:
+            if alias == self._flow.source and not self._flow.takeover_from_mm2:
+                self._events.once(
+                    "mm2_stopped", config, alias,
+                    reason="a MirrorMaker 2 copied from this source and does not run",
+                    hint="takeover_from_mm2 = true goes on where it ended",
+                )  # fmt: skip
+            return {}
+        copying = mm2_source(newest_values(self._target, [config]).get(config, {}))
+        hosts = {f"{w.client} at {w.host}" for w in workers}
+        written = copying.written(alias) if copying is not None else {}
+        return {copy: mm2_claim(alias, topic, copy, hosts, group) for copy, topic in written.items()}
+
+
+def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
+    """The copies in the state of another flow; what cannot be read is not one."""
+    found = FlowState.of(records).readable(GenerationRecord)
+    return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
+
+
+def _claim(entry: FlowEntry, source: str, state: str) -> Claim:
+    return flow_claim(entry, source, (state, offset_map_topic(source)))
+
+
+def refuse_shared(clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings]) -> None:
+    """Two flows of one process that would write one topic, by the topics that their sources have now.
+
+    The settings were tried with made-up names when they were read; two regular expressions may still meet.
+
+    :raises Refused: names the topic and both flows
+    """
+    names = {alias: topic_names(clusters[alias]) for alias in dict.fromkeys(f.source for f in flows)}
+    copied = [
+        (
+            Route(f.source, clusters[f.target].cluster_id, f.topic_filter, f.naming_policy),
+            [n for n in names[f.source] if f.copies(n)],
+        )
+        for f in flows
+    ]
+    for topic, one, other in shared(copied):
+        raise Refused(
+            f"two flows would both write topic {topic}",
+            where=f"flows from {one.source} and from {other.source} to the same cluster",
+            evidence=f"it is the copy of {one.naming.upstream(topic)} of {one.source}"
+            f" and of {other.naming.upstream(topic)} of {other.source}",
+            hint='choose disjoint topics, or set naming = "prefix"',
+        )

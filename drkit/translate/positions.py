@@ -1,0 +1,232 @@
+"""``drkit translate``: a group's, or one offset's, exact place on the other side.
+
+Which topics were copied, and the map, stand on the target: a source that is gone is not missed, except for
+what a group committed there. That is taken from the flow's last checkpoints then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from drkit import observe
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
+from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reach import reach
+from drkit.mm2_topics.checkpoint_topic import read_checkpoints
+from drkit.model import TopicPartition
+from drkit.offset_map.places import Places
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import Exact, Place, Translation
+
+T = TypeVar("T")
+_CONNECT_MS: Final = 5000
+EXACT: Final = "exact"
+UNAVAILABLE: Final = "unavailable"
+
+
+class Question(NamedTuple):
+    """A group, or one offset of a partition."""
+
+    group: str | None = None
+    topic: str | None = None
+    """As the cluster calls it on which the offset is known."""
+    partition: int | None = None
+    offset: int | None = None
+    reverse: bool = False
+    """From the target back to the source."""
+
+
+class Line(NamedTuple):
+    """The answer for one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    """On the side the question is about."""
+    answer: str
+    """``exact`` or ``unavailable``."""
+    to_topic: str
+    to_offset: int | None
+    """Where to read on."""
+    note: str
+    """What is special about the answer, or why there is none."""
+
+
+class Looked(NamedTuple):
+    """Where partitions of one side stand on the other, as seen at one moment."""
+
+    pairs: Mapping[TopicPartition, CopiedPartition]
+    places: Mapping[TopicPartition, Place | Unavailable]
+    """By source partition."""
+    flow: str
+    reverse: bool
+
+    def translate(self, at: TopicPartition, offset: int) -> tuple[TopicPartition, Translation]:
+        """The partition on the other side and the offset in it; its topic is empty when there is none."""
+        pair = self.pairs.get(at)
+        if pair is None:
+            return TopicPartition("", at.partition), Unavailable(
+                f"{self.flow} does not copy the topic {at.topic}"
+            )
+        place, to = self.places[pair.source], pair.source if self.reverse else pair.target
+        if isinstance(place, Unavailable):
+            return to, place
+        return to, place.backward(offset) if self.reverse else place.forward(offset)
+
+
+def translate(settings: Settings, flow: FlowSettings, question: Question) -> list[Line]:
+    """Answer a question about a flow.
+
+    :raises ConfigError: the group has no offsets, or the flow copies no such topic
+    :raises ClusterUnreachable: the target does not answer
+    :raises Failed: the flow has no state on the target, or it cannot be read
+    """
+    return _asked(settings, flow, lambda asking: asking.answer(question))
+
+
+def look(
+    settings: Settings, flow: FlowSettings, partitions: Iterable[TopicPartition], *, reverse: bool
+) -> Looked:
+    """Where partitions stand on the other side, for many questions at one moment.
+
+    :param partitions: as the side calls them from which the offsets come
+    :raises ClusterUnreachable: the target does not answer
+    :raises Failed: the flow has no state on the target, or it cannot be read
+    """
+    return _asked(settings, flow, lambda asking: asking.look(partitions, reverse=reverse))
+
+
+def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking], Awaitable[T]]) -> T:
+    source, target = settings.sides(flow)
+    known = _known(target, flow)
+    reached = reach(source)
+    with connections("translate", reached.settings, target) as (theirs, ours):
+        asking = _Asking(flow, known, target, None if reached.silence else theirs, ours)
+        try:
+            found: T = ours.loop.run(question, asking)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "a cluster stopped answering", where=flow.name, evidence=repr(error)
+            ) from error
+    return found
+
+
+def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        state.records.refuse_damaged()
+        found = known_of(state.records)
+    if not found.topics:
+        raise Failed(
+            "nothing is known of this flow on its target",
+            where=f"{state_topic(flow.source)} on {target.alias}",
+            evidence="it names no copied topic",
+            hint=f"copy first: drkit replicate --flow '{flow.name}'",
+        )
+    return found
+
+
+class _Asking:
+    """One question, over connections to both sides.
+
+    :param source: None: it does not answer
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        known: Known,
+        settings: ClusterSettings,
+        source: RawCluster | None,
+        target: RawCluster,
+    ) -> None:
+        self._flow, self._known, self._settings = flow, known, settings
+        self._source, self._target = source, target
+
+    async def answer(self, question: Question) -> list[Line]:
+        """The lines of the answer."""
+        await self._target.connect()
+        source = await self._reached()
+        committed = await self._offsets(question, source)
+        looked = await self._look(committed, source, reverse=question.reverse)
+        return [_line(at, committed[at], looked) for at in sorted(committed)]
+
+    async def look(self, partitions: Iterable[TopicPartition], *, reverse: bool) -> Looked:
+        """Where partitions of the side in question stand on the other."""
+        await self._target.connect()
+        return await self._look(partitions, await self._reached(), reverse=reverse)
+
+    async def _look(
+        self, partitions: Iterable[TopicPartition], source: RawCluster | None, *, reverse: bool
+    ) -> Looked:
+        names = self._known.upstream if reverse else {t: t for t in self._known.topics}
+        pairs = {
+            at: self._known.pair(names[at.topic], at.partition) for at in partitions if at.topic in names
+        }
+        look = Places(self._target, self._flow.source).look
+        places = await look(pairs.values(), self._known.producers, source)
+        return Looked(pairs, places, self._flow.name, reverse=reverse)
+
+    async def _reached(self) -> RawCluster | None:
+        """The source, when it answers."""
+        if self._source is None:
+            return None
+        try:
+            await self._source.connect(_CONNECT_MS)
+        except DrkitError:
+            return None
+        return self._source
+
+    async def _offsets(self, question: Question, source: RawCluster | None) -> dict[TopicPartition, int]:
+        if question.group is None:
+            return {TopicPartition(question.topic or "", question.partition or 0): question.offset or 0}
+        at = self._target if question.reverse else source
+        if at is None:
+            return self._checkpointed(question.group)
+        answer = (await Groups(at).committed([question.group]))[question.group]
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
+        if not answer.value:
+            raise ConfigError(
+                f"the group {question.group} has no committed offsets",
+                where=at.alias,
+                evidence="there is no such group, or it never committed, or its offsets have expired",
+                hint="name another --group, or one offset: drkit translate --topic T"
+                " --partition P --offset N",
+            )
+        return {tp: c.offset for tp, c in answer.value.items()}
+
+    def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
+        """What the group had committed on the source at the last checkpoint."""
+        topic = self._flow.mm2_topics.checkpoints(self._flow.source)
+        found, bad = read_checkpoints(Cluster.connect(self._settings), topic)
+        names = self._known.upstream
+        mine = [c for c in found if c.group == group]
+        damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
+        if not mine:
+            raise ClusterUnreachable(
+                "the source does not answer, and no checkpoint tells what the group committed there",
+                where=f"group {group}, {self._flow.source}",
+                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
+                f" none of this group{damaged}",
+                hint="if it has offsets on the target: add --reverse",
+            )
+        if damaged:
+            observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
+                          cluster=self._flow.target, records=len(bad), reason=bad[0])  # fmt: skip
+        return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
+
+
+def _line(at: TopicPartition, offset: int, looked: Looked) -> Line:
+    to, found = looked.translate(at, offset)
+    if isinstance(found, Exact):
+        return Line(*at, offset, EXACT, to.topic, found.offset, found.note)
+    return Line(*at, offset, UNAVAILABLE, to.topic, None, found.reason)

@@ -1,0 +1,183 @@
+"""Compares what MirrorMaker 2 copied before drkit took over: by content and order. Pure.
+
+No map says where a record of that time belongs. MirrorMaker 2 appends a partition in order; each time it is
+started anew it may go back and repeat a part. So the target is read as runs of the source's records, one
+behind the other: what a run covers anew was copied, what it covers again was repeated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from drkit.offsets.alignment import Fingerprints
+from drkit.verify.finding import Counts, Finding, Kind
+
+_STEP: Final = 4096
+FINDINGS: Final = 1000
+"""Findings of one part that are kept; all are counted."""
+_Numbers = npt.NDArray[np.int64]
+_Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What may rightly be gone on either side."""
+
+    source_start: bool = False
+    """The first records are gone, by retention."""
+    target_start: bool = False
+    source_compacted: bool = False
+    target_compacted: bool = False
+    partial: bool = False
+    """Older records of both sides were not read."""
+
+
+class Run(NamedTuple):
+    """Records of the source that stand one behind the other on the target."""
+
+    source: int
+    """Index of the first one."""
+    target: int
+    records: int
+
+
+@dataclass(slots=True)
+class Before:
+    """What the comparison found."""
+
+    counts: Counts
+    findings: list[Finding]
+
+
+def compare_before(
+    source: Fingerprints, target: Fingerprints, trimmed: Trimmed, again_from: int | None = None
+) -> Before:
+    """Compare two parts of a partition.
+
+    :param source: visible records up to the last one that was copied
+    :param target: visible records before the place from which on the map knows every record
+    :param again_from: source offset from which on records stand behind that place, whatever stands before it
+    """
+    theirs, ours = _numbers(source), _numbers(target)
+    found = Before(Counts(source_records=len(theirs), target_records=len(ours)), [])
+    runs = list(_runs(theirs, ours))
+    copied: _Flags = np.zeros(len(theirs), bool)
+    if again_from is not None:
+        copied[bisect_left(source.offsets, again_from) :] = True
+    known: _Flags = np.zeros(len(ours), bool)
+    high = 0
+    for run in runs:
+        here = slice(run.source, run.source + run.records)
+        known[run.target : run.target + run.records] = True
+        fresh = np.flatnonzero(~copied[here]) + run.source
+        found.counts.repeated += run.records - len(fresh)
+        late = fresh[fresh < high]
+        found.counts.equal += len(fresh) - len(late)
+        for at in late:
+            _add(found, Kind.OUT_OF_ORDER, source, int(at), target, run.target + int(at) - run.source)
+        copied[here] = True
+        high = max(high, run.source + run.records)
+    first = runs[0].target if runs else len(ours)
+    begun = min((r.source for r in runs), default=len(theirs))
+    if trimmed.partial:  # what lies before the first record that both have is nobody's loss
+        copied[:begun], known[:first] = True, True
+    _lone_source(found, source, np.flatnonzero(~copied), begun, trimmed)
+    _lone_target(found, target, ours, np.flatnonzero(~known), first, trimmed)
+    return found
+
+
+def _lone_source(found: Before, source: Fingerprints, lone: _Numbers, begun: int, trimmed: Trimmed) -> None:
+    if trimmed.target_start:
+        found.counts.deleted_at_target += int((lone < begun).sum())
+        lone = lone[lone >= begun]
+    if trimmed.target_compacted:
+        found.counts.compacted += len(lone)
+        return
+    for at in lone:
+        _add(found, Kind.MISSING, source, int(at), None, None)
+
+
+def _lone_target(
+    found: Before, target: Fingerprints, ours: _Numbers, lone: _Numbers, first: int, trimmed: Trimmed
+) -> None:
+    gone = np.zeros(len(lone), bool)
+    if trimmed.source_compacted:
+        gone[:] = True
+    elif trimmed.source_start:
+        # The source has lost its beginning. MirrorMaker 2 may have repeated some of that, too.
+        gone = (lone < first) | np.isin(ours[lone], ours[lone[lone < first]])
+    found.counts.deleted_at_source += int(gone.sum())
+    for at in lone[~gone]:
+        _add(found, Kind.EXTRA, None, None, target, int(at))
+
+
+def _add(
+    found: Before,
+    kind: Kind,
+    source: Fingerprints | None,
+    theirs: int | None,
+    target: Fingerprints | None,
+    ours: int | None,
+) -> None:
+    found.counts.count(kind)
+    if len(found.findings) >= FINDINGS:
+        return
+    up = source.offsets[theirs] if source is not None and theirs is not None else None
+    down = target.offsets[ours] if target is not None and ours is not None else None
+    finger = 0
+    if source is not None and theirs is not None:
+        finger = source.hashes[theirs]
+    elif target is not None and ours is not None:
+        finger = target.hashes[ours]
+    text = "in the part that MirrorMaker 2 copied"
+    found.findings.append(Finding(kind, up, down, f"mm2 {finger:x}", evidence=text))
+
+
+def _numbers(records: Fingerprints) -> _Numbers:
+    return np.frombuffer(records.hashes, np.int64) if len(records) else np.zeros(0, np.int64)
+
+
+def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[Run]:
+    """The target as runs of the source; records that the source does not have stand in none."""
+    order = np.argsort(theirs, kind="stable")
+    ordered = theirs[order]
+    low, high = np.searchsorted(ordered, ours, "left"), np.searchsorted(ordered, ours, "right")
+    somewhere = np.flatnonzero(low < high)
+    at, place = 0, 0
+    while at < len(ours):
+        if place >= len(theirs) or theirs[place] != ours[at]:
+            later = int(np.searchsorted(somewhere, at))
+            if later == len(somewhere):
+                return
+            at = int(somewhere[later])
+            place = _nearest(theirs, ours, order[low[at] : high[at]], place, at)
+        count = _agree(theirs, ours, place, at)
+        yield Run(place, at, count)
+        at, place = at + count, place + count
+
+
+def _nearest(theirs: _Numbers, ours: _Numbers, places: _Numbers, expected: int, at: int) -> int:
+    """Of the places at which a record stands: further on, or back, wherever more follow that are equal."""
+    split = int(np.searchsorted(places, expected))
+    candidates = [int(p) for p in (*places[split : split + 1], *places[max(0, split - 1) : split])]
+    return max(candidates, key=lambda p: _agree(theirs, ours, p, at))
+
+
+def _agree(theirs: _Numbers, ours: _Numbers, place: int, at: int) -> int:
+    """How many records are equal from here on."""
+    most = min(len(theirs) - place, len(ours) - at)
+    count = 0
+    while count < most:
+        step = min(_STEP, most - count)
+        here = slice(place + count, place + count + step)
+        differ = theirs[here] != ours[at + count : at + count + step]
+        if differ.any():
+            return count + int(np.argmax(differ))
+        count += step
+    return count

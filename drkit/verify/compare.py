@@ -1,0 +1,219 @@
+"""Compares one range of a source partition with its copy, record by record. Pure.
+
+Both sides come as streams in offset order; the offset map says which target offset each source record must
+have. What does not fit its place is remembered for a while by its content, so that a lost record is told from
+one that merely stands elsewhere, and a swap from two changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.strays import Stray, Strays
+
+_NEVER = 1 << 63
+_OPEN_KEYS = 200_000
+"""Keys remembered at once while a compacted target is compared; some 200 bytes each."""
+FINDINGS = 1000
+"""Findings of one range that are kept; all are counted."""
+
+
+class Seen(NamedTuple):
+    """A record as an ordinary consumer sees it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+    timestamp: int
+    """Milliseconds since 1970."""
+
+
+class Segment(NamedTuple):
+    """A run of records with a constant difference of the offsets; always of known length here."""
+
+    upstream: int
+    downstream: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may rightly be gone on either side."""
+
+    source_compacted: bool = False
+    target_compacted: bool = False
+    source_start: Callable[[], int] = field(default=lambda: 0)
+    """The source partition's first offset, as it is now: retention goes on while we compare."""
+    target_start: Callable[[], int] = field(default=lambda: 0)
+
+
+class Places:
+    """Where records belong; asked with ascending offsets."""
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        # The last one is never reached: it ends every search.
+        self._segments = [*(s for s in segments if s.records > 0), Segment(_NEVER, _NEVER, 1)]
+        self._at = 0
+        self._back = 0
+
+    def target_of(self, upstream: int) -> int | None:
+        """The target offset of a source record; None: the map knows no place for it."""
+        while (segment := self._segments[self._at]).upstream + segment.records <= upstream:
+            self._at += 1
+        return None if upstream < segment.upstream else segment.downstream + upstream - segment.upstream
+
+    def source_of(self, downstream: int) -> int | None:
+        """The source offset of the record that belongs at a target offset; None: nothing does."""
+        while (segment := self._segments[self._back]).downstream + segment.records <= downstream:
+            self._back += 1
+        if downstream < segment.downstream:
+            return None
+        return segment.upstream + downstream - segment.downstream
+
+
+class Comparison:
+    """One range being compared."""
+
+    def __init__(self, segments: Iterable[Segment], rules: Rules) -> None:
+        self.counts = Counts()
+        self.findings: list[Finding] = []
+        self.undecided = ""
+        self._places = Places(segments)
+        self._rules = rules
+        self._strays = Strays(self._moved, self._lost, self._different)
+        self._last_moved: tuple[int, int, bool] | None = None
+        self._open_keys: OrderedDict[bytes, Stray] = OrderedDict()
+
+    def run(self, source: Iterator[Seen], target: Iterator[Seen]) -> None:
+        """Compare two streams to their ends."""
+        counts, place_of = self.counts, self._places.target_of
+        s, t = next(source, None), next(target, None)
+        place = place_of(s.offset) if s else None
+        while s is not None or t is not None:
+            if s is not None and t is not None and place == t.offset:
+                if s[1:] == t[1:]:
+                    counts.equal += 1
+                else:
+                    self._mismatch(s, t)
+                take_source = take_target = True
+            elif s is not None and (t is None or place is None or place < t.offset):
+                self._lone_source(s, place)
+                take_source, take_target = True, False
+            elif t is not None:
+                self._lone_target(t)
+                take_source, take_target = False, True
+            if take_source and s is not None:
+                counts.source_records += 1
+                if self._open_keys:
+                    self._supersede(s, place)
+                s = next(source, None)
+                place = place_of(s.offset) if s else None
+            if take_target:
+                counts.target_records += 1
+                t = next(target, None)
+        self._finish()
+
+    def _mismatch(self, s: Seen, t: Seen) -> None:
+        fields = tuple(name for name, a, b in zip(Seen._fields[1:], s[1:], t[1:], strict=True) if a != b)
+        self._strays.pair(
+            Stray.of(s, s.offset, t.offset, self.counts.equal),
+            Stray.of(t, t.offset, s.offset, self.counts.equal),
+            fields,
+        )
+
+    def _lone_source(self, s: Seen, place: int | None) -> None:
+        stray = Stray.of(s, s.offset, place, self.counts.equal)
+        if place is None or not self._rules.target_compacted or s.key is None:
+            self._strays.source(stray)
+        elif s.value is None:
+            self.counts.compacted += 1  # a tombstone that has done its work
+        else:
+            if self._open_keys.pop(s.key, None) is not None:
+                self.counts.compacted += 1
+            self._open_keys[s.key] = stray
+            if len(self._open_keys) > _OPEN_KEYS:
+                self._open_keys.popitem(last=False)
+                self.undecided = f"over {_OPEN_KEYS} keys of the compacted target wait for a later record"
+
+    def _supersede(self, s: Seen, place: int | None) -> None:
+        """Compaction may remove a record once a later one of the same key is there."""
+        if s.key is not None and (old := self._open_keys.get(s.key)) and old.offset != s.offset and place:
+            del self._open_keys[s.key]
+            self.counts.compacted += 1
+
+    def _lone_target(self, t: Seen) -> None:
+        origin = self._places.source_of(t.offset)
+        if origin is not None and self._rules.source_compacted:
+            self.counts.deleted_at_source += 1
+        else:
+            self._strays.target(Stray.of(t, t.offset, origin, self.counts.equal))
+
+    def _finish(self) -> None:
+        for stray in self._open_keys.values():
+            self._strays.source(stray)
+        self._strays.finish()
+
+    # -- what the strays turn out to be -------------------------------------------------------------
+
+    def _moved(self, source: Stray, target: Stray) -> None:
+        """The record is there, at another place than the map says."""
+        here = (source.offset, target.offset)
+        crossed = source.equal_before != target.equal_before
+        if (last := self._last_moved) is not None and not crossed:
+            crossed = (here[0] - last[0]) * (here[1] - last[1]) < 0
+            if crossed and not last[2]:
+                self._recount_as_out_of_order(last)
+        self._last_moved = (*here, crossed)
+        kind = Kind.OUT_OF_ORDER if crossed else Kind.MISPLACED
+        belongs = "no place" if source.place is None else f"place {source.place}"
+        self._add(Finding(kind, *here, evidence=f"the map says {belongs}: {source.preview}"))
+
+    def _recount_as_out_of_order(self, last: tuple[int, int, bool]) -> None:
+        self.counts.recount(Kind.MISPLACED, Kind.OUT_OF_ORDER)
+        for i in range(len(self.findings) - 1, -1, -1):
+            found = self.findings[i]
+            if (found.source_offset, found.target_offset) == last[:2]:
+                self.findings[i] = found.as_kind(Kind.OUT_OF_ORDER)
+                return
+
+    def _lost(self, stray: Stray, *, on_source: bool) -> None:
+        """A record without a counterpart."""
+        if on_source:
+            if stray.place is not None and stray.place < self._rules.target_start():
+                self.counts.deleted_at_target += 1
+                return
+            self._add(Finding(Kind.MISSING, stray.offset, stray.place, stray.digest, evidence=stray.preview))
+            return
+        if stray.place is not None and stray.place < self._rules.source_start():
+            self.counts.deleted_at_source += 1
+            return
+        text = stray.preview
+        if stray.place is None:
+            text = f"not written by this flow: {text}"
+        self._add(Finding(Kind.EXTRA, stray.place, stray.offset, stray.digest, evidence=text))
+
+    def _different(self, source: Stray, target: Stray, fields: tuple[str, ...]) -> None:
+        evidence = f"{', '.join(fields)} differ: source {source.preview}, target {target.preview}"
+        self._add(Finding(Kind.DIFFERENT, source.offset, target.offset, fields=fields, evidence=evidence))
+
+    def _add(self, finding: Finding) -> None:
+        self.counts.count(finding.kind)
+        if len(self.findings) < FINDINGS:
+            self.findings.append(finding)
+
+
+def compare(
+    source: Iterator[Seen], target: Iterator[Seen], segments: Iterable[Segment], rules: Rules
+) -> Comparison:
+    """Compare two streams of records through the segments of the offset map.
+
+    Memory is bounded by a window of records that do not fit, whatever the length of the streams.
+    """
+    comparison = Comparison(segments, rules)
+    comparison.run(source, target)
+    return comparison

@@ -1,0 +1,204 @@
+"""What is to be compared: partitions as they stood at one moment, cut into ranges for the tasks. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+import json
+from typing import Any, NamedTuple
+
+from drkit.model import TopicPartition
+from drkit.offsets import SegmentMap
+from drkit.offsets.segments import UNKNOWN
+from drkit.verify.compare import Segment
+
+_SMALLEST = 50_000
+_LARGEST = 2_000_000
+_PER_SLOT = 6
+"""Ranges per task slot: some are quicker than others, and progress is told range by range."""
+
+
+class TakenOver(NamedTuple):
+    """Where drkit went on with what MirrorMaker 2 had copied."""
+
+    source_offset: int
+    target_offset: int
+    committed: bool
+    """False: it had also copied what transactions aborted, as it does by default."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Both offsets."""
+        return self.source_offset, self.target_offset
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition on both sides at one moment. Offsets; all ends are exclusive."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_start: int
+    source_end: int
+    """The last stable offset."""
+    frontier: int
+    """First source offset that is not on the target."""
+    target_start: int
+    target_end: int
+    """The last stable offset when the map was read."""
+    segments: tuple[Segment, ...]
+    source_compacted: bool = False
+    target_compacted: bool = False
+    begin: tuple[int, int] | None = None
+    """First source and target offset to compare; None: all there is."""
+    before: bool = False
+    """What lies before `begin` was MirrorMaker 2's: it is compared by content."""
+    taken_over: TakenOver | None = None
+    """Up to where MirrorMaker 2 had copied; None: it never did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A piece of a partition for one task: source offsets and the target offsets that belong to them."""
+
+    source: TopicPartition
+    target: TopicPartition
+    source_from: int
+    source_to: int
+    target_from: int
+    target_to: int
+    segments: tuple[Segment, ...]
+    source_compacted: bool
+    target_compacted: bool
+    lag_until: int | None = None
+    """Of the last range of a partition: look whether records wait between its end and this source offset."""
+    committed: bool = True
+    """Aborted records of the source do not count."""
+    again_from: int | None = None
+    """MirrorMaker 2 copied it, so no map says what belongs where; from this source offset on all stands in
+    the next range, too. None: the map knows."""
+
+    @property
+    def size(self) -> int:
+        """Offsets to be read on both sides."""
+        return self.source_to - self.source_from + self.target_to - self.target_from
+
+    def to_json(self) -> str:
+        """The range as JSON, as it travels to a task."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Range:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["source"] = TopicPartition(*raw["source"])
+        raw["target"] = TopicPartition(*raw["target"])
+        raw["segments"] = tuple(Segment(*s) for s in raw["segments"])
+        return cls(**raw)
+
+
+def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
+    """The segments with the open last one cut at the target's end."""
+    found = []
+    for up, down, length in segments.triples():
+        room = max(0, target_end - down)
+        if length != UNKNOWN:
+            found.append(Segment(up, down, room if length < 0 else min(length, room)))
+    return tuple(s for s in found if s.records > 0)
+
+
+def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
+    """Ranges of about equal size, several for each slot; those of a partition in ascending order."""
+    views = list(views)
+    total = sum(max(v.frontier - _begin(v), 0) for v in views)
+    step = min(_LARGEST, max(_SMALLEST, -(-total // max(1, slots * _PER_SLOT))))
+    return [r for v in views for r in (*_before(v), *_ranges(v, step))]
+
+
+def spread(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
+    """Ranges shared out to tasks, the largest first to the one with the least."""
+    shares: list[list[Range]] = [[] for _ in range(max(1, tasks))]
+    loads = [0] * len(shares)
+    for each in sorted(ranges, key=lambda r: -r.size):
+        least = loads.index(min(loads))
+        shares[least].append(each)
+        loads[least] += each.size + 1
+    return [share for share in shares if share]
+
+
+def _begin(view: PartitionView) -> int:
+    return view.source_start if view.begin is None else max(view.begin[0], view.source_start)
+
+
+def _before(view: PartitionView) -> Iterator[Range]:
+    """The part that was copied before the map begins, in one piece."""
+    if not view.before or view.begin is None:
+        return
+    up, down = view.begin
+    end = max(up, view.taken_over.source_offset) if view.taken_over else up
+    source = view.source_start, max(view.source_start, end)
+    target = view.target_start, max(view.target_start, down)
+    compacted = view.source_compacted, view.target_compacted
+    yield Range(view.source, view.target, *source, *target, (), *compacted, again_from=up)
+
+
+def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
+    begin = _begin(view)
+    # Compaction is judged by later records of the same key, so the whole partition stays in one range.
+    stops = set() if view.target_compacted else set(range(begin + step, view.frontier, step))
+    uncommitted = begin
+    if view.taken_over is not None and not view.taken_over.committed and not view.target_compacted:
+        uncommitted = view.taken_over.source_offset
+        if begin < uncommitted < view.frontier:
+            stops.add(uncommitted)
+    starts = [begin, *sorted(stops)]
+    for i, start in enumerate(starts):
+        last = i + 1 == len(starts)
+        stop = max(view.frontier, start) if last else starts[i + 1]
+        known = view.begin[1] if view.begin else 0
+        target_from = max(view.target_start, known if i == 0 else _place(view, start))
+        target_to = view.target_end if last else max(view.target_start, _place(view, stop))
+        yield Range(
+            view.source,
+            view.target,
+            start,
+            stop,
+            target_from,
+            target_to,
+            tuple(_clipped(view.segments, target_from, target_to)),
+            view.source_compacted,
+            view.target_compacted,
+            view.source_end if last else None,
+            start >= uncommitted,
+        )
+
+
+def _place(view: PartitionView, upstream: int) -> int:
+    """The target offset of the first copied record at or behind a source offset."""
+    segments = view.segments
+    index = max(0, bisect_right(segments, upstream, key=lambda s: s.upstream) - 1)
+    for segment in segments[index:]:
+        if upstream < segment.upstream + segment.records:
+            return segment.downstream + max(0, upstream - segment.upstream)
+    return view.target_end
+
+
+def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[Segment]:
+    index = max(0, bisect_right(segments, start, key=lambda s: s.downstream) - 1)
+    for s in segments[index:]:
+        if s.downstream >= stop:
+            return
+        lo, hi = max(start, s.downstream), min(stop, s.downstream + s.records)
+        if hi > lo:
+            yield Segment(s.upstream + lo - s.downstream, lo, hi - lo)
+
+
+def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
+    """Leave out what an earlier verification found equal, up to a source and a target offset.
+
+    When one of the ends has moved back since, nothing is left out.
+    """
+    if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
+        return view
+    return replace(view, begin=checked, before=False, taken_over=None)

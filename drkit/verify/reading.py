@@ -1,0 +1,152 @@
+"""Streams of records for the comparison, from ordinary consumers: what an application would see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import time
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConsumerPartition
+
+from drkit.config import ClusterSettings
+from drkit.errors import Failed
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.reading.groupless import is_passed_over
+from drkit.kafka.reading.headers import all_headers
+from drkit.model import TopicPartition
+from drkit.verify.compare import Seen
+
+_QUEUE_KIB: Final = 4 * 1024
+"""What a consumer may hold in advance."""
+_FETCH_BYTES: Final = 1 << 20
+_PIECE: Final = 500
+_POLL_SECONDS: Final = 0.02
+"""A piece is handed on after this even when it is not full."""
+_PATIENCE_SECONDS: Final = 60.0
+_START_SECONDS: Final = 1.0
+_END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001  the constant's only name
+
+
+class Reader:
+    """A consumer of one cluster that reads ranges of offsets.
+
+    It belongs to no group: partitions are assigned, nothing is committed.
+
+    :param committed: leave out what transactions aborted or have not decided
+    """
+
+    def __init__(self, settings: ClusterSettings, *, committed: bool = True) -> None:
+        self._alias = settings.alias
+        self._consumer = Consumer(
+            {
+                **confluent_config(settings),
+                "group.id": "drkit-verify",  # librdkafka wants a name; without subscription it goes nowhere
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
+                "enable.partition.eof": True,
+                # Retention may overtake us: go on where the log begins now, the comparison knows why.
+                "auto.offset.reset": "earliest",
+                "check.crcs": True,
+                "queued.min.messages": 20_000,
+                "queued.max.messages.kbytes": _QUEUE_KIB,
+                # The default of 1 s is how long a fast reader would wait for the next fetch.
+                "fetch.queue.backoff.ms": 2,
+                "fetch.message.max.bytes": _FETCH_BYTES,
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
+        )
+
+    def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Seen]:
+        """The records in [start, stop), in order.
+
+        :raises Failed: the cluster refuses, or says nothing for a minute
+        """
+        for message in self.messages(partition, start, stop):
+            offset: Any = message.offset()
+            yield Seen(
+                offset,
+                message.key(),
+                message.value(),
+                all_headers(message),
+                message.timestamp()[1],
+            )
+
+    def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:
+        """The same as the client library has them. Raises as :meth:`read` does."""
+        if start >= stop:
+            return
+        self._consumer.assign([ConsumerPartition(partition.topic, partition.partition, start)])
+        heard = time.monotonic()
+        while True:
+            messages = self._consumer.consume(_PIECE, _POLL_SECONDS)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    if error.code() == _END:
+                        return
+                    self._trouble(error, partition)
+                    continue
+                heard = 0.0
+                offset: Any = message.offset()
+                if offset >= stop:
+                    return
+                if offset < start:  # the log ends before `start` now, and the consumer began anew
+                    continue
+                yield message
+            if heard == 0.0:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _PATIENCE_SECONDS:
+                raise self._silent(partition)
+
+    def log_start(self, partition: TopicPartition) -> int:
+        """The first offset that is still there.
+
+        :raises Failed: the cluster does not say
+        """
+        where = ConsumerPartition(partition.topic, partition.partition)
+        try:
+            low, _ = self._consumer.get_watermark_offsets(where, timeout=_PATIENCE_SECONDS)
+        except KafkaException as error:
+            raise self._silent(partition) from error
+        return int(low)
+
+    def _trouble(self, error: KafkaError, partition: TopicPartition) -> None:
+        if error.fatal() or not is_passed_over(error):
+            raise Failed(
+                "cannot read a partition to compare it",
+                where=f"{self._alias}: {partition}",
+                evidence=f"{error.name()} ({error.code()}): {error.str()}",
+                hint="check the cluster and drkit's permission to read the topic",
+            )
+
+    def _silent(self, partition: TopicPartition) -> Failed:
+        return Failed(
+            "a cluster stopped answering during the comparison",
+            where=f"{self._alias}: {partition}",
+            evidence=f"nothing arrived for {_PATIENCE_SECONDS:.0f} s",
+            hint="check the cluster, then run drkit verify again",
+        )
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+
+class LogStart:
+    """Where a partition's log begins now; asked at most once a second."""
+
+    def __init__(self, reader: Reader, partition: TopicPartition) -> None:
+        self._reader = reader
+        self._partition = partition
+        self._known = 0
+        self._asked = float("-inf")
+
+    def __call__(self) -> int:
+        """The first offset still there."""
+        if time.monotonic() - self._asked > _START_SECONDS:
+            self._known = self._reader.log_start(self._partition)
+            self._asked = time.monotonic()
+        return self._known

@@ -1,0 +1,234 @@
+"""What ``drkit verify`` answers: the results of all ranges as one verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.ranges import PartitionView
+from drkit.verify.task import MOST, RangeResult
+
+_ALWAYS = frozenset({"equal", "differences_total", "not_yet_copied_offsets"})
+
+
+class Verdict(StrEnum):
+    """The answer in one word."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNDECIDED = "undecided"
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        return {Verdict.EQUAL: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """One partition, compared from end to end."""
+
+    topic: str
+    partition: int
+    counts: Counts
+    findings: list[Finding]
+    undecided: str
+    waiting: int
+    """Source offsets from the first record on that is not copied yet; 0 when nothing waits."""
+    taken_over: OldPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OldPart:
+    """The part of a partition that MirrorMaker 2 had copied before drkit took over; target offsets."""
+
+    by_place: int
+    """Compared like all else: the takeover found out where each record belongs."""
+    by_content: int = 0
+    """Compared by content and order, because no map knows where records belong."""
+    not_compared: int = 0
+    """Too many."""
+    counts: Counts = field(default_factory=Counts)
+    """Of those that were compared by content."""
+    committed: bool = True
+    """False: what transactions aborted was copied too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """A flow, compared."""
+
+    flow: str
+    partitions: list[PartitionResult]
+    unclear: list[tuple[str, int, str]]
+    absent: dict[str, int]
+    notes: list[str]
+    seconds: float
+    peak_memory_bytes: int = 0
+    counts: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", sum((p.counts for p in self.partitions), Counts()))
+
+    @property
+    def verdict(self) -> Verdict:
+        """A difference is one whatever else remains unknown."""
+        if self.counts.differences:
+            return Verdict.DIFFERENT
+        return (
+            Verdict.UNDECIDED if self.unclear or any(p.undecided for p in self.partitions) else Verdict.EQUAL
+        )
+
+    def as_dict(self, most: int) -> dict[str, Any]:
+        """The report as plain data, with the first `most` differences."""
+        found = [(p, f) for p in self.partitions for f in p.findings]
+        undecided = [
+            *self.unclear,
+            *((p.topic, p.partition, p.undecided) for p in self.partitions if p.undecided),
+        ]
+        waiting = sum(p.waiting for p in self.partitions) + sum(self.absent.values())
+        answer: dict[str, Any] = {
+            "flow": self.flow,
+            "verdict": self.verdict.value,
+            "topics": len({p.topic for p in self.partitions}),
+            "partitions": len(self.partitions),
+            **asdict(self.counts),
+            "differences_total": self.counts.differences,
+            "not_yet_copied_offsets": waiting,
+            "differences": [_row(p, f) for p, f in found[:most]],
+            "undecided": [{"topic": t, "partition": n, "reason": r} for t, n, r in undecided],
+            "not_on_target_yet": self.absent,
+            "notes": [*self.notes, *self._old_notes()],
+            "taken_over_from_mirror_maker_2": self._taken_over(),
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(self.counts.source_records / self.seconds) if self.seconds > 0 else 0,
+            "peak_task_memory_mib": self.peak_memory_bytes >> 20,
+        }
+        return answer
+
+    def _taken_over(self) -> list[dict[str, Any]]:
+        """A row for each topic that MirrorMaker 2 had copied before."""
+        return [
+            {
+                "topic": topic,
+                "partitions": len(found),
+                "offsets_compared_by_place": sum(t.by_place for t in found),
+                "offsets_compared_by_content": sum(t.by_content for t in found),
+                "equal": counts.equal,
+                "repeated": counts.repeated,
+                "missing": counts.missing,
+                "extra": counts.extra,
+            }
+            for topic, found in self._old_parts()
+            for counts in [sum((t.counts for t in found), Counts())]
+        ]
+
+    def _old_parts(self) -> list[tuple[str, list[OldPart]]]:
+        parts = sorted(((p.topic, p.taken_over) for p in self.partitions if p.taken_over), key=itemgetter(0))
+        return [(topic, [t for _, t in group]) for topic, group in groupby(parts, key=itemgetter(0))]
+
+    def _old_notes(self) -> list[str]:
+        """What is special about the part that MirrorMaker 2 had copied."""
+        notes = []
+        for topic, found in self._old_parts():
+            if not all(t.committed for t in found):
+                notes.append(f"{topic}: MirrorMaker 2 also copied what transactions aborted; it stays there")
+            if left_out := sum(t.not_compared for t in found):
+                notes.append(
+                    f"{topic}: {left_out} older offsets of what MirrorMaker 2 copied are not compared; at the"
+                    f" most the last {MOST} of a partition are"
+                )
+        return notes
+
+
+def join(views: Iterable[PartitionView], results: Iterable[RangeResult]) -> list[PartitionResult]:
+    """The ranges of each partition put together."""
+    ordered = sorted(results, key=lambda r: (r.topic, r.partition, r.source_from))
+    by_place = {k: list(g) for k, g in groupby(ordered, key=lambda r: (r.topic, r.partition))}
+    return [_partition(v, by_place[v.source]) for v in views]
+
+
+def _partition(view: PartitionView, ranges: list[RangeResult]) -> PartitionResult:
+    counts = sum((r.counts for r in ranges), Counts())
+    findings = [f for r in ranges for f in r.findings]
+    if len(ranges) > 1:
+        findings = _across(findings, counts)
+    first = next((r.first_waiting for r in ranges if r.first_waiting is not None), None)
+    return PartitionResult(
+        *view.source,
+        counts,
+        findings,
+        "; ".join(sorted({r.undecided for r in ranges if r.undecided})),
+        0 if first is None else max(0, view.source_end - first),
+        _taken_over(view, ranges),
+    )
+
+
+def _taken_over(view: PartitionView, ranges: list[RangeResult]) -> OldPart | None:
+    if view.taken_over is None:
+        return None
+    _, end, committed = view.taken_over
+    old = next((r for r in ranges if r.before), None)
+    if old is None or view.begin is None:
+        return OldPart(max(0, end - view.target_start), committed=committed)
+    begin = max(view.target_start, view.begin[1])
+    by_content = begin - old.compared_from
+    not_compared = old.compared_from - view.target_start
+    return OldPart(max(0, end - begin), by_content, not_compared, old.counts, committed and old.committed)
+
+
+def _across(findings: list[Finding], counts: Counts) -> list[Finding]:
+    """A record missing in one range and surplus in the next only stands at another place."""
+    surplus: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.kind is Kind.EXTRA:
+            surplus.setdefault(finding.digest, []).append(finding)
+    found: list[Finding] = []
+    gone: set[int] = set()
+    for finding in findings:
+        if finding.kind is Kind.MISSING and (same := surplus.get(finding.digest)):
+            extra = same.pop(0)
+            gone.add(id(extra))
+            counts.recount(Kind.MISSING, Kind.MISPLACED)
+            counts.count(Kind.EXTRA, -1)
+            text = f"the map says place {finding.target_offset}: {finding.evidence}"
+            found.append(
+                replace(finding, kind=Kind.MISPLACED, target_offset=extra.target_offset, evidence=text)
+            )
+        else:
+            found.append(finding)
+    return [f for f in found if id(f) not in gone]
+
+
+def _row(partition: PartitionResult, finding: Finding) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "difference": finding.kind.value.replace("_", " "),
+        "source_offset": finding.source_offset,
+        "target_offset": finding.target_offset,
+        "evidence": finding.evidence,
+    }
+
+
+def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
+    """What the command prints: one flow as it is, several as a list.
+
+    :param most: differences to show per flow
+    :param whole: also what is zero or empty, as programs want it
+    """
+    found = [r.as_dict(most) for r in reports]
+    if not whole:
+        found = [{k: v for k, v in each.items() if v or k in _ALWAYS} for each in found]
+    return found[0] if len(found) == 1 else found
+
+
+def exit_code(reports: Iterable[FlowReport]) -> int:
+    """Of the command: a difference weighs more than a doubt."""
+    verdicts = {r.verdict for r in reports}
+    return next((v.exit_code for v in (Verdict.DIFFERENT, Verdict.UNDECIDED) if v in verdicts), 0)

@@ -1,0 +1,183 @@
+"""``drkit verify``: a Spark batch job that compares a flow's source and target, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.spark.conf import secrets_of
+from drkit.spark.jobs import SparkJobs
+from drkit.spark.session import Workshop, plan_spark, spark_session
+from drkit.verify import snapshot as verify_snapshot
+from drkit.verify.checked import Checked, remember
+from drkit.verify.ranges import Range, cut, spread
+from drkit.verify.report import FlowReport, PartitionResult, join
+from drkit.verify.snapshot import Snapshot
+from drkit.verify.task import RangeResult, compare_range
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Progress = Callable[[str], None]
+_WATCH_SECONDS = 0.25
+_SAY_SECONDS = 2.0
+_STOP_SECONDS = 10.0
+_BROKE_OFF = "the comparison broke off"
+_AGAIN = "check both clusters, then run drkit verify again"
+_MOST_TASKS = 8
+"""Without a master of its own, a verification leaves a large machine to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare."""
+
+    flow: str | None = None
+    """``source->target``; None: the only one there is, or all."""
+    topics: tuple[str, ...] = ()
+    only_new: bool = False
+    """Begin where the last verification that found a partition equal has ended."""
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark."""
+
+
+def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:
+    """Compare flows from the sources' first offsets to the frontiers of now.
+
+    Works beside a running replicator. What is found equal is remembered in the flow's state topic.
+
+    :raises ConfigError: no such flow, or no topic to compare
+    :raises Refused: source and target are one cluster, or Spark has no slot
+    :raises ClusterUnreachable: a cluster does not answer
+    :raises Failed: a cluster stopped answering on the way
+    """
+    flows = settings.chosen_flows([request.flow] if request.flow else [])
+    tasks = max(1, min(_MOST_TASKS, os.cpu_count() or 1) - 1)
+    spark = plan_spark(request.master, tasks, request.conf, secrets_of(settings, flows))
+    snapshots = [_snapshot(settings, flow, request, progress) for flow in flows]
+    with spark_session("drkit verify", spark) as workshop:
+        return [
+            _compare(workshop, settings, flow, snapshot, progress)
+            for flow, snapshot in zip(flows, snapshots, strict=True)
+        ]
+
+
+def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress: Progress) -> Snapshot:
+    progress(f"{flow.name}: looking at both clusters")
+    source, target = (Cluster.connect(c) for c in settings.sides(flow))
+    refuse_same_cluster(source, target)
+    found = verify_snapshot.take(flow, source, target, request.topics, only_new=request.only_new)
+    known = {v.source.topic for v in found.views} | {u.topic for u in found.unclear} | set(found.absent)
+    if lacking := sorted(set(request.topics) - known):
+        raise ConfigError(
+            f"{flow.name} copies no topic {', '.join(lacking)}",
+            where=f"flows: {flow.name}",
+            evidence=f"it copies: {', '.join(sorted(known)[:20]) or 'nothing that exists on the source'}",
+            hint="name source topics that the flow's filters accept",
+        )
+    return found
+
+
+def _compare(
+    workshop: Workshop, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+) -> FlowReport:
+    started = time.monotonic()
+    source, target = settings.task_sides(flow)
+    ranges = cut(snapshot.views, workshop.context.defaultParallelism)
+    offsets = sum(v.frontier - v.source_start for v in snapshot.views)
+    progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
+    results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
+    partitions = join(snapshot.views, results)
+    report = FlowReport(
+        flow.name,
+        partitions,
+        list(snapshot.unclear),
+        snapshot.absent,
+        snapshot.notes,
+        time.monotonic() - started,
+        max((r.peak_memory_bytes for r in results), default=0),
+    )
+    _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
+    return report
+
+
+def _run(
+    workshop: Workshop,
+    ranges: list[Range],
+    source: ClusterSettings,
+    target: ClusterSettings,
+    progress: Progress,
+) -> list[RangeResult]:
+    if not ranges:
+        return []
+    shares = [[r.to_json() for r in share] for share in spread(ranges, len(ranges))]
+
+    def compare_share(share: str) -> str:
+        found = [compare_range(Range.from_json(r), source, target) for r in json.loads(share)]
+        return json.dumps([result.to_json() for result in found])
+
+    jobs = SparkJobs(workshop, "drkit verify", _BROKE_OFF, "")
+    with ThreadPoolExecutor(1) as pool:
+        collected = pool.submit(jobs.run, [json.dumps(share) for share in shares], compare_share)
+        try:
+            _watch(workshop.context, collected.done, len(shares), progress, lambda s: wait([collected], s))
+            answers = collected.result()
+        except (DrkitError, Py4JError, ConnectionError) as error:
+            evidence = (error.evidence or error.what) if isinstance(error, DrkitError) else str(error)
+            raise Failed(_BROKE_OFF, evidence=evidence, hint=_AGAIN) from error
+        finally:
+            jobs.cancel(_STOP_SECONDS)  # what runs when this is interrupted
+    return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
+
+
+def _watch(
+    context: SparkContext,
+    done: Callable[[], bool],
+    total: int,
+    progress: Progress,
+    pause: Callable[[float], object],
+) -> None:
+    """Tell every few seconds how many ranges are compared."""
+    tracker = context.statusTracker()
+    said, told = time.monotonic(), 0
+    while not done():
+        pause(_WATCH_SECONDS)
+        if time.monotonic() - said < _SAY_SECONDS or done():
+            continue
+        said = time.monotonic()
+        stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+        finished = sum(s.numCompletedTasks for s in stages if s is not None)
+        if finished > told:
+            told = finished
+            progress(f"{finished} of {total} ranges compared")
+
+
+def _remember(
+    target: ClusterSettings,
+    flow: FlowSettings,
+    snapshot: Snapshot,
+    partitions: Iterable[PartitionResult],
+    progress: Progress,
+) -> None:
+    equal = {(p.topic, p.partition) for p in partitions if not p.counts.differences and not p.undecided}
+    checked = [
+        Checked(v.source, snapshot.ids[v.source.topic], v.frontier, v.target_end)
+        for v in snapshot.views
+        if v.source in equal
+    ]
+    try:
+        if checked:
+            remember(target, flow.source, checked)
+    except Failed as error:
+        progress(f"what was verified cannot be remembered: {error.in_short}")

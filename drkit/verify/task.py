@@ -1,0 +1,155 @@
+"""The part of ``drkit verify`` that runs in Spark's executors: one range, both sides streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+import json
+import resource
+import time
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+
+from drkit.config import ClusterSettings
+from drkit.offsets.alignment import Fingerprints
+from drkit.takeover.look import content
+from drkit.verify.before import Trimmed, compare_before
+from drkit.verify.compare import Rules, compare
+from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.ranges import Range
+from drkit.verify.reading import LogStart, Reader
+
+MOST: Final = 2_000_000
+"""Target offsets of MirrorMaker 2's part of a partition that are compared, the last ones: 80 bytes each."""
+_readers: dict[str, Reader] = {}
+"""By how clusters are reached: Spark reuses its Python workers, and a connected consumer is worth keeping."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """What became of one range."""
+
+    topic: str
+    partition: int
+    source_from: int
+    counts: Counts
+    findings: list[Finding] = field(default_factory=list)
+    undecided: str = ""
+    first_waiting: int | None = None
+    """First source record behind the frontier; None: all is copied."""
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    before: bool = False
+    """It is of the part that MirrorMaker 2 copied."""
+    committed: bool = True
+    """Then: nothing that transactions aborted was copied."""
+    compared_from: int = 0
+    """Then: the first target offset that was compared; what lies before is too much."""
+
+    def to_json(self) -> str:
+        """The result as JSON, as it travels to the driver."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> RangeResult:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["counts"] = Counts.of(raw["counts"])
+        raw["findings"] = [
+            Finding(**{**f, "kind": Kind(f["kind"]), "fields": tuple(f["fields"])}) for f in raw["findings"]
+        ]
+        return cls(**raw)
+
+
+def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings) -> RangeResult:
+    """Compare one range; blocking.
+
+    :raises Failed: a cluster stopped answering
+    """
+    if piece.again_from is not None:
+        return compare_old_range(piece, source, target)
+    started = time.monotonic()
+    theirs, ours = _reader(source), _reader(target)
+    old = theirs if piece.committed else _reader(source, committed=False)
+    rules = Rules(
+        piece.source_compacted,
+        piece.target_compacted,
+        LogStart(theirs, piece.source),
+        LogStart(ours, piece.target),
+    )
+    found = compare(
+        old.read(piece.source, piece.source_from, piece.source_to),
+        ours.read(piece.target, piece.target_from, piece.target_to),
+        piece.segments,
+        rules,
+    )
+    waiting = None
+    if piece.lag_until is not None:
+        waiting = next((s.offset for s in theirs.read(piece.source, piece.source_to, piece.lag_until)), None)
+    return RangeResult(
+        piece.source.topic,
+        piece.source.partition,
+        piece.source_from,
+        found.counts,
+        found.findings,
+        found.undecided,
+        waiting,
+        time.monotonic() - started,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSettings) -> RangeResult:
+    """Compare what MirrorMaker 2 copied before drkit took over; blocking.
+
+    It reads uncommitted records too, by default: a target that fits only so is compared with these.
+
+    :raises Failed: a cluster stopped answering
+    """
+    started = time.monotonic()
+    begin = max(piece.target_from, piece.target_to - MOST)
+    partial = begin > piece.target_from
+    # Markers and aborted records take offsets too: twice as many of the source hold the same records.
+    theirs = piece.source, max(piece.source_from, piece.source_to - 2 * MOST), piece.source_to
+    if not partial:
+        theirs = piece.source, piece.source_from, piece.source_to
+    ours, times = _with_times(_reader(target).messages(piece.target, begin, piece.target_to))
+    trimmed = Trimmed(
+        piece.source_from > 0, piece.target_from > 0, piece.source_compacted, piece.target_compacted, partial
+    )
+    committed = _fingerprints(_reader(source).messages(*theirs), times=times)
+    found = best = compare_before(committed, ours, trimmed, piece.again_from)
+    if found.counts.differences:
+        written = _fingerprints(_reader(source, committed=False).messages(*theirs), times=times)
+        other = compare_before(written, ours, trimmed, piece.again_from)
+        best = min(found, other, key=lambda b: b.counts.differences)
+    return RangeResult(
+        piece.source.topic, piece.source.partition, piece.source_from, best.counts, best.findings,
+        before=True, committed=best is found, compared_from=begin, seconds=time.monotonic() - started,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )  # fmt: skip
+
+
+def _with_times(messages: Iterator[Message]) -> tuple[Fingerprints, bool]:
+    """The target's records, and whether their times are the source's, not the target brokers' own."""
+    first = next(messages, None)
+    if first is None:
+        return Fingerprints(), True
+    times = first.timestamp()[0] != TIMESTAMP_LOG_APPEND_TIME
+    return _fingerprints(chain([first], messages), times=times), times
+
+
+def _fingerprints(messages: Iterable[Message], *, times: bool) -> Fingerprints:
+    found = Fingerprints()
+    for message in messages:
+        found.add(message.offset() or 0, content(message, times=times))
+    return found
+
+
+def _reader(settings: ClusterSettings, *, committed: bool = True) -> Reader:
+    address = f"{committed} {settings.model_dump_json()}"
+    if address not in _readers:
+        _readers[address] = Reader(settings, committed=committed)
+    return _readers[address]
