@@ -20,12 +20,13 @@ import threading
 import time
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.bench.waiting import until
+from tests.replicate.compare import NOT_YET
 
 OBSERVERS: Final = 3
 GOAL_SECONDS: Final = 12.0
@@ -186,6 +187,10 @@ def beats(standby: LocalCluster) -> int:
         if topic not in consumer.list_topics(timeout=10.0).topics:
             return 0
         return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)[1])
+    except KafkaException as error:
+        if error.args[0].code() not in NOT_YET:
+            raise
+        return 0
     finally:
         consumer.close()
 
