@@ -12,10 +12,10 @@ import sys
 from typing import Any, Final
 
 from drkit.config.changes import LIVE
+from drkit.config.meanings import definitions
 from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
 from drkit.config.reference_toml import reference_toml, unit
 from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
-from drkit.config.tables.settings import Settings
 
 _TABLES: Final = {
     "ClusterSettings": "[clusters.ALIAS]",
@@ -152,10 +152,10 @@ _ROLES_HERE: Final = "`source_consumer`, `target_producer`, `source_admin`, `tar
 
 def configuration() -> str:
     """The page of drkit.toml: every table, key, type, default, unit and meaning."""
-    definitions = Settings.model_json_schema()["$defs"]
+    tables = definitions()
     parts = [_HEADER, _filled(_CONFIGURATION)]
     for model, title in _TABLES.items():
-        schema = definitions[model]
+        schema = tables[model]
         needed = schema.get("required", ())
         rows = [
             (f"`{name}`", _type(found), "needed" if name in needed else _default(found), unit(name),

@@ -7,7 +7,7 @@ import json
 from textwrap import wrap
 from typing import Any, Final
 
-from drkit.config.tables.settings import Settings
+from drkit.config.meanings import definitions
 
 UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": "bytes/s"}
 """Ending of a setting's name → its unit."""
@@ -42,11 +42,11 @@ _TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence"})
 
 def reference_toml() -> str:
     """The file. It loads as it stands, and to the same settings with every default uncommented."""
-    definitions = Settings.model_json_schema()["$defs"]
+    tables = definitions()
     told: set[str] = set()
     parts = [_HEADER]
     for model, header, examples in _TABLES:
-        schema = definitions[model]
+        schema = tables[model]
         parts += ["", header, *_settings(schema, examples, brief=model in told)]
         told.add(model)
     return "\n".join(parts) + "\n"

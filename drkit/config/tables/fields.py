@@ -97,6 +97,4 @@ Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 class Strict(BaseModel):
     """A table in which every key is known."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, str_strip_whitespace=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True)
