@@ -100,6 +100,11 @@ class FlowWatch:
         if self._thread.is_alive():
             self._thread.join(1.0)
 
+    @property
+    def lag(self) -> int | None:
+        """Records that are not copied, as the last look at both clusters saw it; None: not known."""
+        return self.figures.status.loss.records if self.figures is not None else None
+
     def faults(self, now: float) -> tuple[Fault, ...]:
         """What is wrong now, old figures included; a flow that begins has time until its first look."""
         if (error := self._failure()) is not None:

@@ -43,7 +43,7 @@ class Glance(NamedTuple):
     lag: int | None
     """In records; None: not known."""
     records: int
-    """Copied by ended epochs."""
+    """Copied since the start."""
     held_back: tuple[HeldPartition, ...] = ()
     """What open transactions on the source hold back; it is in no lag."""
 
@@ -265,7 +265,8 @@ class _FlowRun:
         except DrkitError as error:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
-        tell(Glance(self.name, *seen, progress.totals.records, self._held()))
+        lag = self.watch.lag if seen.lag is None and self.watch is not None else seen.lag
+        tell(Glance(self.name, seen.records_per_second, lag, seen.records, self._held()))
 
     def _held(self) -> tuple[HeldPartition, ...]:
         """With `once` as seen at the start, else as the last look saw it."""

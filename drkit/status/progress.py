@@ -26,6 +26,8 @@ class Sample(NamedTuple):
     records_per_second: float
     lag: int | None
     """Source offsets not yet copied; None until the first epoch has reported."""
+    records: int
+    """Copied: what ended epochs have reported, and since then by how much the target has grown."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class Progress:
         self._source = source
         self._target = target
         self._places: dict[TopicPartition, tuple[int, int]] = {}
+        self._began: dict[TopicPartition, int] = {}
+        """Where a partition of the target ended when it was looked at first."""
         self._last: tuple[float, int] | None = None
         self._epoch_ended: float | None = None
 
@@ -126,7 +130,7 @@ class Progress:
         )  # fmt: skip
 
     def sample(self, leases: Iterable[PartitionLease]) -> Sample:
-        """Records per second since the last glance, and the lag now.
+        """Records per second since the last glance, the lag now, and what is copied.
 
         :raises DrkitError: a cluster does not answer
         """
@@ -138,14 +142,17 @@ class Progress:
         ends = list_offsets(self._source, pairs, "latest", committed=True)
         copied = list_offsets(self._target, pairs.values(), "latest")
         lag: int | None = 0
+        records = self.totals.records
         for at, target_at in pairs.items():
-            place = self._places.get(at)
+            place, end = self._places.get(at), copied[target_at]
+            # Between reports the target's growth is what was copied; holes make that a lower bound.
+            grown = max(0, end - (place[1] if place is not None else self._began.setdefault(at, end)))
+            records += grown
             if place is None or lag is None:
                 lag = None
                 continue
-            # Between reports the target's growth is what was copied; holes make that a lower bound.
-            lag += max(0, ends[at] - place[0] - max(0, copied[target_at] - place[1]))
-        return Sample(self._rate(sum(copied.values())), lag)
+            lag += max(0, ends[at] - place[0] - grown)
+        return Sample(self._rate(sum(copied.values())), lag, records)
 
     def _rate(self, total: int) -> float:
         now, before = monotonic(), self._last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 import json
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ from tests.replicate.locked import (
     documented,
     granted_by,
 )  # fmt: skip
-from tests.replicate.process import eventually
+from tests.replicate.process import eventually, tree
 
 SECRET = "known-to-nobody-7f3a"
 
@@ -233,16 +233,14 @@ def test_a_whole_run_with_exactly_these_permissions_tells_no_secret(locked: Lock
 
 
 def _look(leader: int, scratch: Path, seen: set[str], told: set[str]) -> bool:
-    """Search the processes of a session, and what they wrote, for the secret; always False."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.getsid(int(process.name)) == leader:
-                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                seen.add(line)
-                if SECRET.encode() in line.encode() + (process / "environ").read_bytes():
-                    told.add(line)
-        except (OSError, ProcessLookupError):
-            continue
+    """Search a process and all below it, and what they wrote, for the secret; always False."""
+    for pid in tree(leader):
+        process = Path(f"/proc/{pid}")
+        with suppress(OSError):
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            seen.add(line)
+            if SECRET.encode() in line.encode() + (process / "environ").read_bytes():
+                told.add(line)
     for file in scratch.rglob("*"):
         try:
             if file.is_file():

@@ -33,4 +33,7 @@ def replicate(**given: Any) -> None:
     spark_jvm = work("drkit.spark.jvm")
     with ended_quietly(spark_jvm.end_early):
         spark_jvm.launch_early()
-        work("drkit.cli.actions.replicate").replicate(**given)
+        try:
+            work("drkit.cli.actions.replicate").replicate(**given)
+        finally:
+            spark_jvm.end_early()
