@@ -257,15 +257,14 @@ class _FlowRun:
 
     def glance(self, tell: Tell) -> None:
         """Look at the clusters and tell how it goes; one that does not answer is told by others."""
-        progress = self.job.progress
-        if progress is None or not self.thread.is_alive():
+        if (progress := self.job.progress) is None or not self.thread.is_alive():
             return
         try:
             seen = progress.sample(self.job.leases())
         except DrkitError as error:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
-        lag = self.watch.lag if seen.lag is None and self.watch is not None else seen.lag
+        lag = self.watch.lag if seen.lag is None and self.watch else seen.lag
         tell(Glance(self.name, seen.records_per_second, lag, seen.records, self._held()))
 
     def _held(self) -> tuple[HeldPartition, ...]:

@@ -140,7 +140,20 @@ class Progress:
             if str(TopicPartition(x.source_topic, x.partition)) not in self.totals.stopped
         }
         ends = list_offsets(self._source, pairs, "latest", committed=True)
-        copied = list_offsets(self._target, pairs.values(), "latest")
+        return self.sampled(pairs, ends, list_offsets(self._target, pairs.values(), "latest"))
+
+    def sampled(
+        self,
+        pairs: Mapping[TopicPartition, TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        copied: Mapping[TopicPartition, int],
+    ) -> Sample:
+        """The same of ends that are known.
+
+        :param pairs: source partition → target partition
+        :param ends: of the source, committed
+        :param copied: of the target
+        """
         lag: int | None = 0
         records = self.totals.records
         for at, target_at in pairs.items():

@@ -1,4 +1,4 @@
-"""What is said of epochs that ended early."""
+"""What is said of epochs that ended early, and of how far a flow is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from drkit import observe
 from drkit.config import FlowSettings
 from drkit.copy_task.report import TaskReport
 from drkit.kafka.admin import Cluster
+from drkit.model import TopicPartition
 from drkit.status.progress import Progress
 
 
@@ -27,3 +28,16 @@ def test_tasks_that_saw_no_renewal_of_the_lease_are_named(capsys: pytest.Capture
     progress.epoch_ended([report("expired"), report("time"), report("expired")])
     found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(e["flow"], e["tasks"]) for e in found if e["event"] == "lease_not_seen"] == [("a->b", 2)]
+
+
+def test_before_the_first_report_records_are_what_the_target_has_grown_by():
+    """They count from the first look on; how much is missing is not known then."""
+    nowhere = cast("Cluster", None)
+    progress = Progress(FlowSettings(source="a", target="b"), nowhere, nowhere)
+    at, copy = TopicPartition("t", 0), TopicPartition("a.t", 0)
+    assert progress.sampled({at: copy}, {at: 900}, {copy: 100})[1:] == (None, 0)
+    assert progress.sampled({at: copy}, {at: 900}, {copy: 400})[1:] == (None, 300)
+
+    progress.totals.records, progress._places[at] = 350, (500, 450)
+    assert progress.sampled({at: copy}, {at: 900}, {copy: 450})[1:] == (400, 350)
+    assert progress.sampled({at: copy}, {at: 900}, {copy: 600})[1:] == (250, 500)
