@@ -19,6 +19,7 @@ from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.permit import permitted_by
+from drkit.model import TopicPartition
 from drkit.replicate.epoch_loop import EpochLoop, Report
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
@@ -63,13 +64,11 @@ class FlowJob:
         once: bool = False,
         standby: bool = False,
     ) -> None:
-        self.flow = flow
-        self.clusters = clusters
-        self.workshop = workshop
-        self.run_id = run_id
+        self.flow, self.clusters = flow, clusters
+        self.workshop, self.run_id = workshop, run_id
         self.once, self.standby = once, standby
         self.rates = Rates()
-        self.events = TaskEvents(flow.name)
+        self.events = TaskEvents(flow.name, self._stopped)
         self.found = Round()
         self.bound: Bound | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
@@ -109,6 +108,10 @@ class FlowJob:
                 is_over = self.cut is None or not self.cut.has_tasks
                 within(_GOODBYE_SECONDS, lease.release if is_over else lease.leave)
                 within(_GOODBYE_SECONDS, opposite.close)
+
+    def _stopped(self, at: TopicPartition, reason: str) -> None:
+        if self.progress is not None:
+            self.progress.stopped(at, reason)
 
     def all_copied(self) -> bool:
         """With `once`: every partition has reached its end or is left alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import threading
 from typing import Final
 
@@ -22,10 +23,12 @@ class TaskEvents:
     """The events of one run of a flow, over all its attempts.
 
     The driver's own events have no partition; they are reported when they happen.
+
+    :param on_stopped: gets each partition that a task has stopped, with the reason, before its epoch ends
     """
 
-    def __init__(self, flow: str) -> None:
-        self._flow = flow
+    def __init__(self, flow: str, on_stopped: Callable[[TopicPartition, str], object]) -> None:
+        self._flow, self._on_stopped = flow, on_stopped
         self._next: int | None = None
         """First offset of the state topic that is not reported yet; None: all of it is of earlier runs."""
 
@@ -55,6 +58,9 @@ class TaskEvents:
         if isinstance(event, EventRecord) and event.partition >= 0:
             fields = {"flow": self._flow, "topic": event.topic, "partition": event.partition}
             observe.event(event.kind, level="warning", **{**fields, **event.fields})
+            if event.fields.get("stopped"):
+                at = TopicPartition(event.topic, event.partition)
+                self._on_stopped(at, str(event.fields.get("reason", event.kind)))
 
 
 def _read_all(target: Cluster, state: StateTopic, stop: threading.Event) -> None:

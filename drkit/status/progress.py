@@ -101,6 +101,10 @@ class Progress:
                 totals.looped[number] = totals.looped.get(number, 0) + records
                 observe.left_out(self._flow, number, records)
 
+    def stopped(self, at: TopicPartition, reason: str) -> None:
+        """A task has stopped a partition: it is left alone until a report says otherwise."""
+        self.totals.stopped[str(at)] = reason
+
     def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
         """From the end of the last epoch to the first fetch of this one."""
         now, before = monotonic(), self._epoch_ended

@@ -10,8 +10,11 @@ import pytest
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.copy_task.report import TaskReport
+from drkit.flow_state.records import EventRecord
+from drkit.flow_state.state import Change
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
+from drkit.replicate.task_events import TaskEvents
 from drkit.status.progress import Progress
 
 
@@ -41,3 +44,17 @@ def test_before_the_first_report_records_are_what_the_target_has_grown_by():
     progress.totals.records, progress._places[at] = 350, (500, 450)
     assert progress.sampled({at: copy}, {at: 900}, {copy: 450})[1:] == (400, 350)
     assert progress.sampled({at: copy}, {at: 900}, {copy: 600})[1:] == (250, 500)
+
+
+def test_a_stopped_partition_counts_before_its_epoch_ends():
+    """Until a later report has it at work again."""
+    nowhere = cast("Cluster", None)
+    progress, at = Progress(FlowSettings(source="a", target="b"), nowhere, nowhere), TopicPartition("t", 0)
+    events = TaskEvents("a->b", progress.stopped)
+    events._next = 5
+    record = EventRecord("map_unreadable", "t", 0, 1, {"stopped": True, "reason": "damaged"})
+    events._report(4, Change("key", record))
+    assert not progress.totals.stopped
+    events._report(5, Change("key", record))
+    assert progress.totals.stopped == {str(at): "damaged"}
+    assert progress.sampled({}, {}, {}).lag == 0

@@ -45,7 +45,11 @@ def test_each_event_is_reported_once_whoever_reads_it(
     settings: ClusterSettings, flow: FlowSettings, tasks: StateTopic, capsys: pytest.CaptureFixture[str]
 ):
     observe.setup("json", "info")
-    cluster, stop, events = Cluster.connect(settings), threading.Event(), TaskEvents(flow.name)
+    cluster, stop, events = (
+        Cluster.connect(settings),
+        threading.Event(),
+        TaskEvents(flow.name, lambda _at, _reason: None),
+    )
     tasks.emit("source_gap", "orders", 0)
     with StateTopic(settings, flow.source) as state:
         events.follow(state)
