@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from drkit.cli.questions import ask
 from drkit.errors import Usage
+from tests.replicate.process import take_interrupts
 
 ASKS = """
 import sys
@@ -66,16 +68,21 @@ def test_a_question_shows_no_escape_sequence(
 def test_an_interrupt_at_the_question_says_that_nothing_was_changed():
     here, there = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", ASKS], stdin=there, stdout=there, stderr=there, start_new_session=True
+        [sys.executable, "-c", ASKS],
+        stdin=there,
+        stdout=there,
+        stderr=there,
+        start_new_session=True,
+        preexec_fn=take_interrupts,  # noqa: PLW1509  no threads yet
     ) as asking:
         os.close(there)
-        shown = b""
-        while b"Fail over?" not in shown:
-            shown += os.read(here, 1000)
-        asking.send_signal(signal.SIGINT)
-        while b"nothing was changed" not in shown:
-            shown += os.read(here, 1000)
-        assert asking.wait(60) == 130
+        try:
+            _read_until(here, b"Fail over?")
+            asking.send_signal(signal.SIGINT)
+            _read_until(here, b"nothing was changed")
+            assert asking.wait(60) == 130
+        finally:
+            asking.kill()
     os.close(here)
 
 
@@ -83,3 +90,11 @@ def test_click_alone_would_not_say_why(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(click.Abort):
         click.confirm("Fail over?")
+
+
+def _read_until(terminal: int, wanted: bytes) -> None:
+    shown = b""
+    while wanted not in shown:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, f"no {wanted!r} in {shown!r}"
+        shown += os.read(terminal, 1000)

@@ -19,6 +19,7 @@ from drkit.demo.observer import Observer
 from drkit.demo.proof import Reading
 from drkit.demo.screen import Scene
 from drkit.demo.story import rows
+from tests.replicate.process import take_interrupts
 
 COMMAND = [sys.executable, "-m", "drkit", "demo"]
 
@@ -85,8 +86,7 @@ def test_interrupted(tmp_path: Path, place: dict[str, str], number: signal.Signa
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A test run in the background ignores SIGINT, and its children would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  no threads yet
+        preexec_fn=take_interrupts,  # noqa: PLW1509  no threads yet
     ) as process:
         assert process.stdout is not None
         # In the first act the brokers start, in the third Spark.

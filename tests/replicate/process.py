@@ -37,6 +37,11 @@ def eventually(
         pause.wait(min(0.5, max(0.02, 2 * (time.process_time() - worked))))
 
 
+def take_interrupts() -> None:
+    """For `preexec_fn`: a test run in the background ignores SIGINT, and its children would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def tree(root: int) -> list[int]:
     """A process and all below it, by what the system says now."""
     children: dict[int, list[int]] = {}

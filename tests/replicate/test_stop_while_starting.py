@@ -15,7 +15,7 @@ import uuid
 import pytest
 
 from drkit.local.cluster import LocalCluster
-from tests.replicate.process import eventually, tree
+from tests.replicate.process import eventually, take_interrupts, tree
 
 FLOW = """
 source = "a"
@@ -75,8 +75,7 @@ def test_a_signal_stops_it_in_good_order(
         text=True,
         env={**os.environ, "TMPDIR": str(scratch)},
         start_new_session=True,
-        # A test run in the background ignores SIGINT, and drkit would until it has loaded its command.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  no threads yet
+        preexec_fn=take_interrupts,  # noqa: PLW1509  no threads yet
     )
     try:
         eventually(lambda: catches_sigterm(process.pid), what="drkit's first handler")
