@@ -39,7 +39,10 @@ def read_partitions(
     """
     if not starts:
         return
-    ends = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed)
+    found = list_offsets(Cluster.connect(cluster), starts, "latest", committed=committed)
+    ends = {at: end for at, end in found.items() if end != starts[at]}
+    if not ends:
+        return  # nothing has come since it was read to this end
     consumer = Consumer(
         {
             **confluent_config(cluster),
@@ -54,7 +57,9 @@ def read_partitions(
         logger=QUIET,
     )
     try:
-        consumer.assign([ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items()])
+        consumer.assign(
+            [ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items() if p in ends]
+        )
         _drain(consumer, cluster.alias, ends, take)
     except KafkaException as error:
         raise Failed(
@@ -73,7 +78,9 @@ def _drain(
     """Read on until every partition's end is met; takes it out of `ends` then."""
     heard = monotonic()
     while ends:
-        messages = consumer.consume(_BATCH, 0.1)
+        first = consumer.poll(0.1)
+        # A batch is not waited for until it is full.
+        messages = [] if first is None else [first, *consumer.consume(_BATCH, 0)]
         if not messages and monotonic() - heard > _SILENT_SECONDS:
             where = ", ".join(map(str, sorted(ends)[:3]))
             raise Failed(
