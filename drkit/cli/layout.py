@@ -47,7 +47,7 @@ def pairs(values: Mapping[str, Any], console: Console, width: int) -> Renderable
             parts.append(_beside(short))
             short = {}
         inner = pairs(value, console, width - _INDENT) if isinstance(value, dict) else table(value)
-        parts += [Text(visible(key.replace("_", " ")), style="bold"), Padding(inner, (0, 0, 0, _INDENT))]
+        parts += [_name(key, "bold"), Padding(inner, (0, 0, 0, _INDENT))]
     if short:
         parts.append(_beside(short))
     return Group(*parts)
@@ -89,5 +89,5 @@ def _has_parts(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
 
 
-def _name(key: str) -> Text:
-    return Text(visible(key.replace("_", " ")))
+def _name(key: str, style: str = "") -> Text:
+    return Text(visible(key.replace("_", " ")), style=style)

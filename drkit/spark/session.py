@@ -104,15 +104,12 @@ def spark_session(
         plan = plan_spark(None, plan)
     stop = stop or threading.Event()
     _end_unfit_jvm(plan.master)
-    jvm = _jvm_for(plan, java_options)
+    jvm, options = _jvm_for(plan, java_options)
     folder = jvm.folder if jvm is not None else make_folder()
     try:
         archive = None if plan.master.is_local else make_archive(folder)
         workshop = Workshop(folder, carrier(archive)) if archive is not None else Workshop(folder)
         meanwhile(workshop)
-        options = java_options or ""
-        if java_options is None and jvm is None:
-            options = archive_option(_require_java())
         with ExitStack() as stack:
             if archive is None:
                 context = _start(name, plan, folder, options, jvm=jvm)
@@ -227,7 +224,7 @@ def _say_nothing_of_broken_connections(context: SparkContext) -> None:
 
 
 def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway | None:
-    """Reach Spark's JVM, or start it by Spark's scripts. None where a session of before has left one.
+    """Reach Spark's JVM, or start it by Spark's scripts. None where an earlier session has left one.
 
     :param conf: what may stand in a list of processes; the rest reaches it by its gateway
     """
@@ -249,17 +246,22 @@ def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway
     return gateway
 
 
-def _jvm_for(plan: SparkPlan, options: str | None) -> SparkJvm | None:
-    """A JVM on its way; None where Spark's scripts start it, or one of before is still there."""
+def _jvm_for(plan: SparkPlan, given: str | None) -> tuple[SparkJvm | None, str]:
+    """A JVM on its way, and Java's options for one that Spark's scripts start.
+
+    None where they start it, or where an earlier session has left one.
+    """
     early = take_early()
     by_itself = plan.master.is_local and not any(key.startswith("spark.driver.") for key in plan.conf)
-    if early is not None and options is None and by_itself:
-        return early
+    if early is not None and given is None and by_itself:
+        return early, ""
     if early is not None:
         early.end()
-    if not by_itself or SparkContext._gateway is not None:  # noqa: SLF001  as below
-        return None
-    return launched(_require_java(), options)
+    java = _require_java()
+    jvm = None
+    if by_itself and SparkContext._gateway is None:  # noqa: SLF001  as below
+        jvm = launched(java, given)
+    return jvm, archive_option(java) if given is None and jvm is None else given or ""
 
 
 def _end_unfit_jvm(master: Master) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, TypedDict
 
-from drkit.errors import DrkitError
 from drkit.failover.checks.outside import look_outside
 from drkit.failover.checks.survey import positions_of
+from drkit.failover.core.asking import asked_now
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 
 
 class Late(TypedDict):
@@ -48,22 +47,12 @@ def too_late(context: Context) -> dict[str, str]:
 
     Empty where the old primary does not answer.
     """
-    translated, now = context.result(StepName.TRANSLATE), _late_now(context)
+    translated = context.result(StepName.TRANSLATE)
+    nothing: tuple[str, ...] = ()
+    now = asked_now(context, lambda source: look_outside(context, source, {}).late, nothing)
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
     why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
     return {group: why for group in now if group not in placed}
-
-
-def _late_now(context: Context) -> Collection[str]:
-    while (source := context.look_at_source()) is not None:
-        try:
-            return look_outside(context, source, {}).late
-        except RawError as error:
-            context.lose_source(error)
-        except DrkitError as error:
-            context.lose_source(error)
-            break
-    return ()
 
 
 def _before(context: Context) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from drkit.failover.checks.outside import Outside, look_outside
 from drkit.failover.checks.reach import Reach, look_reach
 from drkit.failover.checks.ready import unready_topics
 from drkit.failover.checks.signs import facts_of
+from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.groups.look import (
     FROM_CHECKPOINTS,
@@ -117,20 +118,16 @@ def survey(context: Context) -> Survey:
     :raises DrkitError: the target does not answer, or its state cannot be read
     """
     context.state.load()
-    while True:
-        source = context.source()
-        try:
-            return _look(context, source)
-        except RawError as error:
-            if source is None:
-                raise ClusterUnreachable(
-                    "the target stopped answering",
-                    where=context.flow.target,
-                    evidence=repr(error),
-                    hint="check the target: drkit config check --connect",
-                ) from error
-            # The source may have gone away just now: what remains is asked of the target alone.
-            context.lose_source(error)
+    try:
+        # Where the source goes away meanwhile, what remains is asked of the target alone.
+        return asked(context, lambda source: _look(context, source))
+    except RawError as error:
+        raise ClusterUnreachable(
+            "the target stopped answering",
+            where=context.flow.target,
+            evidence=repr(error),
+            hint="check the target: drkit config check --connect",
+        ) from error
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:

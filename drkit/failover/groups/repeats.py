@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from drkit.errors import DrkitError
+from drkit.failover.core.asking import asked_now
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.groups.look import Positions, committed_on_source, partition_of
-from drkit.kafka.raw import RawError
 from drkit.model import TopicPartition
 
 
@@ -14,7 +13,12 @@ def repeated(context: Context) -> dict[str, int]:
     """Group → how many offsets it went on reading there; nothing of a primary that does not answer."""
     placed = context.result(StepName.TRANSLATE).get("positions", {})
     there = {target: name for name, target in context.scope.topics.items()}
-    now = _committed(context, sorted(placed))
+    nothing: Positions = {}
+    now = asked_now(
+        context,
+        lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
+        nothing,
+    )
     found: dict[str, int] = {}
     for group, partitions in placed.items():
         known = {_upstream(at, there): place[0] for at, place in partitions.items()}
@@ -22,20 +26,6 @@ def repeated(context: Context) -> dict[str, int]:
         if number := sum(max(0, n) for n in moved):
             found[group] = number
     return found
-
-
-def _committed(context: Context, groups: list[str]) -> Positions:
-    while (source := context.look_at_source()) is not None:
-        try:
-            found: Positions = context.run(committed_on_source, source, context.flow, context.known, groups)
-        except RawError as error:
-            context.lose_source(error)
-        except DrkitError as error:
-            context.lose_source(error)
-            break
-        else:
-            return found
-    return {}
 
 
 def _upstream(target: str, names: dict[str, str]) -> TopicPartition:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
+from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Effect, StepResult
@@ -16,7 +17,7 @@ from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.loss.silent import silent_risk
 from drkit.failover.loss.standing import Standing, standing
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
 from drkit.offsets import Unavailable
@@ -54,7 +55,7 @@ class Translate:
 
         :raises Refused: nobody can say where some group reads on
         """
-        found = self._asked(context)
+        found = asked(context, lambda source: self._translated(context, source, act=True))
         if found["unavailable"] and not context.request.accept_data_loss:
             raise _unavailable(context, found["unavailable"])
         number = sum(map(len, found["positions"].values()))
@@ -62,16 +63,6 @@ class Translate:
         return StepResult(
             found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
         )
-
-    def _asked(self, context: Context) -> dict[str, Any]:
-        while True:
-            source = context.source()
-            try:
-                return self._translated(context, source, act=True)
-            except RawError as error:
-                if source is None:
-                    raise  # the target
-                context.lose_source(error)
 
     def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
         places = standing(context, source, final=True)

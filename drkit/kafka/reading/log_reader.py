@@ -57,9 +57,7 @@ def read_partitions(
         logger=QUIET,
     )
     try:
-        consumer.assign(
-            [ConfluentPartition(p.topic, p.partition, at) for p, at in starts.items() if p in ends]
-        )
+        consumer.assign([ConfluentPartition(p.topic, p.partition, starts[p]) for p in ends])
         _drain(consumer, cluster.alias, ends, take)
     except KafkaException as error:
         raise Failed(
