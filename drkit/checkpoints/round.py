@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.memory import Memory, Remembered
 from drkit.checkpoints.shard import SHOWN, Shard, ShardReport
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import boottime, monotonic, wall_ms
 from drkit.errors import Failed
+from drkit.kafka.groups.asking import TOO_LATE
 from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
@@ -28,6 +29,11 @@ _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
 _LANES: Final = 3
 """Such goes at once: while brokers work on one, we work on another."""
+_DECIDED_SECONDS: Final = 5.0
+"""How long a look at a group on the target stays good: a worker that stood still longer must not go by it.
+
+Less than a lease lasts, so that no other run has written these groups since the look.
+"""
 _SETTLED: Final = frozenset(
     {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED}
 )
@@ -188,6 +194,7 @@ async def _sync_some(
 ) -> None:
     """Look at some groups on the target, write what the table allows, and read it back."""
     states, there = await groups.describe(mine), await groups.committed(mine)
+    until = boottime() + _DECIDED_SECONDS
     copies = {target for target, _, _ in shard.known.topics.values()}
     now = wall_ms()
     decided: dict[str, dict[TopicPartition, Verdict]] = {}
@@ -207,7 +214,7 @@ async def _sync_some(
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
-    failed = await _write(groups, writes)
+    failed = await _write(groups, writes, until)
     for group, positions in mine.items():
         _count(report, group, positions, decided[group], failed.get(group, {}))
 
@@ -248,27 +255,32 @@ def worked(source: str, stored: Iterable[Stored]) -> bool:
 
 
 async def _write(
-    groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]]
+    groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]], until: float
 ) -> dict[str, dict[TopicPartition, str]]:
     """Write and read back; returns what of it does not stand on the target, and why, by group."""
     if not writes:
         return {}
-    answers = await groups.alter(writes)
+    answers = await groups.alter(writes, until)
     stored = await groups.committed(writes)
     failed: dict[str, dict[TopicPartition, str]] = {}
     for group, wanted in writes.items():
         codes, there = answers[group].value or {}, stored[group].value or {}
         for at, offset in wanted.items():
             if code := codes.get(at, answers[group].error):
-                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
+                failed.setdefault(group, {})[at] = _reason(code)
             elif there.get(at) != offset:
                 failed.setdefault(group, {})[at] = f"read back: {there.get(at)}"
     return failed
 
 
+def _reason(code: int) -> str:
+    return "not sent: the look at the group is too old" if code == TOO_LATE else f"Kafka error code {code}"
+
+
 async def _follow_deleted(shard: Shard, groups: Groups) -> list[str]:
     """Delete the groups that are gone from the source, where nobody but this flow made them."""
     states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
+    until = boottime() + _DECIDED_SECONDS
     doomed = []
     for group in shard.gone:
         state, stored = states[group].value, there[group].value
@@ -277,4 +289,4 @@ async def _follow_deleted(shard: Shard, groups: Groups) -> list[str]:
             doomed.append(group)
     if not doomed:
         return []
-    return [g for g, error in (await groups.delete(doomed)).items() if not error]
+    return [g for g, error in (await groups.delete(doomed, until)).items() if not error]

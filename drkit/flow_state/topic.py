@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed, verify
-from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.newest import Newest
@@ -102,7 +102,9 @@ def _ensure(
     needed = {**_CONFIGS, **configs}
     try:
         create_own_topic(target, name, {**needed, **segment}, partitions)
-    except DrkitError:
+    except (ClusterUnreachable, NotAuthenticated, NotAuthorized):
+        raise  # less settings change nothing
+    except Failed:
         create_own_topic(target, name, needed, partitions)
     return appeared(target, name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+import math
 from typing import Any, Final, NamedTuple
 
 from kafka.errors import IncompatibleBrokerVersion, for_code
@@ -15,9 +16,18 @@ from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
+from drkit.clock import boottime
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
-from drkit.kafka.groups.asking import CALL_MS, NO_ANSWER, PASSES, Answered, Coordinators, list_everywhere
+from drkit.kafka.groups.asking import (
+    CALL_MS,
+    NO_ANSWER,
+    PASSES,
+    TOO_LATE,
+    Answered,
+    Coordinators,
+    list_everywhere,
+)
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 
@@ -151,19 +161,28 @@ class Groups:
         return {g.group_id: _offsets(g) for g in answer.groups}
 
     async def alter(
-        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]]
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], until: float = math.inf
     ) -> dict[str, Answered[dict[TopicPartition, int]]]:
         """Commit offsets from outside of the groups; a group that does not exist begins to.
 
         The value holds an error code per partition, 0 for what was stored: a request may succeed and have
         stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
+
+        :param until: groups whose request is not sent by then are answered :data:`TOO_LATE`; as of
+            :func:`drkit.clock.boottime`, for a process that stood still since it decided
         """
-        ask = partial(self._commit, offsets)
+        ask = partial(self._commit, offsets, until)
         return await self._coordinators.ask([g for g, o in offsets.items() if o], ask, per_request=1)
 
     async def _commit(
-        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], node: int, groups: list[str]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, Committed]],
+        until: float,
+        node: int,
+        groups: list[str],
     ) -> dict[str, Answered[dict[TopicPartition, int]]]:
+        if boottime() > until:
+            return {groups[0]: Answered(TOO_LATE)}
         topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
         by_topic: dict[str, list[Any]] = {}
         for at, committed in offsets[groups[0]].items():
@@ -189,12 +208,18 @@ class Groups:
         }
         return {groups[0]: Answered(_common(codes.values()), codes)}
 
-    async def delete(self, groups: Iterable[str]) -> dict[str, int]:
-        """Delete groups with their offsets; error codes, 0 also for a group that was gone before."""
-        found = await self._coordinators.ask(groups, self._delete, per_request=_DESCRIBED)
+    async def delete(self, groups: Iterable[str], until: float = math.inf) -> dict[str, int]:
+        """Delete groups with their offsets; error codes, 0 also for a group that was gone before.
+
+        :param until: as for :meth:`alter`
+        """
+        ask = partial(self._delete, until)
+        found = await self._coordinators.ask(groups, ask, per_request=_DESCRIBED)
         return {g: 0 if a.error == NOT_FOUND else a.error for g, a in found.items()}
 
-    async def _delete(self, node: int, groups: list[str]) -> dict[str, Answered[None]]:
+    async def _delete(self, until: float, node: int, groups: list[str]) -> dict[str, Answered[None]]:
+        if boottime() > until:
+            return {group: Answered(TOO_LATE) for group in groups}
         answer = await self._cluster.send(DeleteGroupsRequest(groups_names=groups), node, timeout_ms=CALL_MS)
         return {r.group_id: Answered(r.error_code) for r in answer.results}
 
