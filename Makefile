@@ -16,7 +16,7 @@ BENCH_ARGS ?=
 # busy at times that what has to happen within seconds does not.
 PROCESSES ?= 2
 
-.PHONY: help setup java demo test test-containers check lint types format bench soak clean
+.PHONY: help setup java demo test test-unit test-containers check lint types format bench soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ demo: $(JARS) ## two local clusters, replicated and proved equal
 
 test: check $(JARS) ## lint, format, types and all tests
 	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+test-unit: $(INSTALLED) ## the tests without a broker and without Java: a minute
+	@$(BIN)/pytest tests/unit $(wildcard tests/test_*.py) $(PYTEST_ARGS)
 
 test-containers: $(JARS) ## images, brokers in containers, docker/compose.yaml with a failover: needs a Docker engine
 	@$(BIN)/pytest tests/containers -m "soak or not soak" $(PYTEST_ARGS)

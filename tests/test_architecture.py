@@ -6,18 +6,13 @@ Those of the rooms, such as who may import whom, are in `test_rooms.py`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 import re
 import sys
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "drkit"
+from tests.support.laws import PACKAGE, ROOT, broken, imports, modules, sources
 
 PURE = ("offsets", "wire", "topology")
 PURE_MAY_USE = {"model", "errors"}
@@ -61,56 +56,6 @@ BROAD_EXCEPT = {
 }
 NAMED_AFTER = {"drkit.kafka.transport.WideManager": "it is a KafkaConnectionManager of kafka-python"}
 BAD_NAMES = {"utils", "util", "helpers", "helper", "manager", "common_utils", "misc"}
-
-
-class Source(NamedTuple):
-    name: str
-    path: Path
-    text: str
-    tree: ast.Module
-
-    @property
-    def room(self) -> str:
-        return [*self.name.split("."), ""][1]
-
-
-@cache
-def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
-    found = []
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        text = path.read_text(encoding="utf-8")
-        found.append(Source(name, path, text, ast.parse(text)))
-    return tuple(found)
-
-
-@cache
-def modules() -> frozenset[str]:
-    return frozenset(s.name for s in sources())
-
-
-def imported(node: ast.AST) -> Iterator[str]:
-    """Full names; for ``from a import b`` both a and, should it be a module, a.b."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        assert node.level == 0, "relative import"
-        assert node.module
-        names = [f"{node.module}.{alias.name}" for alias in node.names]
-        inner = [name for name in names if name in modules()]
-        if len(inner) < len(names):
-            yield node.module
-        yield from inner
-
-
-@cache
-def imports(source: Source) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(source.tree) for name in imported(node))
-
-
-def broken(rule: str, found: list[str]) -> None:
-    assert not found, rule + ":\n  " + "\n  ".join(found)
 
 
 def test_no_cycles():

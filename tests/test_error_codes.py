@@ -9,7 +9,7 @@ from kafka import errors
 import pytest
 
 from drkit.kafka import codes
-from tests.test_architecture import broken, sources
+from tests.support.laws import broken, sources
 
 HOME = "drkit.kafka.codes"
 NAMES = {name for name, value in vars(codes).items() if isinstance(value, int)}

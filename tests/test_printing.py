@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.test_architecture import broken, sources
+from tests.support.laws import broken, sources
 
 PRINTS = re.compile(
     r"print|click\.(echo|secho|confirm|prompt)|sys\.std(out|err)\.(buffer\.)?write|.*console\.print"

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from tests.rooms import FLOOR_OF, FLOORS, GROUND, filled, packages, room_of
-from tests.test_architecture import PACKAGE, ROOT, Source, broken, imports, sources
+from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, sources
 
 MAX_MODULES = 20
 """In one folder, besides its ``__init__.py``: what one can keep in mind at a time."""

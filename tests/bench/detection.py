@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.bench.waiting import until
-from tests.replicate.compare import NOT_YET
+from tests.support.flows.compare import NOT_YET
 
 OBSERVERS: Final = 3
 GOAL_SECONDS: Final = 12.0

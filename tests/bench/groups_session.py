@@ -34,7 +34,14 @@ from tests.bench.positions import (
     record_offsets,
 )
 from tests.bench.results import CostRun
-from tests.bench.scenarios import COST, COST_GROUPS, COST_SHARES, GROUP_COUNTS, MAP_PARTITIONS, PARTITIONS
+from tests.bench.scenarios import (
+    COST,
+    COST_GROUPS,
+    COST_SHARES,
+    GROUP_COUNTS,
+    MAP_PARTITIONS,
+    PARTITIONS,
+)
 from tests.bench.session import FAILURES, Session
 from tests.bench.topics import EndOffsets, Topics
 

@@ -29,7 +29,7 @@ from drkit.local.spec import ClusterSpec
 from tests.bench.relay import Relay
 from tests.bench.tables import table
 from tests.bench.waiting import until
-from tests.client.world import World
+from tests.support.client.world import World
 
 READ: Final = 50
 """Records that are read and committed on the primary; the standby holds as many more."""

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from drkit.model import TopicPartition
 from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.waiting import until
-from tests.replicate.compare import NOT_YET
+from tests.support.flows.compare import NOT_YET
 
 PARTITIONS: Final = 2
 RECORDS: Final = 5

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from tests.bench.scenarios import PARTITIONS
 from tests.bench.waiting import until
-from tests.replicate.compare import NOT_YET
+from tests.support.flows.compare import NOT_YET
 
 TOPIC_CONFIG: Final = {"retention.ms": "-1", "max.message.bytes": "2097152"}
 """No retention, or the three-year-old records would be deleted under the benchmark."""

@@ -14,8 +14,8 @@ import uuid
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.replicate.flow import DAY_MS, Flow
-from tests.replicate.produce import aged, fill
+from tests.support.flows.flow import DAY_MS, Flow
+from tests.support.flows.produce import aged, fill
 
 DELAY_MS: Final = 50.0
 _MIB: Final = 1 << 20

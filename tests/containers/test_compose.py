@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.containers.conftest import REPOSITORY
-from tests.replicate.process import eventually
+from tests.support.waiting import eventually
 
 DOCKER = REPOSITORY / "docker"
 PROJECT = "drkit-walk"

@@ -16,7 +16,7 @@ from drkit.config import ClusterSettings
 from drkit.kafka import topics
 from drkit.kafka.admin import Cluster
 from tests.containers.conftest import CLUSTERS, REPOSITORY, Pair, said
-from tests.replicate.compare import read
+from tests.support.flows.compare import read
 
 RECORDS = 2_000
 PARTITIONS = 3

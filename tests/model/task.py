@@ -19,7 +19,17 @@ from drkit.offsets import History, PartitionMap, Reign, Unavailable
 from drkit.offsets.map_record import BUCKET_KEY
 from drkit.offsets.resolve import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go
-from tests.model.scene import SOURCE_ID, TARGET_ID, Killed, Lane, Request, Silent, Violated, World, Writer
+from tests.model.scene import (
+    SOURCE_ID,
+    TARGET_ID,
+    Killed,
+    Lane,
+    Request,
+    Silent,
+    Violated,
+    World,
+    Writer,
+)
 from tests.model.source import YOUNG
 from tests.model.target import LIVE_ID, Leader
 

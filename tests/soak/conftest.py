@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-from tests.replicate.conftest import flow as flow
-from tests.replicate.conftest import flow_factory as flow_factory
+from tests.support.failover.fixtures import world_factory as world_factory
+from tests.support.flows.fixtures import flow as flow
+from tests.support.flows.fixtures import flow_factory as flow_factory

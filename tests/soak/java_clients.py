@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from drkit.local import jars
 from drkit.local.java import find_java
-from tests.failover.client_logs import ClientLog, Got
-from tests.replicate.process import eventually
+from tests.support.failover.client_logs import ClientLog, Got
+from tests.support.waiting import eventually
 
 _SOURCE = Path(__file__).with_name("java") / "Following.java"
 _CONSUMER = {"auto.offset.reset": "earliest", "enable.auto.commit": "false"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover.walk.pairs import Pair, sampled
-from tests.failover.walk.walker import Stages
+from tests.support.failover.walk.pairs import Pair, sampled
+from tests.support.failover.walk.walker import Stages
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))

@@ -20,17 +20,18 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import Mark
 from drkit.translate.positions import EXACT, Question, look, translate
-from tests.conftest import ClusterFactory
-from tests.replicate.beside import Beside
-from tests.replicate.both_die import die_together_again_and_again, timestamps
-from tests.replicate.clusters import Clusters
-from tests.replicate.compare import Seen, read
-from tests.replicate.conftest import FlowFactory
-from tests.replicate.exactness import exact_when_alone, first
-from tests.replicate.groups_at_rest import offsets_of
-from tests.replicate.process import eventually, kill_all
-from tests.replicate.produce import Load, fill_transactions, now_ms
-from tests.soak.drkit_world import DrkitWorld
+from tests.support.flows.beside import Beside
+from tests.support.flows.both_die import die_together_again_and_again, timestamps
+from tests.support.flows.clusters import Clusters
+from tests.support.flows.compare import Seen, read
+from tests.support.flows.exactness import exact_when_alone, first
+from tests.support.flows.fixtures import FlowFactory
+from tests.support.flows.groups_at_rest import offsets_of
+from tests.support.flows.process import kill_all
+from tests.support.flows.produce import Load, fill_transactions, now_ms
+from tests.support.shared_clusters import ClusterFactory
+from tests.support.soak.drkit_world import DrkitWorld
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.soak
 PARTITIONS = 4

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from drkit.local.cluster import start_together
-from tests.replicate.compare import check_copy
-from tests.replicate.conftest import FlowFactory
-from tests.replicate.flow import DAY_MS, Flow
-from tests.replicate.kills import kill_again_and_again, until_equal
-from tests.replicate.produce import Load, fill, now_ms
+from tests.support.flows.compare import check_copy
+from tests.support.flows.fixtures import FlowFactory
+from tests.support.flows.flow import DAY_MS, Flow
+from tests.support.flows.kills import kill_again_and_again, until_equal
+from tests.support.flows.produce import Load, fill, now_ms
 
 pytestmark = pytest.mark.soak
 

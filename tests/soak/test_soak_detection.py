@@ -17,10 +17,10 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.replicate.process import eventually
-from tests.watch.disturbances import ALL, no_alarm
-from tests.watch.test_detection import ready
-from tests.watch.world import Lookout, World
+from tests.support.waiting import eventually
+from tests.support.watch.disturbances import ALL, no_alarm
+from tests.support.watch.ready import ready
+from tests.support.watch.world import Lookout, World
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1500)]
 SECONDS = 600.0

@@ -10,15 +10,15 @@ import os
 import pytest
 
 from drkit.local.cluster import start_together
-from tests.conftest import ClusterFactory
-from tests.exactness.cleaning import CLEANING
-from tests.exactness.conftest import Pair
-from tests.exactness.conftest import pair as pair
-from tests.exactness.recorded_load import KINDS, Kind
-from tests.exactness.schedule import ELECTIONS, schedule
-from tests.exactness.unclean import PLAIN, THREE, UncleanWalker
-from tests.exactness.walker import LINKED, Walker
-from tests.replicate.conftest import FlowFactory
+from tests.support.exactness.cleaning import CLEANING
+from tests.support.exactness.fixtures import Pair
+from tests.support.exactness.fixtures import pair as pair
+from tests.support.exactness.recorded_load import KINDS, Kind
+from tests.support.exactness.schedule import ELECTIONS, schedule
+from tests.support.exactness.unclean import PLAIN, THREE, UncleanWalker
+from tests.support.exactness.walker import LINKED, Walker
+from tests.support.flows.fixtures import FlowFactory
+from tests.support.shared_clusters import ClusterFactory
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 SOURCE = {"properties": CLEANING}

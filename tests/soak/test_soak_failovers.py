@@ -18,11 +18,11 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.failover.orchestrator import Orchestrators
-from tests.soak.failover_case import drawn
-from tests.soak.failover_oracle import Verdict
-from tests.soak.failover_stage import Stage
 from tests.soak.java_clients import Java
+from tests.support.failover.orchestrator import Orchestrators
+from tests.support.soak.failover_case import drawn
+from tests.support.soak.failover_oracle import Verdict
+from tests.support.soak.failover_stage import Stage
 
 FIRST = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 NUMBER = int(os.environ.get("DRKIT_TEST_FAILOVERS", "100"))

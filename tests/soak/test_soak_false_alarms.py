@@ -14,10 +14,10 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.watch import undisturbed
-from tests.watch.false_alarms import ALONE, BESIDE_OTHERS
-from tests.watch.undisturbed import Scene, Story
-from tests.watch.world import World
+from tests.support.watch import undisturbed
+from tests.support.watch.false_alarms import ALONE, BESIDE_OTHERS
+from tests.support.watch.undisturbed import Scene, Story
+from tests.support.watch.world import World
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 SECONDS = 60 * float(os.environ.get("DRKIT_SOAK_MINUTES", "10"))

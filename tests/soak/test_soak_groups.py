@@ -10,12 +10,17 @@ import time
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
-from tests.conftest import ClusterFactory
-from tests.replicate.checkpoint_world import World
-from tests.replicate.conftest import FlowFactory
-from tests.replicate.groups_at_rest import check_positions, check_switch, come_to_rest, work_under_trouble
-from tests.replicate.process import eventually
-from tests.soak.drkit_world import DrkitWorld
+from tests.support.flows.fixtures import FlowFactory
+from tests.support.flows.groups_at_rest import (
+    check_positions,
+    check_switch,
+    come_to_rest,
+    work_under_trouble,
+)
+from tests.support.shared_clusters import ClusterFactory
+from tests.support.soak.drkit_world import DrkitWorld
+from tests.support.status.checkpoint_world import World
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.soak
 GROUPS = [f"g-{i:02d}" for i in range(20)]

@@ -12,8 +12,8 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.failover.odd_groups import OddGroups, run, story
-from tests.failover.world import World
+from tests.support.failover.odd_groups import OddGroups, run, story
+from tests.support.failover.world import World
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 GROUPS = int(os.environ.get("DRKIT_SOAK_GROUPS", "3000"))

@@ -18,10 +18,10 @@ import pytest
 from drkit.local.cluster import LocalCluster
 from drkit.spark.cluster import slots_now
 from drkit.spark.session import plan_spark, spark_session
-from tests.replicate.job_world import World
-from tests.replicate.process import eventually
-from tests.replicate.produce import Load
-from tests.replicate.spark_standalone import WORKERS, SparkCluster
+from tests.support.flows.produce import Load
+from tests.support.spark.job_world import World
+from tests.support.spark.spark_standalone import WORKERS, SparkCluster
+from tests.support.waiting import eventually
 
 SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 KILLS = int(os.environ.get("DRKIT_TEST_KILLS", "25"))

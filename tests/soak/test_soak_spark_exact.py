@@ -14,9 +14,9 @@ import time
 import pytest
 
 from drkit.local.cluster import start_together
-from tests.conftest import ClusterFactory
-from tests.exactness.cleaning import CLEANING
-from tests.soak.exact_world import ExactWorld, copied_something
+from tests.support.exactness.cleaning import CLEANING
+from tests.support.shared_clusters import ClusterFactory
+from tests.support.soak.exact_world import ExactWorld, copied_something
 
 SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 SECONDS = float(os.environ.get("DRKIT_TEST_SECONDS", "1800"))

@@ -22,12 +22,12 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
-from tests.failover.python_clients import Writer
-from tests.failover.test_refused import written
-from tests.failover.truth import values
-from tests.failover.world import World
-from tests.replicate.process import eventually
-from tests.replicate.spark_run import connector
+from tests.support.failover.python_clients import Writer
+from tests.support.failover.settings_file import written
+from tests.support.failover.truth import values
+from tests.support.failover.world import World
+from tests.support.spark.spark_run import connector
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 _ROOT = Path(__file__).parents[2]

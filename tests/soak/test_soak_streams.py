@@ -26,9 +26,9 @@ from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
-from tests.failover.python_clients import Writer
-from tests.failover.world import World
-from tests.replicate.process import eventually
+from tests.support.failover.python_clients import Writer
+from tests.support.failover.world import World
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 _SOURCE = Path(__file__).with_name("java") / "Streams.java"

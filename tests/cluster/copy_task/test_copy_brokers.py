@@ -1,0 +1,88 @@
+"""Clusters of three: brokers that are killed and come back while records are copied."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
+import pytest
+
+from drkit.copy_task import copier
+from drkit.copy_task.target import resolver
+from drkit.local.cluster import LocalCluster, start_together
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
+from tests.support.flows.compare import check_copy
+from tests.support.flows.fixtures import FlowFactory
+from tests.support.flows.flow import Flow
+from tests.support.flows.produce import Load, fill
+
+
+@pytest.fixture
+def two_of_three(cluster_factory, flow_factory: FlowFactory) -> tuple[Flow, LocalCluster, LocalCluster]:
+    """A flow between two clusters of three brokers."""
+    source = cluster_factory("source-3", brokers=3, start=False)
+    target = cluster_factory("target-3", brokers=3, start=False)
+    start_together(source, target)
+    return flow_factory(source, target), source, target
+
+
+def test_a_broker_of_three_killed_on_either_side(
+    two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
+) -> None:
+    flow, source, target = two_of_three
+    flow.create_both(topic_name, 6)
+    fill(flow.source, topic_name, 5000)
+    with Load(flow.source, [topic_name], per_second=2000):
+        task = flow.start(topic_name, once=False, seconds=240)
+        flow.grown(topic_name, 2000)
+        for cluster in (target, source):
+            broker = cluster.broker(1)
+            broker.kill()
+            # The remaining two carry on: it is a broker that is gone, not the copy.
+            flow.grown(topic_name, 3000, seconds=60)
+            cluster.restart()
+            flow.grown(topic_name, 3000, seconds=60)
+        task.kill()
+    flow.copy(topic_name)
+    check_copy(flow, topic_name)
+
+
+@pytest.mark.parametrize("reader", [copier, resolver])
+def test_a_broker_that_goes_away_while_a_task_begins(
+    flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType
+) -> None:
+    """It is asked again: a whole Spark job would have to begin anew for a connection that was lost."""
+    flow.create_both(topic_name, 3)
+    fill(flow.source, topic_name, 5000)
+    lost: list[MapBucket] = []
+
+    async def cut(cluster: Any, topic: Any, bucket: MapBucket) -> None:
+        if not lost:
+            lost.append(bucket)
+            raise KafkaConnectionError("reset by peer")
+        await read_on(cluster, topic, bucket)
+
+    monkeypatch.setattr(reader, "read_on", cut)
+    flow.copy(topic_name)
+    assert lost
+    check_copy(flow, topic_name)
+
+
+@pytest.mark.soak
+def test_leaders_that_move_all_the_time(
+    two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
+) -> None:
+    """Controlled shutdowns one after the other, as in a rolling restart of the target."""
+    flow, _, target = two_of_three
+    flow.create_both(topic_name, 4)
+    with Load(flow.source, [topic_name], per_second=2000):
+        task = flow.start(topic_name, once=False, seconds=240)
+        flow.grown(topic_name, 1000)
+        for broker in target.brokers[:2]:
+            broker.restart()
+            flow.grown(topic_name, 1000)
+        task.kill()
+    flow.copy(topic_name)
+    check_copy(flow, topic_name)

@@ -1,0 +1,236 @@
+"""Each command that a failover prints, typed in a shell as it is printed, in the state that prints it.
+
+The group's name has blanks and quotation marks, the configuration's file a quotation mark. A primary is
+silent where the configuration leads to a closed port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+import io
+import os
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+import threading
+from typing import NamedTuple
+
+import pytest
+
+from drkit.cli import main as cli
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal import journal
+from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
+from drkit.local.cluster import LocalCluster
+from drkit.local.ports import PortReservation
+from drkit.model import TopicPartition
+from drkit.next_command import typed
+from tests.support.cli.shell import shell
+from tests.support.failover.settings_file import written
+from tests.support.failover.world import World
+from tests.support.flows.produce import answers, fill
+
+ROOT = Path(__file__).parents[3]
+CONFIG = "night's shift.toml"
+SCENES = ("held", "pending", "refused")
+ENDS = re.compile(r"; |, or |, then|, once|, which| when | says | fences | lifts |\n|$")
+"""What follows a command in a sentence."""
+
+
+class Screen(NamedTuple):
+    """What a command printed."""
+
+    code: int
+    text: str
+
+    def offers(self, *words: str) -> str:
+        """The printed command that has these words."""
+        starts = [found.start() for found in re.finditer(r"\bdrkit ", self.text)]
+        lines = [self.text[a : ENDS.search(self.text, a).start()] for a in starts]  # type: ignore[union-attr]
+        fitting = [line for line in lines if all(word in line for word in words)]
+        assert fitting, f"no command with {words}:\n{self.text}"
+        return fitting[0]
+
+
+class _Tape(io.StringIO):
+    """A screen that says when the first step stands on it."""
+
+    def __init__(self, begun: Callable[[], None]) -> None:
+        super().__init__()
+        self._begun: Callable[[], None] | None = begun
+
+    def write(self, text: str) -> int:
+        if self._begun is not None and StepName.LOCK in text:
+            self._begun()
+            self._begun = None
+        return super().write(text)
+
+
+class Night:
+    """A world, and a person at a shell."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.folder, self._ports = world, folder, PortReservation()
+        for scene in SCENES:
+            world.create(world.source, world.name(scene), 1, {"retention.ms": "-1"})
+            fill(world.source, world.name(scene), 20)
+            world.commit(world.source, self.group(scene), {TopicPartition(world.name(scene), 0): 5})
+        world.failover_fields |= {"drain_seconds": 2.0, "rpo_seconds": 0.2}
+        world.replicate()
+        world.copied([world.name(s) for s in SCENES], {self.group(s): None for s in SCENES})
+        self.sees_the_primary()
+
+    def group(self, scene: str) -> str:
+        return self.world.name(f'it\'s {scene} at "night" $0')
+
+    def sees_the_primary(self) -> None:
+        written(self.world, self.folder).replace(self.folder / CONFIG)  # there is no ./drkit.toml
+
+    def loses_the_primary(self) -> None:
+        self.sees_the_primary()
+        file, closed = self.folder / CONFIG, f"127.0.0.1:{self._ports.reserve()}"
+        file.write_text(file.read_text().replace(self.world.source.bootstrap_servers, closed))
+
+    def begins(self, scene: str, *words: str) -> str:
+        return typed("drkit", "failover", "--config", CONFIG, "--group", self.group(scene), "--yes", *words)
+
+    def types(self, line: str, answer: str = "", begun: Callable[[], None] = lambda: None) -> Screen:
+        """Type a line: a shell makes words of it, the command runs in this process.
+
+        :param begun: called when the command has printed its first step
+        """
+        name, *words = shell(line)
+        assert name == "drkit"
+        tape, before = _Tape(begun), sys.stdin
+        sys.stdin = io.StringIO(answer)
+        try:
+            with redirect_stdout(tape), redirect_stderr(tape), chdir(self.folder):
+                code = cli.run(words)
+        finally:
+            sys.stdin = before
+        assert "Traceback" not in tape.getvalue()
+        return Screen(code, tape.getvalue())
+
+    def held_in_drain(self, scene: str) -> Screen:
+        """A switchover whose replicator stands still."""
+        over = threading.Event()
+        writer = threading.Thread(target=self._write, args=(scene, over))
+        writer.start()
+        try:
+            held = self.types(self.begins(scene, "--planned"), begun=lambda: self.signal(signal.SIGSTOP))
+        finally:
+            over.set()
+            writer.join()
+        assert held.code == 3, held.text
+        assert "the switchover is held" in held.text
+        assert self.world.run_log().held["step"] == StepName.DRAIN
+        return held
+
+    def _write(self, scene: str, over: threading.Event) -> None:
+        """One record after the other, until the primary is fenced."""
+        while not over.is_set() and self.takes_writes(scene):
+            pass
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.world._replicator is not None
+        self.world._replicator.send_signal(number)
+
+    def takes_writes(self, scene: str) -> bool:
+        return answers(self.world.source, self.world.name(scene), [b"late"])[0] is None
+
+
+@pytest.fixture(autouse=True)
+def its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever began a run is the test's own process, which lives: here it counts as ended."""
+    monkeypatch.setattr(journal, "lives_here", lambda _: False)
+
+
+@pytest.fixture(scope="module")
+def night(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Night]:
+    folder = tmp_path_factory.mktemp("night")
+    world = World(source, target, folder / "journal")
+    try:
+        yield Night(world, folder)
+    finally:
+        world.close()
+
+
+def in_a_shell(night: Night, line: str) -> int:
+    """Once with nothing of the test's in between: the shell finds and starts the command."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], cwd=night.folder, capture_output=True, timeout=120, check=False,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    return done.returncode
+
+
+def test_held_and_resumed(night: Night) -> None:
+    held = night.held_in_drain("held")
+    assert in_a_shell(night, held.offers("status")) in {0, 1}
+    again = night.types(held.offers("failover", "--resume"))
+    assert again.code == 3
+    assert again.offers("failover", "--abort")
+    night.signal(signal.SIGCONT)
+    done = night.types(again.offers("failover", "--resume"))
+    assert done.code == 0, done.text
+    assert "done: " in done.text
+    assert night.world.run_log().state is State.DONE
+    assert night.types(done.offers("divergence")).code == 0
+
+
+def test_held_taken_back_from_a_silent_primary_and_lifted(night: Night) -> None:
+    held = night.held_in_drain("pending")
+    night.signal(signal.SIGCONT)
+    night.loses_the_primary()
+    aborted = night.types(held.offers("failover", "--abort"))
+    assert aborted.code == 0, aborted.text
+    assert "aborted: " in aborted.text
+    assert night.world.run_log().state is State.ABORTED
+    assert PendingLift.KEY in night.world.state()
+    lift = aborted.offers("fence pay")
+    assert night.types(lift).code == 1, "it does not answer yet"
+    assert not night.takes_writes("pending")
+    night.sees_the_primary()
+    shown = night.types(typed("drkit", "fence", "show", "--config", CONFIG))
+    assert night.types(shown.offers("fence pay")).code == 0
+    assert PendingLift.KEY not in night.world.state()
+    assert night.takes_writes("pending")
+
+
+def test_refused_and_done_by_what_is_printed(night: Night) -> None:
+    """Refusal by refusal, until it is done; then what the old primary owes, and what it has."""
+    night.world.stop_replicating()
+    night.loses_the_primary()
+    rehearsed = night.types(night.begins("refused", "--dry-run"))
+    assert rehearsed.code == 3
+    assert all(
+        words in rehearsed.text for words in ("topics  ", "groups  ", "clients  ", "at risk  ", "LOCK")
+    )
+    line, refusals = night.begins("refused"), list[str]()
+    while (screen := night.types(line)).code == 3 and len(refusals) < 3:
+        refusals.append(screen.text)
+        accepted = "--despite-signs-of-life" if "but it is alive" in screen.text else "--accept-data-loss"
+        line = screen.offers("failover", accepted)
+    assert screen.code == 0, screen.text
+    assert any("rpo_seconds" in text or "not known" in text for text in refusals)
+    assert RoleRecord.key(night.world.name("refused")) in night.world.state()
+    assert FenceDebt.KEY in night.world.state()
+    night.sees_the_primary()
+    assert night.types(screen.offers("divergence")).code in {0, 1}
+    paid = night.types(screen.offers("fence pay"))
+    assert paid.code == 0, paid.text
+    assert FenceDebt.KEY not in night.world.state()
+    assert not night.takes_writes("refused")
+    assert night.types(paid.offers("divergence")).code in {0, 1}
+    kept = night.types(
+        typed("drkit", "fence", "lift", "--config", CONFIG, "--topic", night.world.name("refused"))
+    )
+    assert kept.code == 3
+    assert night.types(kept.offers("fence lift", "--accept-divergence"), answer="y\n").code == 0
+    assert night.takes_writes("refused")

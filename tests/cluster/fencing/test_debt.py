@@ -1,0 +1,227 @@
+"""A fence that is owed: the primary was dead when it was to be fenced, and is paid when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import json
+from pathlib import Path
+import subprocess
+import sys
+from typing import Any
+
+from confluent_kafka import KafkaError
+import pytest
+
+from drkit.errors import ClusterUnreachable, Refused
+from drkit.failover import fence_dues
+from drkit.failover.core.context import Request
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Kind
+from drkit.flow_state.fence_debt import owe
+from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
+from drkit.local.cluster import LocalCluster
+from drkit.local.spec import ClusterSpec
+from drkit.model import TopicPartition
+from tests.support.failover.command import drkit
+from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.settings_file import ROOT, written
+from tests.support.failover.world import World
+from tests.support.flows.produce import answers, fill
+from tests.support.stored import flow_state
+from tests.support.waiting import eventually
+
+
+class Owing:
+    """A world after a failover whose primary was dead; now it is back, and takes writes."""
+
+    def __init__(self, primary: LocalCluster, target: LocalCluster, folder: Path) -> None:
+        self.primary, self.folder = primary, folder
+        self.world = world = World(primary, target, folder / "journal")
+        self.topic, self.other = world.name("orders"), world.name("later")
+        for name in (self.topic, self.other):
+            world.create(world.source, name, 2, {"retention.ms": "-1"})
+            fill(world.source, name, 50)
+        world.commit(world.source, world.name("shop"), {TopicPartition(self.topic, 0): 3})
+        world.commit(world.source, world.name("late"), {TopicPartition(self.other, 0): 3})
+        world.replicate()
+        world.copied([self.topic, self.other], {world.name("shop"): None, world.name("late"): None})
+        primary.kill()
+        with world.desk() as desk:
+            report = desk.begin([world.name("shop")], Request())
+        assert report["state"] == "done"
+        assert "may take writes" in report["next"][0]
+        self.file = written(world, folder)
+
+    def write(self, topic: str | None = None) -> KafkaError | None:
+        """What a producer of the old primary is told."""
+        return answers(self.world.source, topic or self.topic, [b"late"])[0]
+
+    def debt(self) -> FenceDebt | None:
+        return flow_state(self.world.state()).get(FenceDebt)
+
+    def size(self) -> str | None:
+        found = topic_configs(Cluster.connect(self.world.source), [self.topic])[self.topic][
+            "max.message.bytes"
+        ]
+        return found.value if found.is_set_on_topic else None
+
+
+@pytest.fixture(scope="module")
+def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owing]:
+    primary = LocalCluster(ClusterSpec("primary")).start()
+    made = None
+    try:
+        made = Owing(primary, target, tmp_path_factory.mktemp("owing"))
+        yield made
+    finally:
+        if made is not None:
+            made.world.close()
+        primary.stop()
+
+
+def test_while_it_is_dead_the_debt_stands_and_nothing_can_be_paid(owing: Owing):
+    debt = owing.debt()
+    assert debt is not None
+    assert debt.topics == (owing.topic,)
+    assert "refused" in debt.why or debt.why
+    with owing.world.desk() as desk:
+        found = fence_dues.shown(desk)
+        assert [(t.topic, t.fence, t.promoted) for t in found.topics] == [(owing.topic, "owed", True)]
+        assert found.unanswered
+        for work in (fence_dues.pay, fence_dues.planned):
+            with pytest.raises(ClusterUnreachable, match="does not answer") as caught:
+                work(desk)
+            assert caught.value.evidence
+            assert "drkit fence pay" in caught.value.hint
+    assert owing.debt() == debt
+
+
+def test_a_dry_run_pays_nothing(owing: Owing):
+    owing.primary.restart()
+    eventually(lambda: owing.world.offsets(owing.world.source, owing.topic), what="the primary's return")
+    assert owing.write() is None, "it is back, and takes what comes"
+    done = drkit(owing.file, "fence", "pay", "--dry-run")
+    assert done.code == 0, done.err
+    assert "fence 1 topic by max.message.bytes" in {row["what"] for row in done.data}
+    shown = drkit(owing.file, "fence", "show").data
+    assert shown["owed"]["topics"] == [owing.topic]
+    assert shown["topics"][0]["takes_writes"].startswith("yes: partitions 0")
+    fault, debt = status(owing)
+    assert f"owes it for 1 topics: {owing.topic}; it answers, so now: drkit fence pay --flow" in fault
+    assert debt["run_id"] in fault
+    assert debt["topics"] == [owing.topic]
+    assert owing.write() is None
+    assert owing.size() is None
+
+
+def status(owing: Owing) -> tuple[str, Any]:
+    """What `drkit status` says of the debt: its fault, and all that is known of it."""
+    [flow] = drkit(owing.file, "status").data["flows"]
+    return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["fence_debt"]
+
+
+# P34
+def test_it_is_paid_and_proven(owing: Owing):
+    done = drkit(owing.file, "fence", "pay")
+    assert done.code == 0, done.err
+    told = done.data
+    assert told["paid"]
+    assert told["proven"]
+    assert told["details"]["refused"] == 2
+    refused = owing.write()
+    assert refused is not None
+    assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    assert owing.write(owing.other) is None, "what was not promoted is nobody's business"
+    assert owing.debt() is None
+    [row] = drkit(owing.file, "fence", "show").data["topics"]
+    assert row == {
+        "topic": owing.topic, "fence": "max.message.bytes", "takes_writes": "no", "promoted": True
+    }  # fmt: skip
+    assert status(owing) == ("", None)
+    again = drkit(owing.file, "fence", "pay").data
+    assert again == {"paid": False, "owed": "nothing"}
+
+
+def test_a_fence_of_a_promoted_topic_is_not_lifted_without_a_reason(owing: Owing):
+    done = drkit(owing.file, "fence", "lift", "--yes")
+    assert done.code == 3
+    told = json.loads(done.err)
+    assert "both clusters would take writes" in told["error"]
+    assert owing.topic in told["evidence"]
+    assert "--accept-divergence" in told["hint"]
+    unknown = drkit(owing.file, "fence", "lift", "--yes", "--topic", "nobody")
+    assert unknown.code == 2
+    assert owing.write() is not None
+    dry = drkit(owing.file, "fence", "lift", "--dry-run", "--accept-divergence", "test")
+    assert dry.data == {"would lift": [owing.topic], "lifted": []}
+    assert owing.write() is not None
+
+
+def test_it_is_lifted_without_residue(owing: Owing):
+    done = drkit(owing.file, "fence", "lift", "--yes", "--accept-divergence", "test")
+    assert done.code == 0, done.err
+    assert done.data == {"lifted": [owing.topic]}
+    assert owing.size() is None
+    assert FenceSizesRecord.KEY not in owing.world.state()
+    eventually(lambda: owing.write() is None, what="writing again")
+
+
+def said_by(process: subprocess.Popen[str], word: str) -> str:
+    """The next line with a word in it; all that was said instead stands in the failure."""
+    assert process.stdout is not None
+    others = []
+    for line in process.stdout:
+        if word in line:
+            return line
+        others.append(line)
+    raise AssertionError(f"it ended with {process.wait(20)}, having said:\n{''.join(others)}")
+
+
+# P34
+def test_a_watch_pays_at_the_first_contact(owing: Owing):
+    """It watches while the old primary stands still, and fences it when it moves again."""
+    world = owing.world
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        owe(state, FenceDebt("run", 1, 0, "for the test", (owing.topic,)))
+    owing.primary.freeze()
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "drkit", "--config", owing.file, "watch", "--json", "--log-format", "json"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        said_by(watch, '"verdict"')
+        assert owing.debt() is not None
+        owing.primary.resume()
+        assert owing.topic in said_by(watch, "fence_paid")
+        assert owing.debt() is None
+        refused = owing.write()
+        assert refused is not None
+        assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    finally:
+        owing.primary.resume()
+        watch.terminate()
+        watch.wait(20)
+
+
+def test_a_failover_under_way_owns_its_fence(owing: Owing):
+    """It may still be aborted: then nobody but it may put up or lift anything."""
+    world = owing.world
+    entries = world.run_log().entries
+    at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, Kind.INTENT))
+    with Orchestrators() as orchestrators:
+        group = world.name("late")
+        plain = world.plain()
+        plain["failover"]["rpo_seconds"] = 1000.0
+        assert orchestrators.run(plain, "begin", groups=[group], kill=Kill(at, "after")).killed
+        with world.desk() as desk:
+            for work in (fence_dues.pay, lambda d: fence_dues.lift(d, (), "test")):
+                with pytest.raises(Refused, match="under way owns the fence") as caught:
+                    work(desk)
+                assert "--resume" in caught.value.hint
+        assert orchestrators.run(plain, "abort").error is None
+    with world.desk() as desk:
+        assert fence_dues.pay(desk) is None

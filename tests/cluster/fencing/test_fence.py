@@ -1,0 +1,247 @@
+"""Fences on real brokers: put up, proven, lifted; transactions resolved; a frozen primary stopped or owed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import json
+import sys
+from typing import Any
+
+from confluent_kafka import KafkaError, Producer
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.means import SizeFence
+from drkit.failover.fencing.open_transactions import Resolver
+from drkit.failover.fencing.proof import prove
+from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.topics import topic_configs
+from drkit.local.cluster import LocalCluster
+from tests.support.failover.fixtures import WorldFactory
+from tests.support.failover.truth import Load
+from tests.support.failover.world import World
+from tests.support.shared_clusters import ClusterFactory
+from tests.support.stored import flow_state, stored
+from tests.support.waiting import eventually
+
+SIZE = "max.message.bytes"
+
+
+def write(world: World, topic: str) -> KafkaError | None:
+    """What an ordinary producer is told."""
+    heard: list[KafkaError | None] = []
+    out = Producer({"bootstrap.servers": world.source.bootstrap_servers, "log_level": 0})
+    out.produce(topic, b"x", partition=0, on_delivery=lambda error, _: heard.append(error))
+    out.flush(20)
+    return heard[0]
+
+
+def set_on(world: World, topic: str) -> str | None:
+    found = topic_configs(Cluster.connect(world.source), [topic])[topic][SIZE]
+    return found.value if found.is_set_on_topic else None
+
+
+@pytest.mark.parametrize("before", [None, "2000000"])
+def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World, before: str | None):
+    topic = world.name("orders")
+    world.create(world.source, topic, 3, {SIZE: before} if before else {})
+    ensure_state_topic(Cluster.connect(world.target), world.settings.flows[0])
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        fence = SizeFence(world.source, state)
+        assert not prove(world.source, {}, [topic]).is_whole, "an open topic must not pass as fenced"
+        for _ in range(2):  # repeated, it still knows what was before
+            details = fence.details([topic])
+            fence.raise_(details)
+        proof = prove(world.source, {}, [topic], 10)
+        assert proof.is_whole
+        assert len(proof.refused) == 3
+        refused = write(world, topic)
+        assert refused is not None
+        assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
+        fence.lift(details)
+        assert FenceSizesRecord.KEY not in stored(state)
+    assert set_on(world, topic) == before
+    eventually(lambda: write(world, topic) is None, what="writing again")
+
+
+def test_two_that_put_it_up_at_once_both_know_what_was_before(world: World):
+    topic, at = world.name("orders"), (world.target, world.source.alias)
+    world.create(world.source, topic, 1, {SIZE: "2000000"})
+    world.replicate()
+    world.copied([topic])
+    with StateTopic(*at) as one, StateTopic(*at) as two:
+        one.load()
+        two.load()
+        first, second = SizeFence(world.source, one), SizeFence(world.source, two)
+        first.raise_(first.details([topic]))
+        eventually(lambda: set_on(world, topic) == "0", what="the fence")
+        details = second.details([topic])
+        second.raise_(details)
+        assert details == {"sizes": {topic: "2000000"}}
+        second.lift(details)
+    assert set_on(world, topic) == "2000000"
+
+
+class Behind:
+    """An open transaction, a fence that stands or not, and what resolves transactions."""
+
+    def __init__(self, world: World, state: StateTopic, *, fenced: bool) -> None:
+        self.world, self.topic = world, world.name("orders")
+        self.out = Producer({
+            "bootstrap.servers": world.source.bootstrap_servers, "transactional.id": self.topic,
+            "log_level": 0,
+        })  # fmt: skip
+        self.out.init_transactions(20)
+        self.out.begin_transaction()
+        self.out.produce(self.topic, b"open", partition=0)
+        assert self.out.flush(20) == 0
+        self._loop = EventLoop()
+        self._source = RawCluster(self._loop, world.source, "test")
+        self._loop.run(self._source.connect)
+        self.fence = SizeFence(world.source, state) if fenced else None
+        self._details = self.fence.details([self.topic]) if self.fence else {}
+
+    def raise_(self) -> None:
+        if self.fence:
+            self.fence.raise_(self._details)
+            assert prove(self.world.source, {}, [self.topic], 10).is_whole
+
+    def resolver(self, *, aborts: bool, wait_seconds: float = 0.1) -> Resolver:
+        fence, details = self.fence, self._details
+        return Resolver(
+            self._source, [self.topic], wait_seconds=wait_seconds, aborts=aborts,
+            lift=None if fence is None else lambda: fence.blink(details),
+            restore=None if fence is None else self.raise_,
+        )  # fmt: skip
+
+    def lift(self) -> None:
+        if self.fence:
+            assert prove(self.world.source, {}, [self.topic], 10).is_whole, "it stands again"
+            self.fence.lift(self._details)
+
+    def close(self) -> None:
+        self._source.close()
+        self._loop.close()
+
+    def seen(self) -> list[bytes | None]:
+        """What readers of committed records see."""
+        (found,) = self.world.records(self.world.source, self.topic).values()
+        return [record.value for record in found]
+
+
+@pytest.fixture
+def behind(world: World, request: pytest.FixtureRequest) -> Iterator[Behind]:
+    world.create(world.source, world.name("orders"), 1, {})
+    ensure_state_topic(Cluster.connect(world.target), world.settings.flows[0])
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        found = Behind(world, state, fenced=getattr(request, "param", True))
+        yield found
+        found.close()
+
+
+@pytest.mark.parametrize("behind", [False, True], indirect=True, ids=["unfenced", "size"])
+def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(behind: Behind):
+    behind.raise_()
+    with pytest.raises(Refused, match="open transaction") as held:
+        behind.resolver(aborts=False).run()
+    assert behind.topic in held.value.evidence
+    found = behind.resolver(aborts=True).run()
+    assert not found.left
+    assert not found.marked, "its coordinator sent the marker when it passed"
+    assert [(t["transactional_id"], t["ended"]) for t in found.to_json()["transactions"]] == [
+        (behind.topic, "aborted")
+    ]
+    behind.lift()
+    assert not behind.seen()
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+def test_a_transaction_that_ends_under_the_size_fence_ends_as_its_producer_was_told(
+    behind: Behind, *, commits: bool
+):
+    behind.raise_()
+    if commits:
+        behind.out.commit_transaction(20)
+    else:
+        behind.out.abort_transaction(20)
+    found = behind.resolver(aborts=False, wait_seconds=10).run()
+    assert not found.left
+    assert found.marked == [behind.topic], "nothing but drkit writes a marker that its coordinator gave up"
+    assert not found.aborted, "drkit did not decide that"
+    behind.lift()
+    assert behind.seen() == ([b"open"] if commits else [])
+
+
+def test_what_is_open_is_aborted_before_the_size_fence_stands(behind: Behind):
+    resolver = behind.resolver(aborts=True)
+    resolver.beforehand()
+    behind.raise_()
+    found = resolver.run()
+    assert (found.aborted, found.marked, found.left) == (1, [], [])
+    behind.lift()
+    assert not behind.seen()
+    again = Producer({
+        "bootstrap.servers": behind.world.source.bootstrap_servers, "transactional.id": behind.topic,
+        "log_level": 0,
+    })  # fmt: skip
+    again.init_transactions(20)
+
+
+def test_a_failover_of_an_answering_primary_fences_it(world: World):
+    topic = world.name("orders")
+    world.create(world.source, topic, 2, {"retention.ms": "-1"})
+    world.failover_fields["rpo_seconds"] = 1000.0
+    world.replicate()
+    world.copied([topic])
+    with Load(world.source, [topic]) as load:
+        eventually(lambda: load.count > 500, what="load")
+        with world.desk() as desk:
+            report = desk.begin((), Request())
+        acked = load.count
+        assert report["state"] == "done"
+        eventually(lambda: load.refused, what="a refused record")
+        assert load.count <= acked + 1
+    assert set_on(world, topic) == "0"
+    fence = world.run_log().results
+    found = json.dumps({str(k): v for k, v in fence.items()}, default=str)
+    assert '"proven": true' in found
+    theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
+    assert {p: len(r) for p, r in ours.items()} == {p: len(r) for p, r in theirs.items()}, "nothing was lost"
+
+
+@pytest.mark.parametrize("hook", [True, False])
+def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
+    world_factory: WorldFactory,
+    cluster_factory: ClusterFactory,
+    target: LocalCluster,
+    *,
+    hook: bool,
+):
+    primary = cluster_factory("primary")
+    world = world_factory(primary, target)
+    topic = world.name("orders")
+    world.create(world.source, topic, 2, {"retention.ms": "-1"})
+    world.failover_fields["rpo_seconds"] = 1000.0
+    pids = [b.pid for b in primary.brokers]
+    if hook:
+        text = f"import os, signal, sys; sys.stdin.read(); [os.kill(p, signal.SIGKILL) for p in {pids}]"
+        world.failover_fields["fence"] = {"stop_command": [sys.executable, "-c", text], "stop_seconds": 10.0}
+    world.replicate()
+    world.copied([topic])
+    primary.freeze()
+    with world.desk() as desk:
+        report: dict[str, Any] = desk.begin((), Request())
+    assert report["state"] == "done"
+    debt = flow_state(world.state()).get(FenceDebt)
+    if hook:
+        assert debt is None
+    else:
+        assert debt is not None
+        assert debt.topics == (topic,)
+        primary.resume()

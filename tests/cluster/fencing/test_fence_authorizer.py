@@ -1,0 +1,283 @@
+"""Fences by ACL on clusters with an authorizer: put up, proven, lifted, kept to themselves, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from confluent_kafka import KafkaError
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover import fence_dues
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.means import ACL, SIZE, AclFence, Means, choose
+from drkit.failover.fencing.proof import Proof, prove
+from drkit.flow_state.records import FenceAclsRecord, FenceDebt
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from drkit.topology.acls import EVERYBODY, Acl
+from tests.support.failover.application import CANARY, READER, as_app
+from tests.support.failover.orchestrator import Orchestrators
+from tests.support.failover.world import World as FailoverWorld
+from tests.support.stored import flow_state, stored
+from tests.support.topic_sync.acl_world import Shared, World
+from tests.support.waiting import eventually
+
+Worlds = Callable[..., World]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    with Shared() as made:
+        yield made
+
+
+@pytest.fixture
+def worlds(shared: Shared) -> Iterator[Worlds]:
+    made: list[World] = []
+
+    def make(source: LocalCluster) -> World:
+        made.append(World(source, shared.locked))
+        made[-1].state.load()
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+def proven(world: World, topic: str, seconds: float = 10.0) -> Proof:
+    return prove(world.source.settings, CANARY, [topic], seconds)
+
+
+def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds: Worlds, shared: Shared):
+    world = worlds(shared.source)
+    topic, other = world.topic("orders"), world.topic("other")
+    mine = world.acl(topic, "WRITE", "User:bob", deny=True)  # it was there before: it stays
+    world.give(0, world.acl(topic, "WRITE"), world.acl(topic), world.acl(other, "WRITE"),
+               world.acl(world.name("ord"), "ALL", "User:bob", prefixed=True), mine)  # fmt: skip
+    before, app = world.has(0), as_app(shared.source, topic)
+    eventually(lambda: app.write() == 0, what="writing")
+    assert not proven(world, topic, 0).is_whole, "an open topic must not pass as fenced"
+    fence = AclFence(world.source.settings, world.state, spare_own=True)
+    for _ in range(2):  # repeated, it still knows what is its own
+        details = fence.details([topic])
+        fence.raise_(details)
+    assert proven(world, topic).is_whole
+    assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    app.read()
+    assert as_app(shared.source, other).write() == 0
+    assert world.has(0) - before == {world.acl(topic, "WRITE", deny=True)}
+    fence.lift(details)
+    fence.lift(details)
+    assert world.has(0) == before
+    assert FenceAclsRecord.KEY not in stored(world.state)
+    eventually(lambda: app.write() == 0, what="the same producer goes on")
+
+
+def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worlds: Worlds, shared: Shared):
+    world = worlds(shared.open)
+    topic = world.topic("orders")
+    app = as_app(shared.open, topic)
+    assert app.write() == 0
+    with pytest.raises(Refused, match="open topics to readers"):
+        AclFence(world.source.settings, world.state, spare_own=True).details([topic])
+    unknown = choose("auto", world.source.settings, world.state, canary=CANARY, topics=[topic])
+    assert unknown is not None
+    assert unknown.name == SIZE, "nobody is let in by guess"
+
+    told = world.source.settings.model_copy(update={"allow_everyone_if_no_acl_found": True})
+    fence = choose("auto", told, world.state, canary=CANARY, topics=[topic])
+    assert fence is not None
+    assert fence.name == ACL
+    details = fence.details([topic])
+    fence.raise_(details)
+    assert proven(world, topic).is_whole
+    assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    app.read()
+    assert {a.principal for a in world.has(0) if not a.denies} == {EVERYBODY, "User:admin"}
+    assert not [a for a in world.has(0) if a.denies]
+    fence.lift(details)
+    assert world.has(0) == set()
+    eventually(lambda: app.write() == 0, what="writing again")
+
+
+def test_drkit_is_never_refused_where_it_is_to_be_spared(worlds: Worlds, shared: Shared):
+    """A DENY of everybody wins over every ALLOW: nobody puts one up."""
+    world = worlds(shared.source)
+    topic = world.topic("orders")
+    world.give(0, world.acl(topic, "WRITE", EVERYBODY))
+    before = world.has(0)
+    with pytest.raises(Refused, match="would refuse drkit itself") as refused:
+        AclFence(world.source.settings, world.state, spare_own=True).details([topic])
+    assert EVERYBODY in refused.value.evidence
+    assert "canary" in refused.value.hint
+    assert world.has(0) == before
+    assert AclFence(world.source.settings, world.state, spare_own=False).details([topic])["acls"]
+
+
+def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Shared):
+    world = worlds(shared.source)
+    topic = world.topic("orders")
+    world.give(0, world.acl(topic, "WRITE"), world.acl(topic))
+    world.sync().look([topic])
+    before = world.has()
+    fence = AclFence(world.source.settings, world.state, spare_own=True)
+    details = fence.details([topic])
+    fence.raise_(details)
+    assert any(a.denies for a in world.has(0))
+    assert not world.sync().look([topic]).changes
+    fence.lift(details)
+    assert not world.sync().look([topic]).changes
+    assert world.has() == before
+
+
+@pytest.mark.parametrize(
+    ("canary", "names"),
+    [
+        ({}, SIZE),  # drkit, here the super user: only what refuses everybody can be proven
+        (CANARY, ACL),
+        (READER, ""),
+    ],
+)
+def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
+    worlds: Worlds, shared: Shared, canary: dict[str, str], names: str
+):
+    """The writer, who is no super user, proves a fence by ACL; who may only read is refused anyhow."""
+    world = worlds(shared.source)
+    topic = world.topic("orders")
+    world.give(0, world.acl(topic, "WRITE"), world.acl(topic, "READ", "User:drkit"))
+    before = world.has(0)
+    source = world.source.settings
+
+    def chosen() -> Means | None:
+        return choose("auto", source, world.state, canary=canary, topics=[topic])
+
+    eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
+    if not names:
+        with pytest.raises(Refused, match="proves nothing") as caught:
+            chosen()
+        assert "User:drkit" in caught.value.evidence
+        assert prove(source, canary, [topic], 0).is_whole, "it would have passed as fenced"
+        assert world.has(0) == before
+        return
+    fence = chosen()
+    assert fence is not None
+    assert fence.name == names
+    details = fence.details([topic])
+    fence.raise_(details)
+    assert prove(source, canary, [topic], 10).is_whole
+    assert as_app(shared.source, topic).write() != 0
+    again = chosen()  # as when a failover is resumed
+    assert again is not None
+    assert again.name == names
+    fence.lift(details)
+    assert world.has(0) == before
+
+
+class Moving:
+    """A flow between the locked clusters that runs, two groups on a topic each, and the application."""
+
+    def __init__(self, shared: Shared, folder: Path) -> None:
+        self.shared = shared
+        self.world = world = FailoverWorld(shared.source, shared.locked, folder / "journal")
+        self.rights = World(shared.source, shared.locked)
+        self.rights.tag = world.tag
+        self.topics = {world.name("shop"): world.name("orders"), world.name("late"): world.name("later")}
+        self.given = set[Acl]()
+        for group, topic in self.topics.items():
+            world.create(world.source, topic, 2, {"retention.ms": "-1"})
+            self.given |= {self.rights.acl(topic, "WRITE"), self.rights.acl(topic)}
+            world.commit(world.source, group, {TopicPartition(topic, 0): 0})
+        self.rights.give(0, *self.given)
+        world.failover_fields["rpo_seconds"] = 1000.0
+        world.replicate()
+        world.copied([*self.topics.values()], dict.fromkeys(self.topics))
+
+    def denied(self) -> set[Acl]:
+        """What stands on the source besides what was given."""
+        assert self.rights.has(0) >= self.given
+        return self.rights.has(0) - self.given
+
+    def close(self) -> None:
+        self.world.close()
+        self.rights.close()
+
+
+@pytest.fixture(scope="module")
+def moving(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
+    made = Moving(shared, tmp_path_factory.mktemp("moving"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_failover_is_held_and_taken_back_by_who_passes_every_acl(moving: Moving):
+    world, topic = moving.world, moving.world.name("orders")
+    there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
+    eventually(lambda: there.write() == 0, what="writing")
+    world.failover_fields["fence"] = {"seconds": 0.5, "means": "acl"}
+    with Orchestrators() as others:
+        held = others.run(world.plain(), "begin", groups=[world.name("shop")]).error
+        assert held is not None
+        assert "still take writes" in held["error"]
+        assert "canary" in held["hint"]
+        assert moving.denied(), "held: the fence stays up"
+        report = others.run(world.plain(), "abort").report
+        assert report is not None
+        assert report["state"] == "aborted"
+    assert moving.denied() == set()
+    assert there.write() == 0
+    assert here.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
+    world, topic = moving.world, moving.world.name("orders")
+    there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
+    eventually(lambda: there.write() == 0, what="writing")
+    world.failover_fields["fence"] = {"canary": CANARY}
+    with world.desk() as desk:
+        assert desk.begin([world.name("shop")], Request())["state"] == "done"
+    assert there.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    eventually(lambda: here.write() == 0, what="what the ACLs let producers do is given")
+    assert not [a for a in moving.rights.has(1) if a.denies]
+
+
+# P34
+def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
+    """The primary was dead when it was to be fenced, and comes back with a producer that never left."""
+    world, topic = moving.world, moving.world.name("later")
+    app = as_app(moving.shared.source, topic)
+    eventually(lambda: app.write() == 0, what="writing")
+    world.failover_fields["fence"] = {"canary": CANARY}
+    before = moving.denied()
+    moving.shared.source.kill()
+    with world.desk() as desk:
+        assert desk.begin([world.name("late")], Request())["state"] == "done"
+    debt = flow_state(world.state()).get(FenceDebt)
+    assert debt is not None
+    assert debt.topics == (topic,)
+
+    moving.shared.source.restart()
+    eventually(lambda: app.write() == 0, what="it is back, and takes writes")
+    with world.desk() as desk:
+        assert "fence 1 topic by acl" in {effect.what for effect in fence_dues.planned(desk)}
+        assert moving.denied() == before, "a plan changes nothing"
+        done = fence_dues.pay(desk)
+        assert done is not None
+        assert (done.evidence["how"], done.evidence["proven"]) == (ACL, True)
+        assert done.evidence["details"]["canary"] == "app"
+        assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert moving.denied() - before == {moving.rights.acl(topic, "WRITE", deny=True)}
+        assert flow_state(world.state()).get(FenceDebt) is None
+        assert (topic, ACL, "no", True) in fence_dues.shown(desk).topics
+        assert fence_dues.pay(desk) is None
+    world.failover_fields["fence"] = {"canary": READER}
+    with world.desk() as desk:
+        for row in fence_dues.shown(desk).topics:
+            assert row.takes_writes.startswith("nobody knows: the canary may not write"), row
+        assert fence_dues.lift(desk, (topic,), "test") == [topic]
+    assert moving.denied() == before
+    eventually(lambda: app.write() == 0, what="writing again")

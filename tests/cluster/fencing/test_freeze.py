@@ -1,0 +1,96 @@
+"""drkit's own writers behind FREEZE: every partition refuses them, also one that was frozen and wakes up."""
+
+from __future__ import annotations
+
+import signal
+
+from confluent_kafka import Producer
+
+from drkit.clock import monotonic
+from drkit.failover.core.context import Request
+from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failover.fixtures import WorldFactory
+from tests.support.failover.world import World
+from tests.support.shared_clusters import ClusterFactory
+from tests.support.waiting import eventually
+
+
+def test_every_partition_proves_it_and_without_a_marker_none_does(world: World):
+    topic = world.name("copy")
+    world.create(world.target, topic, 3, {})
+    loop = EventLoop()
+    target = RawCluster(loop, world.target, "test")
+    loop.run(target.connect)
+    ours: ProducerIdentity = loop.run(new_producer_id, target)
+    writers = {TopicPartition(topic, p): (Writer(ours.id, ours.epoch + 1),) for p in range(3)}
+
+    async def go(*, effects: bool, seconds: float = 30.0):
+        return await fence(target, writers, monotonic() + seconds, effects=effects)
+
+    before = loop.run(lambda: go(effects=False, seconds=0.0))
+    assert before.waiting.keys() == writers.keys()
+    assert not before.proven
+    for _ in range(2):
+        after = loop.run(lambda: go(effects=True))
+        assert not after.waiting
+        assert after.proven == writers.keys()
+    assert loop.run(lambda: go(effects=False)).proven == writers.keys()
+    assert not any(world.records(world.target, topic).values()), "neither markers nor canaries are records"
+    target.close()
+    loop.close()
+
+
+def test_a_partition_whose_leader_is_down_is_waited_for(
+    world_factory: WorldFactory, cluster_factory: ClusterFactory, source: LocalCluster
+):
+    pair = cluster_factory("two", brokers=2)
+    world: World = world_factory(source, pair)
+    topic = world.name("copy")
+    world.create(world.target, topic, 4, {}, replicas=1)
+    loop = EventLoop()
+    target = RawCluster(loop, world.target, "test")
+    loop.run(target.connect)
+    ours: ProducerIdentity = loop.run(new_producer_id, target)
+    writers = {TopicPartition(topic, p): (Writer(ours.id, 1),) for p in range(4)}
+    pair.broker(1).kill()
+
+    async def go(seconds: float):
+        return await fence(target, writers, monotonic() + seconds)
+
+    early = loop.run(lambda: go(1.0))
+    assert early.waiting
+    pair.restart()
+    late = loop.run(lambda: go(60.0))
+    assert not late.waiting
+    target.close()
+    loop.close()
+
+
+def test_a_replicator_that_wakes_up_behind_the_opening_writes_nothing(world: World):
+    topic = world.name("orders")
+    world.create(world.source, topic, 2, {"retention.ms": "-1"})
+    world.failover_fields |= {"rpo_seconds": 1000.0, "fence": {"means": "none"}}
+    world.replicate()
+    world.copied([topic])
+    replicator = world._replicator
+    assert replicator is not None
+    replicator.send_signal(signal.SIGSTOP)
+    with world.desk() as desk:
+        report = desk.begin((), Request(accept_data_loss="for the test"))
+    assert report["state"] == "done"
+    before = {p: len(r) for p, r in world.records(world.target, topic).items()}
+    out = Producer({"bootstrap.servers": world.source.bootstrap_servers})
+    for i in range(200):
+        out.produce(topic, b"late %d" % i)
+    assert out.flush(20) == 0
+    replicator.send_signal(signal.SIGCONT)
+
+    def told() -> int:
+        return sum(k.startswith("event/own_epoch_refused/") for k in world.state())
+
+    eventually(lambda: told() == 2, 60, f"both partitions refuse it: {world.said()}")
+    assert {p: len(r) for p, r in world.records(world.target, topic).items()} == before

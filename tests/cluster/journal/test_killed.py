@@ -1,0 +1,148 @@
+"""An orchestrator that is killed at a boundary of its journal, and another one that goes on: the end is the
+same.
+
+Before an entry is written, when it stands in the local file only, and after it stands everywhere: with an
+intent the last is "before the effect", with a result the first is "after the effect".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drkit.failover.core.machine import State, StepName
+from drkit.failover.journal.entries import Kind, violations
+from drkit.flow_state.records import RoleRecord
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failover.fixtures import WorldFactory
+from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.world import World
+from tests.support.flows.produce import fill
+
+WHENS = ("before", "file", "after")
+MOST_ENTRIES = 45
+"""Of an unbroken run."""
+A_FEW = (
+    (StepName.SNAPSHOT, Kind.INTENT, "after"),
+    (StepName.FENCE, Kind.INTENT, "after"),
+    (StepName.COMMIT_OFFSETS, Kind.RESULT, "before"),
+    (StepName.OPEN, Kind.INTENT, "after"),
+    (StepName.OPEN, Kind.RESULT, "file"),
+    (StepName.REPOINT, Kind.RESULT, "before"),
+)
+"""One of each kind, where it hurts."""
+
+
+class Stage:
+    """A world with a topic and a group for each failover."""
+
+    def __init__(self, world: World, orchestrators: Orchestrators, number: int) -> None:
+        self.world, self._orchestrators = world, orchestrators
+        self._left = iter(range(number))
+        for i in range(number):
+            topic = world.name(f"t{i}")
+            world.create(world.source, topic, 2, {"retention.ms": "-1"})
+            fill(world.source, topic, 60, linger_ms=0)
+            world.commit(world.source, world.name(f"g{i}"), self._middle(topic))
+        world.replicate()
+        names = [world.name(f"t{i}") for i in range(number)]
+        world.copied(names, {world.name(f"g{i}"): None for i in range(number)})
+
+    def _middle(self, topic: str) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(topic, p): e // 2 for p, e in self.world.offsets(self.world.source, topic).items()
+        }
+
+    def failed_over(self, kill: Kill | None) -> dict[str, Any]:
+        """The end state of one failover; killed once and resumed, unless there is no kill."""
+        number = next(self._left)
+        world, group, topic = self.world, self.world.name(f"g{number}"), self.world.name(f"t{number}")
+        endpoint = world.folder / f"endpoint-{number}.json"
+        world.failover_fields["repoint"] = [{"kind": "file", "path": str(endpoint), "groups": [group]}]
+        first = self._orchestrators.run(world.plain(), "begin", groups=[group], kill=kill)
+        assert first.killed is (kill is not None), first
+        assert first.killed or first.error is None, first.error
+        if kill is not None and not self._ended(group):
+            again = self._orchestrators.run(world.plain(), "resume")
+            assert again.error is None, (kill, again.error)
+        return self._end_state(group, topic, endpoint)
+
+    def _ended(self, group: str) -> bool:
+        run = self.world.run_log()
+        if group not in run.opening["scope"]["groups"]:
+            # It died before its first entry stood on the target: nothing was begun.
+            second = self._orchestrators.run(self.world.plain(), "begin", groups=[group])
+            assert second.error is None, second
+            return True
+        return run.state.is_over
+
+    def _end_state(self, group: str, topic: str, endpoint: Path) -> dict[str, Any]:
+        world, run = self.world, self.world.run_log()
+        assert run.state is State.DONE, run.state
+        assert not violations(run)
+        open_ = [(s, n) for s, found in run.effects.items() for n, e in found.items() if e["result"] is None]
+        assert not open_, "effects without an end"
+        role = world.state()[RoleRecord.key(topic)]
+        assert role["run_id"] == run.run_id
+        assert f'"term": {run.term}' in endpoint.read_text(encoding="utf-8")
+        theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
+        there = world.committed(world.target, group)
+        left = {}
+        for at, upstream in self._middle(topic).items():
+            rest = [s.content for s in theirs[at.partition] if s.offset >= upstream]
+            first = bisect_left([s.offset for s in ours[at.partition]], there[at].offset)
+            assert [s.content for s in ours[at.partition][first:]] == rest
+            left[at.partition] = len(rest)
+        return {
+            "role": role["role"],
+            "frontiers": role["frontiers"],
+            "left": left,
+            "steps": sorted(run.results),
+            "effects": {
+                s: sorted(found) for s, found in sorted(run.effects.items()) if s != "COMMIT_OFFSETS"
+            },
+            "verdicts": sum(run.results[StepName.COMMIT_OFFSETS]["evidence"]["verdicts"].values()),
+        }
+
+
+@pytest.fixture
+def orchestrators() -> Iterator[Orchestrators]:
+    with Orchestrators() as warm:
+        yield warm
+
+
+# P36
+def test_killed_at_some_boundaries_and_resumed(
+    world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, orchestrators: Orchestrators
+) -> None:
+    stage = Stage(world_factory(source, target), orchestrators, len(A_FEW) + 1)
+    unbroken = stage.failed_over(None)
+    entries = stage.world.run_log().entries
+    for step, kind, when in A_FEW:
+        number = next(n for n, e in enumerate(entries) if e.step is step and e.kind is kind)
+        assert stage.failed_over(Kill(number, when)) == unbroken, (step, kind, when)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("when", WHENS)
+def test_killed_at_every_boundary_and_resumed(
+    world_factory: WorldFactory,
+    source: LocalCluster,
+    target: LocalCluster,
+    orchestrators: Orchestrators,
+    when: str,
+) -> None:
+    """I11: killed and resumed ends as unbroken, wherever it was killed."""
+    stage = Stage(world_factory(source, target), orchestrators, MOST_ENTRIES + 1)
+    unbroken = stage.failed_over(None)
+    entries = stage.world.run_log().entries
+    assert len(entries) <= MOST_ENTRIES
+    for number, entry in enumerate(entries):
+        ended = stage.failed_over(Kill(number, when))
+        assert ended == unbroken, (number, entry.kind, entry.step, entry.effect, when)

@@ -1,0 +1,175 @@
+"""Every command that drkit prints can be typed as it is printed, with what it needs of the running one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import re
+import shlex
+from typing import Any
+
+import click
+import pytest
+
+from drkit.cli.main import root
+from drkit.cli.session import Session
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.journal import taken
+from drkit.flow_state.fence_debt import paid_with
+from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
+from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
+from tests.support.cli.shell import shell
+
+ODD = [
+    "orders", "two words", "it's", 'say "x"', "-rf", "--all", "a\nb", "tab\there", "naïve→日本",
+    "$HOME `id` $(id)", "a;b|c&d", "*", "\x1b[2J", "back\\slash", "!event",
+]  # fmt: skip
+CONFIG = "night shift's.toml"
+GIVEN = Given((), CONFIG, ("flows.a->b.tasks=4",), "a->b")
+VALUES = {"{}->{}": "a->b", "{}": "a->b"}
+
+
+def parsed(words: Sequence[str]) -> tuple[Session, dict[str, Any]]:
+    """What drkit's own parser makes of words, its ``drkit`` left out. Raises click.UsageError."""
+    said, given = Session(), dict[str, Any]()
+    command: click.Command = root
+    rest, outer = list(words), None
+    while True:
+        context = command.make_context(command.name or "drkit", rest, parent=outer, obj=said)
+        given |= context.params
+        if not isinstance(command, click.Group) or not context._protected_args + context.args:
+            return said, given
+        name, command_, rest = command.resolve_command(context, context._protected_args + context.args)
+        assert name is not None
+        assert command_ is not None
+        command, outer = command_, context
+
+
+def one_thing(given: dict[str, Any]) -> bool:
+    """Whether a failover is asked for one thing to do, as it demands."""
+    asked = [given["groups"] or given["topics"], given["whole"], given["resume"], given["abort"]]
+    return sum(map(bool, asked)) == 1
+
+
+def filled(command: str) -> str:
+    """A command of the registry, with names where it has holes."""
+    for hole, value in VALUES.items():
+        command = command.replace(hole, value if "'" in command else "7")
+    return command.replace(" P ", " 0 ").replace("--offset N", "--offset 1")
+
+
+def test_every_printed_command_has_its_row_and_every_row_is_printed() -> None:
+    found = printed()
+    assert {command: module for command, module in found.items() if command not in REGISTRY} == {}
+    assert set(REGISTRY) - set(found) == set()
+
+
+@pytest.mark.parametrize("command", [c for c in REGISTRY if c.startswith("drkit ")])
+def test_a_printed_command_is_typed_as_it_is_printed(command: str) -> None:
+    line = completed(filled(command), GIVEN)
+    assert completed(line, GIVEN) == line
+    said, given = parsed(shell(line)[1:])
+    if not command.startswith("drkit local"):
+        assert (str(said.config), said.overrides) == (CONFIG, GIVEN.overrides)
+    for flow in ("flow", "names"):
+        if flow in given:
+            assert given[flow] in {GIVEN.flow, (GIVEN.flow,)}
+    if command in FAILOVER:
+        assert one_thing(given)
+
+
+@pytest.mark.parametrize("option", [c for c in FAILOVER if c.startswith("--")])
+@pytest.mark.parametrize("name", ODD)
+def test_an_option_to_be_added_is_printed_with_the_whole_command(option: str, name: str) -> None:
+    words = ("failover", "--group", name, "--config", CONFIG, "--yes")
+    line = completed(f"accept it by name: {option}", Given(words, CONFIG)).removeprefix("accept it by name: ")
+    assert "\n" not in line
+    found = shell(line)
+    assert tuple(found[1 : 1 + len(words)]) == words
+    said, given = parsed(found[1:])
+    assert (str(said.config), given["groups"]) == (CONFIG, (name,))
+    assert one_thing(given)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_are_quoted_for_a_shell(name: str) -> None:
+    assert shell(quoted(name)) == [name]
+    _, given = parsed(shell(completed(translate_group(name), GIVEN))[1:])
+    assert given["group"] == name
+    _, given = parsed(["failover", "--all", *shell(leave_behind([name, "other"]))])
+    assert given["leave_behind"] == (name, "other")
+    _, given = parsed(shell(paid_with(name))[1:])
+    assert given["flow"] == name
+    _, given = parsed(["failover", *shell(typed("--topic", name))])
+    assert given["topics"] == (name,)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "drkit watch lifts it, drkit failover moves them",
+            "drkit watch lifts it, drkit failover moves them",
+        ),
+        ("see drkit status, then wait", "see drkit status --config c --flow f, then wait"),
+        ("drkit config check --connect", "drkit config check --config c --connect"),
+        ("drkit repoint show", "drkit repoint show --config c"),
+        ("drkit failover --all --flow g --config d", "drkit failover --all --flow g --config d"),
+        ("drkit failover --flow g --resume", "drkit failover --config c --flow g --resume"),
+        ("answer y, or add --yes", "answer y, or add --yes"),
+        ("drkit fence-agent there", "drkit fence-agent there"),
+    ],
+)
+def test_a_sentence_keeps_its_words(text: str, expected: str) -> None:
+    assert completed(text, Given(("failover", "--all"), "c", (), "f")) == expected
+
+
+def test_a_secret_given_by_set_is_not_printed_again() -> None:
+    said = Session(
+        overrides=('clusters.a.client."sasl.password"=pw',), typed=("--set=webhook=http://x", "status")
+    )
+    assert "pw" not in str(said.given)
+    assert "http" not in str(said.given)
+
+
+@pytest.mark.parametrize(("step", "abort"), [(StepName.DRAIN, True), (StepName.OPEN, False)])
+def test_who_is_late_is_offered_an_abort_only_while_there_is_one(step: StepName, *, abort: bool) -> None:
+    entry = Entry("r", 0, "a", 1, Kind.INTENT, step, "", 0, {})
+    error = taken(RunLog("r", 1, [entry], begun={step}), "it runs")
+    assert ("drkit failover --abort" in error.hint) is abort
+
+
+def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> None:
+    page = (DRKIT.parent / "docs/night.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and ". " in line]
+    assert [row[0].split(".")[0] for row in rows] == [f"| {n}" for n in range(1, 11)]
+    says = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DRKIT.rglob("*.py")))
+    for _, _, look in rows:
+        for words in re.findall(r"`([^`]+)`", look):
+            known = (
+                words.split("(")[0].split("   ")[0].removesuffix(":").replace("OPEN", "{POINT_OF_NO_RETURN}")
+            )
+            spelled = {known, known.replace("{POINT_OF_NO_RETURN}", "OPEN"), known.replace(" ", "_")}
+            assert any(s in says for s in spelled), words
+
+
+def test_the_page_for_the_night_is_found() -> None:
+    for place in (
+        "README.md",
+        "drkit/cli/commands/failover.py",
+        "drkit/watch/announcer.py",
+        "drkit/failover/report.py",
+    ):
+        assert "docs/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
+
+
+@pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])
+def test_a_step_from_open_on_offers_no_abort(step: str) -> None:
+    (path,) = (DRKIT / "failover").rglob(f"{step}.py")
+    said = [c for text in texts(path) for c in printed_in(text)]
+    assert not [c for c in said if "--abort" in c]
+
+
+def test_an_abort_is_never_printed_where_there_is_no_way_back() -> None:
+    assert State.OPENED not in FAILOVER["drkit failover --abort"]
+    assert all("--abort" not in shlex.split(c) for c, states in FAILOVER.items() if State.OPENED in states)

@@ -1,0 +1,117 @@
+"""What Spark does with our jobs: what it tells of a worker that dies, what it writes, what it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import os
+from pathlib import Path
+import signal
+import threading
+
+import pytest
+
+from drkit.errors import Failed, NotAuthorized
+from drkit.spark.jobs import SparkGone, SparkJobs
+from drkit.spark.session import Workshop, spark_session
+from tests.support.flows.process import tree
+from tests.support.waiting import eventually
+
+SECRET = "known-to-nobody-7f3a"
+LARGE = 1 << 20
+"""Characters of which Spark would put a task's code into a file."""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """Spark, started from a folder in which somebody keeps modules of the same names."""
+    folder, before = tmp_path_factory.mktemp("modules"), Path.cwd()
+    for name in ("kafka", "secrets", "drkit"):
+        (folder / f"{name}.py").write_text("raise SystemExit('not the one that was asked for')\n")
+    os.chdir(folder)
+    try:
+        with spark_session("drkit tests", 2) as made:
+            yield made
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture
+def jobs(workshop: Workshop) -> SparkJobs:
+    return SparkJobs(workshop, "tests", "the job died", "a->b")
+
+
+def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):
+    def where(name: str) -> str:
+        return str(__import__(name).__file__)
+
+    found = jobs.run(["kafka", "secrets", "drkit"], where)
+    assert [Path(f).name for f in found] == ["__init__.py", "secrets.py", "__init__.py"]
+
+
+def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
+    jobs: SparkJobs, workshop: Workshop
+):
+    topics = os.urandom(LARGE).hex()
+
+    def task(text: str) -> str:
+        return text if SECRET in topics else SECRET[:4]
+
+    assert jobs.run(["lease"], task) == [SECRET[:4]]
+    files = [f for f in workshop.folder.rglob("*") if f.is_file()]
+    assert not [f for f in files if SECRET.encode() in f.read_bytes()]
+
+
+def test_a_worker_that_is_killed_is_told_as_that(jobs: SparkJobs):
+    def task(_: str) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    with pytest.raises(Failed) as died:
+        jobs.run(["lease"], task)
+    assert died.value.evidence.startswith("SparkException: Python worker exited unexpectedly (crashed)")
+
+
+def test_what_a_task_lacks_is_told_as_that(jobs: SparkJobs):
+    def task(_: str) -> str:
+        raise NotAuthorized("no READ on t", where="t")
+
+    with pytest.raises(NotAuthorized, match="no READ on t"):
+        jobs.run(["lease"], task)
+
+
+def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
+    """Spark tells that a job has failed while the others of its tasks go on."""
+    beats = tmp_path / "beats"
+
+    def task(text: str) -> str:
+        pause = threading.Event()
+        if text == "fails":
+            pause.wait(1.0)
+            raise Failed("boom")
+        while True:
+            with beats.open("a") as file:
+                file.write(".")
+            pause.wait(0.02)
+
+    with pytest.raises(Failed):
+        jobs.run(["fails", "goes on"], task)
+    assert jobs.tasks.at_work
+    eventually(lambda: not jobs.tasks.at_work, what="the end of the other task")
+    then = beats.stat().st_size
+    assert not threading.Event().wait(0.5)
+    assert beats.stat().st_size == then
+
+
+def test_a_job_whose_spark_is_killed_says_so(workshop: Workshop, jobs: SparkJobs):
+    """The last test of this Spark."""
+    (jvm,) = [p for p in tree(os.getpid()) if b"org.apache.spark." in Path(f"/proc/{p}/cmdline").read_bytes()]
+
+    def task(_: str) -> str:
+        os.kill(jvm, signal.SIGKILL)
+        signal.pause()
+        return ""
+
+    assert not workshop.has_ended
+    with pytest.raises(SparkGone):
+        jobs.run(["lease"], task)
+    assert workshop.has_ended

@@ -1,0 +1,200 @@
+"""Orchestrators as processes that can be killed at any boundary of their journal.
+
+A parent has everything loaded and forks a child for each failover, so that a hundred of them take minutes. A
+command is one line of JSON on standard input, its outcome one line on standard output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from typing import Any, NamedTuple, Self
+
+from drkit.config import Settings
+from drkit.errors import DrkitError
+from drkit.failover.core.context import Request
+from drkit.failover.desk import Desk
+from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.journal import Journal
+
+_ROOT = Path(__file__).parents[3]
+
+
+class Kill(NamedTuple):
+    """Where an orchestrator dies: at which entry that it writes, and when."""
+
+    entry: int
+    when: str
+    """``before`` it is written anywhere, when it stands in the ``file`` only, or ``after`` it stands
+    everywhere.
+    """
+
+
+class MortalJournal(Journal):
+    """A journal whose process is killed at one of its boundaries."""
+
+    kill: Kill | None = None
+    freeze: Kill | None = None
+    elsewhere = False
+    """Pretend to run on another machine, whose processes nobody here can see."""
+    written = 0
+
+    def _holder(self) -> dict[str, Any]:
+        return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
+
+    def _to_file(self, entry: Entry) -> None:
+        self._may_die("before")
+        super()._to_file(entry)
+        self._may_die("file")
+
+    def _to_topic(self, entry: Entry) -> None:
+        super()._to_topic(entry)
+        self._may_die("after")
+        MortalJournal.written += 1
+
+    def _may_die(self, when: str) -> None:
+        if Kill(self.written, when) == self.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if Kill(self.written, when) == self.freeze:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class Outcome(NamedTuple):
+    """How an orchestrator ended."""
+
+    killed: bool
+    report: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+class Running:
+    """An orchestrator at work."""
+
+    def __init__(self, command: Mapping[str, Any]) -> None:
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.failover.orchestrator"],
+            stdin=subprocess.PIPE, stdout=self._out, stderr=subprocess.DEVNULL, cwd=_ROOT,
+        )  # fmt: skip
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
+        self.process.stdin.close()
+
+    def outcome(self, seconds: float = 90.0) -> Outcome:
+        """Wait for its end."""
+        self.process.wait(seconds)
+        self._out.seek(0)
+        return Outcome(**json.loads(self._out.read().splitlines()[-1]))
+
+
+def _children(running: Running) -> list[int]:
+    pid = running.process.pid
+    return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+
+def is_stopped(running: Running) -> bool:
+    """Whether the child that does the work stands still."""
+    stats = [Path(f"/proc/{c}/stat").read_text(encoding="utf-8") for c in _children(running)]
+    return any(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
+def wake(running: Running) -> None:
+    """Let it go on."""
+    for child in _children(running):
+        os.kill(child, signal.SIGCONT)
+
+
+class Orchestrators:
+    """A warm parent, in a ``with``."""
+
+    def __enter__(self) -> Self:
+        self._parent = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.failover.orchestrator"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, cwd=_ROOT,
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._parent.stdin is not None
+        self._parent.stdin.close()
+        self._parent.wait(30)
+
+    def run(self, settings: Mapping[str, Any], verb: str, **more: Any) -> Outcome:
+        """One orchestrator to its end.
+
+        :param more: ``groups``, ``topics``, ``request``, ``kill``, ``elsewhere``
+        """
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        command = {"settings": settings, "verb": verb, **more}
+        self._parent.stdin.write(json.dumps(command).encode() + b"\n")
+        self._parent.stdin.flush()
+        return Outcome(**json.loads(self._parent.stdout.readline()))
+
+
+def _work(command: Mapping[str, Any]) -> dict[str, Any]:
+    settings = Settings.model_validate(command["settings"])
+    for name in ("kill", "freeze"):
+        setattr(MortalJournal, name, Kill(*command[name]) if command.get(name) else None)
+    MortalJournal.elsewhere = bool(command.get("elsewhere"))
+    request = Request(**command.get("request", {}))
+    with Desk(settings, settings.flows[0], journal_type=MortalJournal) as desk:
+        match command["verb"]:
+            case "begin":
+                return desk.begin(command["groups"], request, topics=command.get("topics", ()))
+            case "resume":
+                return desk.resume(request)
+            case _:
+                return desk.abort("for the test")
+
+
+def _child(command: Mapping[str, Any], pipe: int) -> None:
+    try:
+        answer: dict[str, Any] = {"killed": False, "report": _work(command), "error": None}
+    except DrkitError as error:
+        answer = {"killed": False, "report": None, "error": {**error.as_dict(), "kind": type(error).__name__}}
+    with os.fdopen(pipe, "w") as out:
+        json.dump(answer, out)
+
+
+def _forked(command: Mapping[str, Any]) -> str:
+    """Run in a child: what it does to itself does not concern the parent."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        code = 1
+        try:
+            _child(command, writer)
+            code = 0
+        except BaseException:  # noqa: BLE001 - the child ends here, whatever it was
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as answers:
+        answer = answers.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return json.dumps({"killed": True, "report": None, "error": {"signal": os.WTERMSIG(status)}})
+    return answer or json.dumps(
+        {"killed": False, "report": None, "error": {"kind": "crash", "error": "crash"}}
+    )
+
+
+def main() -> None:
+    for line in sys.stdin:
+        sys.stdout.write(_forked(json.loads(line)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""One pair, walked: the failover begins, something happens at an entry, and the operator ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from drkit.failover.core.machine import State
+from tests.support.failover.walk.events import ANOTHER, CHANGES
+from tests.support.failover.walk.operator import Operator
+from tests.support.failover.walk.pairs import Pair
+from tests.support.failover.walk.processes import Running, Said
+from tests.support.failover.walk.stage import ELSEWHERE, HERE, Scene, Stage, shown
+from tests.support.failover.walk.truth import check
+
+_SLEEP_SECONDS = 60.0
+_LATEST = 8
+"""After so many entries at the most an event passes; or when the command has ended."""
+
+
+class Walked(NamedTuple):
+    """What became of a pair."""
+
+    reached: bool
+    """The entry was written."""
+    refused: bool
+    """The first command did not end it."""
+    commands: tuple[str, ...]
+    state: State | None
+
+
+class Stages:
+    """The stage that is up; another one where a pair left it beyond repair. Use it in a ``with``."""
+
+    def __init__(self) -> None:
+        self._up: Stage | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        up, self._up = self._up, None
+        if up is not None:
+            up.__exit__()
+
+    def walk(self, pair: Pair, folder: Path, seed: int) -> Walked:
+        """Walk a pair, and check what must hold after it."""
+        self._up = self._up or Stage().__enter__()
+        try:
+            return walk(self._up, pair, folder, seed)
+        except BaseException:
+            self.__exit__()
+            raise
+
+
+def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
+    """Walk a pair, and check what must hold behind it."""
+    chance = pair.chance(seed)
+    with stage.scene(pair, folder) as scene:
+        # An orchestrator that another one may take over from is on a machine that nobody here can look at.
+        running = scene.types(*scene.begins, host=ELSEWHERE if pair.event in ANOTHER else HERE)
+        at = running.until(pair.is_at)
+        said: list[Said] = []
+        if at is None:
+            assert running.said is not None
+            said = [running.said]
+        elif pair.event in ANOTHER:
+            said.append(scene.types("failover", ANOTHER[pair.event]).ended())
+            running.go_on(_SLEEP_SECONDS)
+            said.append(running.ended())
+        elif pair.event == "orchestrator-sleeps":
+            running.go_on(_SLEEP_SECONDS)
+            said = [running.ended()]
+        elif pair.event == "orchestrator-dies":
+            said = [running.kill(), scene.types("failover", "--resume").ended()]
+        else:
+            said = [_changed(scene, running, pair.event, chance.randrange(_LATEST))]
+        operator = Operator(scene, chance)
+        operator.typed += said[:-1]
+        try:
+            state: State | None = operator.to_the_end(said[-1], scene.begins)
+            if state is not State.DONE:
+                check(scene, state)
+                ended = scene.types(*opens(scene)).ended()
+                state_then = operator.to_the_end(ended, opens(scene))
+                assert state_then is State.DONE, f"behind {state} the standby cannot be opened: {state_then}"
+            check(scene, State.DONE)
+        except AssertionError as error:
+            error.add_note("\n".join(map(shown, operator.typed)))
+            raise
+        commands = tuple(shown(s) for s in operator.typed)
+        return Walked(at is not None, said[-1].code != 0, commands, state)
+
+
+def opens(scene: Scene) -> tuple[str, ...]:
+    """What opens the standby, whatever became of the first command."""
+    words = [w for w in scene.begins if w != "--planned"]
+    return (*words, "--accept-data-loss", "the walk")
+
+
+def _changed(scene: Scene, running: Running, event: str, later: int) -> Said:
+    begins, passes = CHANGES[event]
+    begins(scene)
+    running.go_on()
+    if passes is None:
+        return running.ended()
+    left = iter(range(later, -1, -1))
+    if running.until(lambda _: next(left, 0) == 0) is not None:
+        passes(scene)
+        running.go_on()
+        return running.ended()
+    passes(scene)
+    assert running.said is not None
+    return running.said

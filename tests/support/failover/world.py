@@ -1,0 +1,225 @@
+"""Two clusters, a replicator, groups at different places, and the truth to compare a failover with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import json
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+from typing import Any
+import uuid
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConsumerPartition
+
+from drkit.config import ClusterSettings, Settings
+from drkit.failover.desk import Desk
+from drkit.failover.journal.entries import RunLog
+from drkit.failover.journal.topic import JournalTopic
+from drkit.flow_state.records import SourceSeenRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.local.cluster import LocalCluster
+from drkit.local.spec import ADMIN
+from drkit.model import TopicPartition
+from drkit.status.look import StatusCollector
+from tests.support.flows.clusters import Clusters
+from tests.support.flows.compare import Seen, read
+from tests.support.stored import stored
+from tests.support.waiting import eventually
+
+_ROOT = Path(__file__).parents[3]
+
+
+class World(Clusters):
+    """A flow between two clusters, with names of its own."""
+
+    def __init__(self, source: LocalCluster, target: LocalCluster, folder: Path, **flow: Any) -> None:
+        tag = uuid.uuid4().hex[:8]
+        self.folder, self.brokers = folder, (source, target)
+        replicas = min(3, len(target.brokers))
+        super().__init__(
+            _reached(f"a{tag}", source),
+            _reached(f"b{tag}", target),
+            replicas,
+        )
+        self.flow_fields = {
+            "source": self.source.alias, "target": self.target.alias, "topics": [f"{tag}-.*"],
+            "groups": [f"{tag}-.*"], "buckets": 2, "heartbeats_interval_seconds": 0.5, **flow,
+        }  # fmt: skip
+        self.tag = tag
+        self.failover_fields: dict[str, Any] = {"verify_seconds": 0.2, "drain_seconds": 20.0}
+        self.control_fields: dict[str, Any] = {}
+        self._replicator: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the world
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration as it stands now."""
+        return Settings.model_validate(self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """The configuration as plain data."""
+        servers = {
+            c.alias: {"bootstrap_servers": c.bootstrap_servers, "client": dict(c.client)}
+            for c in (self.source, self.target)
+        }
+        failover = {"journal_folder": str(self.folder), **self.failover_fields}
+        found: dict[str, Any] = {"clusters": servers, "flows": [self.flow_fields], "failover": failover}
+        return found | ({"control": self.control_fields} if self.control_fields else {})
+
+    def name(self, what: str) -> str:
+        """A topic's or group's name in the flow."""
+        return f"{self.tag}-{what}"
+
+    def desk(self, **more: Any) -> Desk:
+        """A place to work at failovers."""
+        settings = self.settings
+        return Desk(settings, settings.flows[0], **more)
+
+    # -- the replicator -----------------------------------------------------------------------------
+
+    def replicate(self) -> None:
+        """Start a replicator."""
+        self._replicator = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.failover.replicator"],
+            stdin=subprocess.PIPE, stdout=self._log, stderr=subprocess.STDOUT, cwd=_ROOT,
+        )  # fmt: skip
+        assert self._replicator.stdin is not None
+        self._replicator.stdin.write(json.dumps(self.plain()).encode())
+        self._replicator.stdin.close()
+
+    def stop_replicating(self) -> None:
+        """SIGKILL the replicator."""
+        if self._replicator is not None:
+            self._replicator.kill()
+            self._replicator.wait()
+            self._replicator = None
+
+    def said(self) -> str:
+        """What the replicator printed."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-3000:]
+
+    def state(self) -> dict[str, Any]:
+        """The flow's state on the target."""
+        with StateTopic(self.target, self.source.alias) as found:
+            found.load()
+            return stored(found)
+
+    def copied(self, topics: Sequence[str], groups: Mapping[str, Any] | None = None) -> None:
+        """Wait until everything is copied and noted, and every group's place stands on the target."""
+
+        settings = self.settings
+        collector = StatusCollector(settings, settings.flows[0])
+
+        def done() -> bool:
+            if self._replicator is not None:
+                assert self._replicator.poll() is None, self.said()
+            status = collector.look()
+            left = {t.topic: t.records for t in status.topics}
+            if any(left.get(topic) != 0 for topic in topics):
+                return False
+            noted = self.state().get(SourceSeenRecord.KEY, {}).get("topics", {})
+            ends = {t: {str(p): e for p, e in self.offsets(self.source, t).items()} for t in topics}
+            seen = {t: {p: span[1] for p, span in noted.get(t, {}).items()} for t in topics}
+            return ends == seen and all(self._synced(g) for g in groups or ())
+
+        try:
+            eventually(done, 90, f"copy of {topics}: {self.said()}")
+        finally:
+            collector.close()
+
+    def _synced(self, group: str) -> bool:
+        theirs, ours = self.committed(self.source, group), self.committed(self.target, group)
+        return len(theirs) == len(ours)
+
+    # -- groups -------------------------------------------------------------------------------------
+
+    def commit(self, cluster: ClusterSettings, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit from outside of the group."""
+        wanted = {at: Committed(offset) for at, offset in offsets.items()}
+        answer = self.ask(cluster, lambda raw: Groups(raw).alter({group: wanted}))[group]
+        assert answer.value == dict.fromkeys(offsets, 0)
+
+    def committed(self, cluster: ClusterSettings, group: str) -> dict[TopicPartition, Committed]:
+        """What a group has committed."""
+        found = self.ask(cluster, lambda raw: Groups(raw).committed([group]))[group]
+        assert found.value is not None
+        return dict(found.value)
+
+    def consumer(self, cluster: ClusterSettings, group: str, **more: str) -> Consumer:
+        """A consumer of a group."""
+        return Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                **{k.replace("_", "."): v for k, v in more.items()},
+            }
+        )
+
+    def read_on(self, group: str, topic: str, number: int, seconds: float = 60.0) -> list[bytes]:
+        """What a member of the group on the target reads first."""
+        consumer = self.consumer(self.target, group)
+        consumer.subscribe([topic])
+        out: list[bytes] = []
+
+        def enough() -> bool:
+            for message in consumer.consume(number - len(out), 0.2):
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert isinstance(value, bytes)
+                out.append(value)
+            return len(out) >= number
+
+        try:
+            eventually(enough, seconds, f"{number} records for {group}, got {len(out)}")
+        finally:
+            consumer.close()
+        return out
+
+    # -- the truth ----------------------------------------------------------------------------------
+
+    def records(self, cluster: ClusterSettings, topic: str) -> dict[int, list[Seen]]:
+        """Everything in a topic."""
+        return read(cluster, topic)
+
+    def run_log(self) -> RunLog:
+        """The newest run, as an independent reader of the journal sees it."""
+        loop = EventLoop()
+        raw = RawCluster(loop, self.target, "test")
+        topic = JournalTopic(raw, self.source.alias, self.target.alias)
+
+        async def ask() -> None:
+            await raw.connected()
+            await topic.read()
+
+        try:
+            loop.run(ask)
+        finally:
+            raw.close()
+            loop.close()
+        assert topic.history.last is not None
+        return topic.history.last
+
+    def close(self) -> None:
+        self.stop_replicating()
+        self._log.close()
+        super().close()
+
+
+def _reached(alias: str, cluster: LocalCluster) -> ClusterSettings:
+    """As the super user where there are users."""
+    client = cluster.client_properties(ADMIN, "PLAIN") if cluster.spec.sasl else {}
+    return ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap(), client=client)
+
+
+def assigned(topic: str, offsets: Mapping[int, int]) -> list[ConsumerPartition]:
+    """Partitions for a consumer that assigns."""
+    return [ConsumerPartition(topic, p, o) for p, o in offsets.items()]

@@ -1,0 +1,149 @@
+"""The proof of a translation: every offset of a partition, both ways, against what consumers read."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from drkit.flow_state.copied_topics import CopiedPartition, Producers
+from drkit.model import TopicPartition
+from drkit.offset_map.places import Places
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import Exact, Place
+from tests.support.flows.compare import Seen, not_foreign, read
+from tests.support.flows.flow import Flow
+
+Ids = tuple[UUID, UUID]
+"""Of a topic on source and target."""
+
+
+def ids_of(flow: Flow, topic: str) -> Ids:
+    return flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id
+
+
+def places(
+    flow: Flow, topic: str, *, source_lives: bool = True, ids: Ids | None = None
+) -> dict[int, Place | Unavailable]:
+    """What one who has only the two clusters says of all partitions.
+
+    :param ids: as the flow's state on the target has them; None asks the source too
+    """
+    source_id, target_id = ids or ids_of(flow, topic)
+    wanted = [
+        CopiedPartition(TopicPartition(topic, p), TopicPartition(topic, p), source_id, target_id)
+        for p in flow.topic(flow.target, topic).leaders
+    ]
+    producers = Producers(flow.producer.id, frozenset({flow.producer.id}))
+
+    async def look(target):
+        source = flow._raw[flow.source.alias] if source_lives else None
+        return await Places(target, flow.source.alias).look(wanted, producers, source)
+
+    return {at.partition: p for at, p in flow.ask(flow.target, look).items()}
+
+
+def first(records: Sequence[Seen], offset: int) -> Seen | None:
+    """What a consumer reads first from an offset on."""
+    i = bisect_left(records, offset, key=lambda s: s.offset)
+    return records[i] if i < len(records) else None
+
+
+def every_offset(flow: Flow, topic: str, *, source_lives: bool = True) -> int:
+    """Check all offsets of the source up to the frontier, and all of the target; returns how many."""
+    found = places(flow, topic, source_lives=source_lives)
+    theirs, ours = read(flow.source, topic), read(flow.target, topic)
+    starts = flow.starts(flow.source, topic)
+    checked = 0
+    for p, place in found.items():
+        assert isinstance(place, Place), f"{topic}-{p}: {place}"
+        checked += exact_both_ways(place, theirs[p], ours[p], starts[p], f"{topic}-{p}")
+    return checked
+
+
+def exact_both_ways(
+    place: Place, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
+) -> int:
+    """Every offset up to the frontier leads to the record that the source would give; and back."""
+    assert place.frontier is not None
+    copied = not_foreign(ours)
+    # A transaction's marker may have come since: it moves the end, and nothing else.
+    assert place.end >= place.copied_end, where
+    assert not copied or place.copied_end == copied[-1].offset + 1, f"{where}: {place}, {copied[-1]}"
+    assert [c.content for c in copied] == [s.content for s in theirs[: len(copied)]], where
+    _forward(place, theirs, ours, start, where)
+    original = {c.offset: s for c, s in zip(copied, theirs, strict=False)}
+    _backward(place, theirs, copied, original, where)
+    return place.frontier - start + place.end
+
+
+def _forward(place: Place, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str) -> None:
+    assert place.frontier is not None
+    for upstream in range(start, place.frontier + 1):
+        answer = place.forward(upstream)
+        assert isinstance(answer, Exact), f"{where} {upstream}: {answer}"
+        wanted = first(theirs, upstream)
+        got = first(ours, answer.offset)
+        if wanted is not None and wanted.offset < place.frontier:
+            assert got is not None, f"{where}: {upstream} → {answer}, behind all records"
+            assert got.content == wanted.content, f"{where}: {upstream} → {answer}"
+        else:
+            assert answer.offset >= place.copied_end, f"{where}: {upstream} → {answer}"
+            assert answer.offset <= place.end
+
+
+def _backward(
+    place: Place, theirs: Sequence[Seen], copied: Sequence[Seen], original: dict[int, Seen], where: str
+) -> None:
+    assert place.frontier is not None
+    for downstream in range(place.end + 1):
+        back = place.backward(downstream)
+        assert isinstance(back, Exact), f"{where} back from {downstream}: {back}"
+        copy = first(copied, downstream)
+        got = first(theirs, back.offset)
+        if copy is not None:
+            assert got is original[copy.offset], f"{where}: back from {downstream} → {back}"
+        else:
+            assert back.offset == place.frontier
+            assert got is None or got.offset >= place.frontier
+
+
+def exact_when_alone(
+    found: dict[int, Place | Unavailable],
+    theirs: dict[int, list[Seen]],
+    ours: dict[int, list[Seen]],
+    starts: dict[int, int],
+    ends: dict[int, int],
+    topic: str,
+) -> Counter[str]:
+    """What the target alone said, against the source as it came back: every offset of every partition.
+
+    :param ends: of the source, so that offsets which the copy never reached are looked at too
+    :returns: how many offsets are ``exact``, how many were ``not copied``, and how many have no answer, by
+        its reason
+    """
+    counted = Counter[str]()
+    for p, place in found.items():
+        where = f"{topic}-{p}"
+        if isinstance(place, Unavailable):
+            counted[place.reason] += ends[p] - starts[p] + 1
+            continue
+        if place.frontier is None:  # then there must be nothing
+            assert not not_foreign(ours[p]), f"{where}: records of ours, and no frontier"
+            counted["not copied"] += ends[p] - starts[p] + 1
+            continue
+        exact_both_ways(place, theirs[p], ours[p], starts[p], where)
+        counted["exact"] += place.frontier - starts[p] + 1
+        _behind_the_copy(place, range(place.frontier + 1, ends[p] + 1), where)
+        counted["not copied"] += max(0, ends[p] - place.frontier)
+    return counted
+
+
+def _behind_the_copy(place: Place, offsets: Iterable[int], where: str) -> None:
+    """What was never copied begins at the end, and is said."""
+    for upstream in offsets:
+        answer = place.forward(upstream)
+        assert isinstance(answer, Exact), f"{where} {upstream}: {answer}"
+        assert answer.offset >= place.copied_end, f"{where}: {upstream} → {answer}"
+        assert "behind the last copied record" in answer.note, f"{where}: {upstream} → {answer}"

@@ -1,0 +1,64 @@
+"""What the laws of the house are read from: the sources of drkit and of its tests."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+PACKAGE = ROOT / "drkit"
+
+
+class Source(NamedTuple):
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return [*self.name.split("."), ""][1]
+
+
+@cache
+def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        found.append(Source(name, path, text, ast.parse(text)))
+    return tuple(found)
+
+
+@cache
+def modules() -> frozenset[str]:
+    return frozenset(s.name for s in sources())
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Full names; for ``from a import b`` both a and, should it be a module, a.b."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative import"
+        assert node.module
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+        inner = [name for name in names if name in modules()]
+        if len(inner) < len(names):
+            yield node.module
+        yield from inner
+
+
+@cache
+def imports(source: Source) -> frozenset[str]:
+    return frozenset(name for node in ast.walk(source.tree) for name in imported(node))
+
+
+def broken(rule: str, found: list[str]) -> None:
+    assert not found, rule + ":\n  " + "\n  ".join(found)

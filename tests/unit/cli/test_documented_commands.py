@@ -1,0 +1,139 @@
+"""Every command line that a page, a runbook or drkit itself tells somebody to type is one that there is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+import re
+import shlex
+
+import click
+import pytest
+
+from drkit.cli.main import root
+
+ROOT = Path(__file__).parents[3]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "runbooks").glob("*.md")),
+]
+SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
+TYPED = re.compile(r"^(?:\$ )?(?=drkit )")
+REMARK = re.compile(r"\s{2,}|\s#\s")
+"""Behind this a line explains what stands before it."""
+SAID = re.compile(r"\bdrkit(?: [a-z][a-z-]*){1,2}(?: --[a-z][^\s;,:.`)]*)+")
+"""In a sentence: one word or two and an option, so that it is no prose."""
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Lines of code blocks that somebody is to type, continued ones as one."""
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    indented = re.findall(r"^ {4}(drkit .*)$", text, re.MULTILINE)
+    for line in [x for b in fenced for x in b.replace("\\\n", " ").splitlines()] + indented:
+        if TYPED.match(line):
+            yield REMARK.split(TYPED.sub("", line))[0]
+
+
+def inline(text: str) -> Iterator[str]:
+    """What stands between backquotes, also over the end of a line."""
+    without = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for found in re.findall(r"`(drkit [^`]+)`", without):
+        yield " ".join(found.split())
+
+
+def said(text: str) -> Iterator[str]:
+    """Command lines in the texts of a module; what is filled in is one word."""
+    tree, parts = ast.parse(text), set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts |= {id(v) for v in node.values}
+            told = (str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
+            yield from SAID.findall("".join(told))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield from SAID.findall(node.value)
+
+
+@cache
+def options(command: click.Command) -> dict[str, click.Option]:
+    found = [p for p in command.params if isinstance(p, click.Option)]
+    return {name: p for p in found for name in (*p.opts, *p.secondary_opts)}
+
+
+def wrong(line: str) -> str:
+    """What is not right with a command line; empty: nothing."""
+    command: click.Command = root
+    words = [w for w in shlex.split(line)[1:] if w.strip("…[]().")]
+    context = click.Context(root)
+    while words:
+        name, _, value = words.pop(0).partition("=")
+        if name in {"--help", "-h", "--version"}:
+            return ""
+        if name.startswith("-"):
+            option = options(command).get(name)
+            if option is None:
+                return f"{command.name} has no {name}"
+            if not option.is_flag and not value and words:
+                words.pop(0)
+            continue
+        if isinstance(command, click.Group):
+            inner = command.get_command(context, name)
+            if inner is None:
+                return f"{command.name} has no command {name}"
+            command = inner
+        elif not any(isinstance(p, click.Argument) for p in command.params):
+            return f"{command.name} takes no {name}"
+    return ""
+
+
+def choices(line: str) -> list[str]:
+    """``a|b`` in a line: each of them."""
+    found = re.search(r"\S+\|\S+", line)
+    if found is None:
+        return [line]
+    return [line.replace(found[0], one) for one in found[0].split("|")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_every_command_of_a_page_exists(path: Path):
+    text = path.read_text(encoding="utf-8")
+    lines = {c for line in (*blocks(text), *inline(text)) for c in choices(line)}
+    assert {line: why for line in lines if (why := wrong(line))} == {}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_every_command_that_drkit_names_exists(path: Path):
+    lines = set(said(path.read_text(encoding="utf-8")))
+    assert {line: why for line in lines if (why := wrong(line))} == {}
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "runbooks").glob("*.md")))
+def test_what_a_runbook_gives_to_type_can_be_run(name: str):
+    """Parsed as a whole: also what a command must have is there."""
+    text = (ROOT / "runbooks" / f"{name}.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^drkit .*$", "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)), re.MULTILINE
+    )
+    assert lines
+    for line in lines:
+        _, *words = shlex.split(line)
+        command: click.Command = root
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            found = command.get_command(click.Context(command), words[0])
+            assert found is not None, line
+            command, words = found, words[1:]
+        command.make_context(command.name, words)
+
+
+def test_what_is_wrong_is_seen():
+    assert wrong("drkit failover --all --dry-run") == ""
+    assert wrong("drkit fence lift --accept-divergence 'its disks are gone'") == ""
+    assert wrong("drkit --config x.toml status --json") == ""
+    assert wrong("drkit nonsense") == "root has no command nonsense"
+    assert wrong("drkit fence nonsense") == "fence has no command nonsense"
+    assert wrong("drkit status --nonsense") == "status has no --nonsense"
+    assert wrong("drkit status nonsense") == "status takes no nonsense"
+    assert list(said('x = f"then: drkit fence pay --flow {y}, or not"')) == ["drkit fence pay --flow"]
+    assert list(blocks("    drkit fence show     what stands\n")) == ["drkit fence show"]

@@ -1,0 +1,63 @@
+"""Every code that drkit prints is explained, and every page is in an index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import re
+
+import pytest
+
+from drkit.cli import main as cli
+from drkit.cli.actions.explain import codes, pages_of
+
+ROOT = Path(__file__).parents[3]
+RUNBOOKS = sorted(p.stem for p in (ROOT / "runbooks").glob("*.md") if p.stem != "README")
+
+
+@pytest.mark.parametrize(
+    ("asked", "page", "words"),
+    [
+        ("failover-no-quorum", "runbooks/failover-no-quorum.md", "too few observers say"),
+        ("no_quorum", "runbooks/hold-no-quorum.md", "drkit watch"),
+        ("runbooks/hold-paused.md", "runbooks/hold-paused.md", "drkit watch resume"),
+        ("source_gap", "docs/events.md", "what to do: raise the source's retention, or add tasks"),
+        (
+            "too few observers say that the old primary is gone",
+            "runbooks/failover-no-quorum.md",
+            "What to do",
+        ),
+        ("DrkitGone", "docs/alerts.md", "start `drkit replicate`"),
+    ],
+)
+def test_a_code_is_explained(asked: str, page: str, words: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["explain", *asked.split()]) == 0
+    out = capsys.readouterr().out
+    assert page in out
+    assert words in out
+
+
+def test_what_nobody_knows_is_a_usage_error_with_the_nearest_code(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["explain", "source_gab"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("usage: nothing explains 'source_gab'")
+    assert "source_gap" in err
+
+
+def test_all_codes_are_listed(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["--json", "explain"]) == 0
+    listed = {row["code"] for row in json.loads(capsys.readouterr().out)}
+    assert listed == set(codes())
+    assert listed >= {*RUNBOOKS, "source_gap", "DrkitGone"}
+
+
+@pytest.mark.parametrize("name", RUNBOOKS)
+def test_every_runbook_is_found_and_in_the_index(name: str):
+    assert next(pages_of(name)).page == f"runbooks/{name}.md"
+    assert f"]({name}.md)" in (ROOT / "runbooks" / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\((\w[\w-]*)\.md\)", index))
+    assert linked == {p.stem for p in (ROOT / "docs").glob("*.md")} - {"README"}

@@ -1,0 +1,47 @@
+"""The term of a run: above all that anything outside of its journal remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from drkit.config import RepointSettings
+from drkit.failover.checks.terms import least_term, refused_later
+from drkit.failover.journal.entries import Entry, Kind
+from drkit.failover.journal.file import JournalFile
+from tests.support.stored import flow_state
+
+ROLE = {"role": "promoted", "run_id": "r", "at_ms": 1}
+
+
+def context(values: dict[str, Any], *ways: RepointSettings, term: int = 0) -> Any:
+    settings = SimpleNamespace(failover=SimpleNamespace(repoint=ways))
+    state = SimpleNamespace(records=flow_state(values))
+    return SimpleNamespace(settings=settings, state=state, source=lambda: None, term=term)
+
+
+def test_a_lost_journal_does_not_restart_it(tmp_path: Path) -> None:
+    """With receivers that cannot be asked, a term of 1 was refused after OPEN."""
+    hook = RepointSettings(kind="webhook", url="http://127.0.0.1:1/")
+    assert least_term(context({}, hook), tmp_path) == 1
+    assert least_term(context({"role/orders": {**ROLE, "term": 4}}, hook), tmp_path) == 5
+    promoted = {"promotion": {"term": 6, "run_id": "r", "at_ms": 1}}
+    assert least_term(context(promoted, hook), tmp_path) == 7
+
+
+def test_files_of_this_machine_know_it(tmp_path: Path) -> None:
+    for run, term in (("a", 3), ("b", 8)):
+        JournalFile(tmp_path, run).append(Entry(run, 0, "t", term, Kind.RUN, None, "", 1, {"holder": {}}))
+    (tmp_path / "c.jsonl").write_text('{"v": 1, "te')
+    (tmp_path / "a.report.json").write_text("{}")
+    assert least_term(context({}), tmp_path) == 9
+    assert least_term(context({}), tmp_path / "missing") == 1
+
+
+def test_receivers_that_cannot_be_asked_are_named_before_anything_is_changed() -> None:
+    hook = RepointSettings(kind="webhook", url="http://127.0.0.1:1/")
+    file = RepointSettings(kind="file", path="/etc/endpoint.json")
+    assert "webhook cannot be asked" in refused_later(context({}, hook, file, term=1))
+    assert refused_later(context({}, hook, file, term=2)) == ""
+    assert refused_later(context({}, file, term=1)) == ""

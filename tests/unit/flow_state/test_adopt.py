@@ -1,0 +1,153 @@
+"""What `drkit control adopt` signs, passes over and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from drkit.config import FlowSettings
+from drkit.control_key import ControlKeys, raw_headers
+from drkit.errors import Refused
+from drkit.failover.adopt.records import Kind, Sign, Stored, TopicRecords, journal_entries
+from drkit.failover.adopt.refusals import refuse_change, refuse_loss
+from drkit.failover.adopt.sign import FlowRecords, _to_write
+from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE, JournalTopic
+from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
+from drkit.offsets import History, MapKey
+from drkit.offsets.map_record import Intent, Mode
+from drkit.wire import Record, encode
+from tests.model.explorer import Explorer
+from tests.support.flow_state.keys import KEYS, TOPIC
+
+FLOW: Final = FlowSettings(source="a", target="b")
+INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
+
+
+def state(*records: tuple[str, Sign]) -> TopicRecords:
+    found = [Stored(0, n, key.encode(), b"%d" % n, sign) for n, (key, sign) in enumerate(records)]
+    return TopicRecords(TOPIC, "b", Kind.STATE, found)
+
+
+def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
+    found = state(("flow", Sign.NONE), ("promotion", Sign.CURRENT), ("promotion", Sign.NONE),
+                  ("flow", Sign.NONE), ("not drkit's", Sign.NONE), ("acls", Sign.PREVIOUS))  # fmt: skip
+    assert [r.offset for r in found.newest(unsigned=False)] == [1, 5]
+    assert [r.offset for r in found.newest(unsigned=True)] == [1, 3, 5]
+    assert [r.offset for r in found.foreign()] == [3]
+    assert not found.is_signed()
+    assert state(("promotion", Sign.NONE), ("promotion", Sign.CURRENT)).is_signed()
+    assert not state(("promotion", Sign.CURRENT), ("promotion", Sign.NONE)).is_signed(), "it would be erased"
+
+
+def journal(*records: tuple[bytes, bytes, Sign]) -> TopicRecords:
+    found = [Stored(0, n, key, value, sign) for n, (key, value, sign) in enumerate(records)]
+    return TopicRecords("drkit-failover.a.internal", "b", Kind.JOURNAL, found)
+
+
+def test_entries_without_a_mac_are_adopted_at_first_and_never_again():
+    old = [(b"r", b"1", Sign.NONE), (b"r", b"2", Sign.NONE)]
+    again = [(k, v, Sign.CURRENT) for k, v, _ in old]
+    begun, done = (ADOPTED, BEGUN, Sign.CURRENT), (ADOPTED, DONE, Sign.CURRENT)
+    assert [r.offset for r in journal_entries(journal(*old), unsigned=True)] == [0, 1]
+    assert journal_entries(journal(*old), unsigned=False) == []
+    cut = journal(*old, begun, again[0])
+    assert [r.offset for r in journal_entries(cut, unsigned=True)] == [0, 1, 3]
+    whole = journal(*old, begun, *again, done, (b"r", b"forged", Sign.NONE))
+    assert journal_entries(whole, unsigned=True) == []
+    rotated = journal(*((k, v, Sign.PREVIOUS) for k, v, _ in old), (b"r", b"forged", Sign.NONE))
+    assert [r.offset for r in journal_entries(rotated, unsigned=True)] == [0, 1]
+
+
+class Journal(JournalTopic):
+    """Read from memory."""
+
+    def __init__(self, keys: ControlKeys, *records: tuple[bytes | None, bytes | None]) -> None:
+        cluster: Any = SimpleNamespace(control=keys, alias="b")
+        super().__init__(cluster, "a", "b")
+        self.records = [
+            Record(n, 1, key, value, raw_headers(keys, self.name, key, value) if key == ADOPTED else ())
+            for n, (key, value) in enumerate(records)
+        ]
+
+    async def _fetch(self, deadline: float) -> Any:  # noqa: ARG002  the contract's
+        return SimpleNamespace(records=bytes(encode(self.records, 0)), high_watermark=len(self.records))
+
+
+def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
+    """Else the first failover would wait until somebody believes that entry."""
+    forged = (b"r", b"forged")
+    with pytest.raises(Refused, match="no valid MAC") as refused:
+        asyncio.run(Journal(KEYS, forged).read())
+    assert "drkit control adopt --discard" in refused.value.hint
+    there = journal((*forged, Sign.NONE))
+    found = FlowRecords(FLOW, KEYS, [there], {})
+    written = _to_write(there, found, unsigned=False, discard=True)
+    assert written == [(0, ADOPTED, BEGUN), (0, ADOPTED, DONE)]
+    read = Journal(KEYS, forged, *((key, value) for _, key, value in written), forged)
+    assert asyncio.run(read.read()) == []
+    after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))
+    assert journal_entries(after, unsigned=True) == [], "what was discarded is adopted no more"
+    assert _to_write(after, found, unsigned=False, discard=True) == []
+
+
+@pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
+def test_a_state_that_was_never_adopted_is_not_discarded(sign: Sign):
+    """A forged marker says that it was: then all roles, promotions and the map would be deleted."""
+    found = FlowRecords(FLOW, KEYS, [state(("control-key", sign), ("promotion", sign))], {})
+    assert found.adopted
+    with pytest.raises(Refused, match="all that drkit knows"):
+        refuse_loss(found.topics)
+    refuse_loss([state(("flow", Sign.CURRENT), ("acls", sign))])
+
+
+def test_what_was_written_since_it_was_read_is_not_replaced():
+    """Somebody looks at the question for a while, and a failover promotes meanwhile."""
+    read = state(("promotion", Sign.CURRENT))
+    read.ends = {0: 1}
+    refuse_change(read, {0: 1})
+    with pytest.raises(Refused, match="others write meanwhile"):
+        refuse_change(read, {0: 2})
+
+
+def read_map(*logs: Sequence[Pair]) -> dict[MapKey, object]:
+    bucket = MapBucket(0, "m")
+    for offset, (key, value) in enumerate(pair for log in logs for pair in log):
+        bucket.apply(key, value, offset)
+    return {
+        key: (found.segments.triples(), found.tail, found.claims(), found.broken)
+        for key, found in bucket.partitions.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [7, 17, 28, 31, 43])
+def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
+    """With both keys configured what was signed with the old one is read, too."""
+    explorer = Explorer(seed)
+    explorer.run(150 + seed % 5 * 60)
+    log = [(e.key, e.value) for e in explorer.world.map.records if e.state == "committed"]
+    records = [Stored(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
+    topic = TopicRecords("drkit-offset-map.a.internal", "b", Kind.MAP, records, {0: len(log)})
+    found = FlowRecords(FLOW, KEYS, [topic], {})
+    again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
+    assert read_map(log, again) == read_map(log)
+    assert read_map(log, again[1:]) != read_map(log), "else these schedules show nothing"
+    assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own place alone"
+    topic.records += [Stored(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
+    assert topic.is_signed()
+    assert _to_write(topic, found, unsigned=False, discard=False) == []
+
+
+def test_a_doubt_outlives_the_mark():
+    """What a forged record has erased is not there behind the mark, either."""
+    key, value = pairs([(MapKey(UUID(int=1), UUID(int=2), 0), INTENT)])[0]
+    bucket = MapBucket(0, "m")
+    bucket.refuse(key, 0, "it has no MAC")
+    bucket.apply(*adopted_at(1), 1)
+    assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is not None
+    bucket.apply(key, value, 2)
+    assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is None
