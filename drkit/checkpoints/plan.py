@@ -77,12 +77,22 @@ class Frame(NamedTuple):
         terms = self.terms
         return [
             Shard(
-                index, terms.source, names, terms.known, terms.topic, sync, terms.refresh_ms, terms.promoted,
-                gone if index == 0 else (), terms.topic_id, number, tuple(rounds[g] for g in names),
-                quick.intersection(names),
+                number=index,
+                source=terms.source,
+                groups=names,
+                known=terms.known,
+                topic=terms.topic,
+                sync=sync,
+                refresh_ms=terms.refresh_ms,
+                promoted=terms.promoted,
+                gone=gone if index == 0 else (),
+                topic_id=terms.topic_id,
+                round=number,
+                last=tuple(rounds[g] for g in names),
+                quick=quick.intersection(names),
             )
             for index, names in enumerate(parts)
-        ]  # fmt: skip
+        ]
 
 
 class FrameLook:

@@ -200,10 +200,18 @@ async def _sync_some(
         verdicts = decided[group] = {}
         for at, p in positions.items():
             case = Case(
-                shard.source, p.theirs, p.found, told, kept.get(p.at), has_worked,
-                p.place.start if p.place else 0, p.place.end if p.place else -1,
-                p.at.topic in shard.promoted, now, shard.refresh_ms,
-            )  # fmt: skip
+                source=shard.source,
+                theirs=p.theirs,
+                position=p.found,
+                state=told,
+                there=kept.get(p.at),
+                worked=has_worked,
+                start=p.place.start if p.place else 0,
+                end=p.place.end if p.place else -1,
+                promoted=p.at.topic in shard.promoted,
+                now_ms=now,
+                refresh_ms=shard.refresh_ms,
+            )
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))

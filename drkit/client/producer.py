@@ -126,7 +126,15 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
             self._transaction.refuse_if_cut()
         call = on_delivery or callback or self._default_call
         record = Record(
-            0, topic, value, key, partition, timestamp or self._wall(), headers, call, monotonic()
+            number=0,
+            topic=topic,
+            value=value,
+            key=key,
+            partition=partition,
+            timestamp=timestamp or self._wall(),
+            headers=headers,
+            call=call,
+            born=monotonic(),
         )
         self._sending.put(record, self._most)
 

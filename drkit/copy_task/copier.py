@@ -10,8 +10,6 @@ from contextlib import suppress
 import math
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.allocator import keep_memory
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
@@ -31,7 +29,7 @@ from drkit.copy_task.target.resolver import Resolver
 from drkit.copy_task.worker_links import keep_links, take_links
 from drkit.errors import Failed
 from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.transactions.producer import Transactions
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on

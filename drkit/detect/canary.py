@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from confluent_kafka.admin import NewPartitions, NewTopic
-from kafka.errors import for_code
-
 from drkit.clock import wall_ms
 from drkit.detect.seen import Outcome
 from drkit.flow_state.names import CANARY_TOPIC
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import NewPartitions, NewTopic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, produce_request
 from drkit.kafka.topics import describe_topics
@@ -123,8 +121,8 @@ def _values(records: bytes, offset: int) -> list[bytes | None]:
 def refused(what: str, code: int) -> Sung:
     """An error of Kafka's as an outcome."""
     if code in _MOVES:
-        return Sung(Outcome.ANSWERS, f"canary: {for_code(code).__name__}")
-    return Sung(Outcome.WRITE_REFUSED, f"{what}: {for_code(code).__name__} ({code})")
+        return Sung(Outcome.ANSWERS, f"canary: {codes.bare_name(code)}")
+    return Sung(Outcome.WRITE_REFUSED, f"{what}: {codes.error_name(code)}")
 
 
 def is_forbidden(sung: Sung) -> bool:

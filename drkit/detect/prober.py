@@ -11,9 +11,6 @@ import os
 import threading
 from typing import Any, Final, NamedTuple
 
-from kafka.errors import KafkaTimeoutError
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
@@ -21,7 +18,8 @@ from drkit.detect.canary import TOPIC, Place, Sung, is_forbidden, placed, sing
 from drkit.detect.seen import Address, Outcome, Probe
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.probe import Kind, probe
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.requests import MetadataRequest
 from drkit.kafka.security.settings import read_security
 
 _RENEW_SECONDS: Final = 10.0

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 import threading
 from typing import Final
 
-from kafka.protocol.admin.cluster import DescribeClusterRequest
-
 from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
@@ -25,6 +23,7 @@ from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import DescribeClusterRequest
 from drkit.kafka.security.settings import read_security
 
 OWN: Final = "own"

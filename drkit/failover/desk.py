@@ -274,9 +274,19 @@ class Desk:
     ) -> Context:
         assert self._state is not None  # noqa: S101  __enter__ made it
         self._context = Context(
-            self._settings, self._flow, scope, request, "", 0, journal, self._loop, self._target, self._state,
-            self._tell, decision,
-        )  # fmt: skip
+            settings=self._settings,
+            flow=self._flow,
+            scope=scope,
+            request=request,
+            run_id="",
+            term=0,
+            journal=journal,
+            loop=self._loop,
+            target=self._target,
+            state=self._state,
+            tell=self._tell,
+            decision=decision,
+        )
         return self._context
 
 

@@ -10,8 +10,6 @@ import threading
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
@@ -25,6 +23,7 @@ from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
 from drkit.flow_state.state import Change, FlowState, R
 from drkit.flow_state.topic_clients import state_consumer, state_producer
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import OFFSET_BEGINNING, ConfluentPartition, KafkaError, KafkaException, Message
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.permit import may_send
 from drkit.kafka.reading.headers import headers_of

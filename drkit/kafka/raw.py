@@ -12,14 +12,10 @@ import selectors
 import time
 from typing import Any
 
-from kafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    SaslAuthenticationFailedError,
-    UnknownBrokerIdError,
-)
-from kafka.future import Future
+from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
+from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
+from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
+from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kafka.protocol.admin.cluster import DescribeClusterRequest as DescribeClusterRequest
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest as DescribeLogDirsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
-from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.fetch import FetchRequest as FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.kafka.raw import RawCluster

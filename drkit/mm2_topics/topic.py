@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import appeared
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.log_reader import read_partitions

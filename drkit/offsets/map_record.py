@@ -353,12 +353,28 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
 def _decode_mark(value: bytes) -> Mark:
     if value[0] == _LEGACY:
         _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
-        return Mark(nonce, NO_HISTORY, up, down, copied_end, sequence, leader_epoch)
+        return Mark(
+            nonce=nonce,
+            history=NO_HISTORY,
+            upstream=up,
+            downstream=down,
+            copied_end=copied_end,
+            sequence=sequence,
+            leader_epoch=leader_epoch,
+        )
     (_, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch, live) = (
         _MARK.unpack_from(value)
     )
     return Mark(
-        nonce, History(pid, epoch), up, down, copied_end, sequence, leader_epoch, target_epoch, bool(live)
+        nonce=nonce,
+        history=History(pid, epoch),
+        upstream=up,
+        downstream=down,
+        copied_end=copied_end,
+        sequence=sequence,
+        leader_epoch=leader_epoch,
+        target_epoch=target_epoch,
+        live=bool(live),
     )
 
 
@@ -375,7 +391,16 @@ def _decode_intent(value: bytes) -> Intent:
     runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
     return Intent(
-        Mode(mode), nonce, history, sequence, down, previous, leader_epoch, runs, target_epoch, legacy
+        mode=Mode(mode),
+        nonce=nonce,
+        history=history,
+        base_sequence=sequence,
+        downstream=down,
+        previous_end=previous,
+        leader_epoch=leader_epoch,
+        runs=runs,
+        target_epoch=target_epoch,
+        legacy=legacy,
     )
 
 

@@ -186,9 +186,15 @@ class PartitionMap:
         if mark.copied_end < mark.downstream:
             self.segments.close(mark.copied_end)
         self.tail = Tail(
-            history, mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live,
-            mark.target_epoch,
-        )  # fmt: skip
+            history=history,
+            upstream=mark.upstream,
+            downstream=mark.downstream,
+            copied_end=mark.copied_end,
+            sequence=mark.sequence,
+            leader_epoch=mark.leader_epoch,
+            live=live,
+            target_epoch=mark.target_epoch,
+        )
         self.pending = _after(self.pending, self.tail)
 
     def _writer_of(self, mark: Mark) -> History:

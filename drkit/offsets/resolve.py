@@ -145,7 +145,15 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
 
 
 def _untouched(look: LogLook) -> Resolution:
-    found = Resolution(SegmentMap(), None, None, look.end, 0, look.next_sequence or 0, -1)
+    found = Resolution(
+        segments=SegmentMap(),
+        history=None,
+        upstream=None,
+        downstream=look.end,
+        copied_end=0,
+        sequence=look.next_sequence or 0,
+        leader_epoch=-1,
+    )
     found.first_foreign = look.end > 0
     return found
 
@@ -255,13 +263,13 @@ def _truncated(
     sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
     end = state.segments.copied_end(left.end)
     out = Resolution(
-        state.segments,
-        state.history,
-        upstream,
-        look.end,
-        end,
-        sequence,
-        tail.leader_epoch,
+        segments=state.segments,
+        history=state.history,
+        upstream=upstream,
+        downstream=look.end,
+        copied_end=end,
+        sequence=sequence,
+        leader_epoch=tail.leader_epoch,
         truncated_from=tail.downstream,
     )
     out.repair_from, out.live, out.anchored = end, tail.live, anchored
@@ -449,7 +457,14 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
     if epoch is None:
         epoch = tail.leader_epoch if tail else -1
     out = Resolution(
-        state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
+        segments=state.segments,
+        history=state.history,
+        upstream=upstream,
+        downstream=end,
+        copied_end=previous,
+        sequence=sequence,
+        leader_epoch=epoch,
+        repair_from=before,
     )
     out.live = bool(pieces) or (tail is not None and tail.live)
     out.unappended = _unappended(state, sequence)

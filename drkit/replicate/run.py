@@ -98,7 +98,7 @@ def replicate(
 
     with ExitStack() as stack:
         try:
-            _start(settings, flows, options, stop, stack.enter_context, board, run_id, begin)
+            _start(settings, flows, options, stop, stack.enter_context, board, run_id=run_id, begin=begin)
         except (DrkitError, Py4JError, OSError):
             asked_to = stop.is_set()
             stop.set()

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
-
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import (
+    OFFSET_BEGINNING,
+    ConfluentPartition,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+)
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.model import TopicPartition

@@ -76,7 +76,17 @@ def judged(flow: FlowFacts, facts: Facts) -> GroupPartition:
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
     if theirs is None:
         why = "nobody knows what the group has committed on the source"
-        return GroupPartition(*at, None, None, stored, None, None, written, Readiness.UNKNOWN, why)
+        return GroupPartition(
+            *at,
+            committed=None,
+            position=None,
+            stored=stored,
+            repeats=None,
+            left=None,
+            written_ms=written,
+            state=Readiness.UNKNOWN,
+            reason=why,
+        )
     case = _case(flow, facts, theirs, place)
     held = ours.upstream if ours is not None else None
     if held is None and checkpoint is not None and not flow.sync:
@@ -87,7 +97,17 @@ def judged(flow: FlowFacts, facts: Facts) -> GroupPartition:
     position = _position(case, ours, checkpoint)
     repeats = None if held is None or facts.theirs is None else max(0, theirs.offset - held)
     left = None if place is None or position is None else max(0, place.end - position)
-    return GroupPartition(*at, theirs.offset, position, stored, repeats, left, written, state, reason)
+    return GroupPartition(
+        *at,
+        committed=theirs.offset,
+        position=position,
+        stored=stored,
+        repeats=repeats,
+        left=left,
+        written_ms=written,
+        state=state,
+        reason=reason,
+    )
 
 
 def _ours(flow: FlowFacts, facts: Facts) -> Mark | None:
@@ -114,10 +134,18 @@ def _case(flow: FlowFacts, facts: Facts, theirs: Stored, place: Place | None) ->
     found: Translation
     found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(theirs.offset)
     return Case(
-        flow.source, theirs, found, facts.target_state, facts.there, facts.worked,
-        place.start if place else 0, place.end if place else -1,
-        facts.target.topic in flow.promoted, flow.now_ms, _NEVER_MS,
-    )  # fmt: skip
+        source=flow.source,
+        theirs=theirs,
+        position=found,
+        state=facts.target_state,
+        there=facts.there,
+        worked=facts.worked,
+        start=place.start if place else 0,
+        end=place.end if place else -1,
+        promoted=facts.target.topic in flow.promoted,
+        now_ms=flow.now_ms,
+        refresh_ms=_NEVER_MS,
+    )
 
 
 def _readiness(flow: FlowFacts, facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:

@@ -161,8 +161,9 @@ class GroupLook:
             return GroupsSeen(now, rounds, error=error)
         asked = await self._ask(target, source, known)
         facts = FlowFacts(
-            self._flow.source, self._flow.sync_group_offsets, source is not None,
-            frozenset(promoted_topics(state)), now, rounds.stale, not_stored_of(state),
+            source=self._flow.source, sync=self._flow.sync_group_offsets, source_answers=source is not None,
+            promoted=frozenset(promoted_topics(state)), now_ms=now, stale=rounds.stale,
+            not_stored=not_stored_of(state),
         )  # fmt: skip
         groups = tuple(self._groups_of(facts, known, asked))
         seen = [g for g in groups if g.partitions]
@@ -170,7 +171,8 @@ class GroupLook:
         if asked.others is not None:
             others, count = asked.others, len(asked.others)
         return GroupsSeen(
-            now, rounds, tuple(seen), "", len(groups) - len(seen), self._tail.unreadable, others, count
+            at_ms=now, rounds=rounds, groups=tuple(seen), without_positions=len(groups) - len(seen),
+            unreadable=self._tail.unreadable, others=others, others_total=count,
         )  # fmt: skip
 
     async def _connected(self, *, source_answers: bool) -> tuple[RawCluster, RawCluster | None]:
@@ -256,9 +258,10 @@ class GroupLook:
                 target = TopicPartition(known.topics[at.topic][0], at.partition)
                 mine, kept = (theirs.value or {}).get(at) if theirs else None, stored.get(target)
                 facts = Facts(
-                    group, at, target, asked.places[at], Stored(*mine) if mine is not None else None,
-                    self._tail.newest.get(group, {}).get(target),
-                    kept, told, has_worked, unread,
+                    group=group, at=at, target=target, place=asked.places[at],
+                    theirs=Stored(*mine) if mine is not None else None,
+                    checkpoint=self._tail.newest.get(group, {}).get(target),
+                    there=kept, target_state=told, worked=has_worked, unread=unread,
                 )  # fmt: skip
                 found.append(judged(flow, facts))
             outside = sorted({at.topic for at in (theirs.value or {} if theirs else {})} - set(known.topics))

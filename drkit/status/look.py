@@ -264,11 +264,13 @@ class StatusCollector:
             open_seconds=flow.open_transaction_seconds,
         )  # fmt: skip
         return FlowStatus(
-            flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
-            found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
-            found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.lift, found.open_transactions, found.left_out_producers,
-            found.standbys,
+            flow=flow.name, source=flow.source, target=flow.target, at_ms=found.at_ms, role=role_of(found),
+            faults=tuple(faults), loss=loss, heartbeat=found.heartbeat, runner=found.runner,
+            topics=topics_of(counted), partitions=tuple(found.partitions), promoted_topics=found.promoted,
+            groups=found.groups, events=found.events, source_answers=not found.source_error,
+            target_answers=not found.target_error, term=found.term, fence_debt=found.debt,
+            pending_lift=found.lift, open_transactions=found.open_transactions,
+            left_out_producers=found.left_out_producers, standbys=found.standbys,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

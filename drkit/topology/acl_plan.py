@@ -180,7 +180,13 @@ def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozens
 
 def _allow(topic: str, principal: str, operation: Operation) -> Acl:
     return Acl(
-        ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, Permission.ALLOW
+        resource=ResourceKind.TOPIC,
+        pattern=PatternKind.LITERAL,
+        name=topic,
+        principal=principal,
+        host=ANY_HOST,
+        operation=operation,
+        permission=Permission.ALLOW,
     )
 
 

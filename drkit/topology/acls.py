@@ -161,13 +161,13 @@ def from_json(entries: Iterable[Mapping[str, Any]]) -> frozenset[Acl]:
         for name in entry["names"]:
             found.add(
                 Acl(
-                    ResourceKind(resource),
-                    PatternKind(pattern),
-                    name,
-                    principal,
-                    host,
-                    Operation(operation),
-                    Permission(permission),
+                    resource=ResourceKind(resource),
+                    pattern=PatternKind(pattern),
+                    name=name,
+                    principal=principal,
+                    host=host,
+                    operation=Operation(operation),
+                    permission=Permission(permission),
                 )
             )
     return frozenset(found)

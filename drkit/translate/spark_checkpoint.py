@@ -125,15 +125,15 @@ def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Request) 
     renamed = {p.topic: p.to_topic for p in new.positions if p.to_topic != p.topic}
     lost = [p for p in new.positions if p.refused]
     return Told(
-        str(folder.path),
-        None if out is None else str(out),
-        folder.query_id,
-        _batch(folder.log),
-        sorted(request.keep),
-        renamed,
-        request.accept_data_loss if lost else "",
-        _notes(new),
-        [p for p in new.positions if p.use is not Use.PAST],
+        checkpoint=str(folder.path),
+        written=None if out is None else str(out),
+        query=folder.query_id,
+        batch=_batch(folder.log),
+        kept_sources=sorted(request.keep),
+        subscribe=renamed,
+        accepted=request.accept_data_loss if lost else "",
+        notes=_notes(new),
+        positions=[p for p in new.positions if p.use is not Use.PAST],
     )
 
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 import time
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConsumerPartition
-
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import all_headers
 from drkit.model import TopicPartition
@@ -78,7 +76,7 @@ class Reader:
         """The same as the client library has them. Raises as :meth:`read` does."""
         if start >= stop:
             return
-        self._consumer.assign([ConsumerPartition(partition.topic, partition.partition, start)])
+        self._consumer.assign([ConfluentPartition(partition.topic, partition.partition, start)])
         heard = time.monotonic()
         while True:
             messages = self._consumer.consume(_PIECE, _POLL_SECONDS)
@@ -106,7 +104,7 @@ class Reader:
 
         :raises Failed: the cluster does not say
         """
-        where = ConsumerPartition(partition.topic, partition.partition)
+        where = ConfluentPartition(partition.topic, partition.partition)
         try:
             low, _ = self._consumer.get_watermark_offsets(where, timeout=_PATIENCE_SECONDS)
         except KafkaException as error:

@@ -100,13 +100,13 @@ def _compare(
     results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(
-        flow.name,
-        partitions,
-        list(snapshot.unclear),
-        snapshot.absent,
-        snapshot.notes,
-        time.monotonic() - started,
-        max((r.peak_memory_bytes for r in results), default=0),
+        flow=flow.name,
+        partitions=partitions,
+        unclear=list(snapshot.unclear),
+        absent=snapshot.absent,
+        notes=snapshot.notes,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=max((r.peak_memory_bytes for r in results), default=0),
     )
     _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
     return report

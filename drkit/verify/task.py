@@ -10,9 +10,8 @@ import resource
 import time
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-
 from drkit.config import ClusterSettings
+from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.look import content
 from drkit.verify.before import Trimmed, compare_before
@@ -89,15 +88,15 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
     if piece.lag_until is not None:
         waiting = next((s.offset for s in theirs.read(piece.source, piece.source_to, piece.lag_until)), None)
     return RangeResult(
-        piece.source.topic,
-        piece.source.partition,
-        piece.source_from,
-        found.counts,
-        found.findings,
-        found.undecided,
-        waiting,
-        time.monotonic() - started,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        topic=piece.source.topic,
+        partition=piece.source.partition,
+        source_from=piece.source_from,
+        counts=found.counts,
+        findings=found.findings,
+        undecided=found.undecided,
+        first_waiting=waiting,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 

@@ -163,9 +163,16 @@ class Observer:
         self._share_known()
         others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
         return Moment(
-            self.flow.name, self._wall(), judge(picture), picture, vote, sensed,
-            (vote, *(others[n] for n in sorted(others))), tuple(self._agents.told()), automatic,
-        )  # fmt: skip
+            flow=self.flow.name,
+            at_ms=self._wall(),
+            verdict=judge(picture),
+            picture=picture,
+            vote=vote,
+            sensed=sensed,
+            votes=(vote, *(others[n] for n in sorted(others))),
+            agents=tuple(self._agents.told()),
+            automatic=automatic,
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -188,10 +195,19 @@ class Observer:
             self._renewed = now
         self._sequence += 1
         vote = Vote(
-            self.identity.name, self.identity.run, self._sequence, self._wall(), sensed.seen.sight,
-            sensed.seen.evidence, sensed.phi, sensed.moved_ago, now - self._renewed, self._alive_ms, renews,
-            self._settings.failover.mode,
-        )  # fmt: skip
+            observer=self.identity.name,
+            run=self.identity.run,
+            sequence=self._sequence,
+            at_ms=self._wall(),
+            sight=sensed.seen.sight,
+            evidence=sensed.seen.evidence,
+            phi=sensed.phi,
+            quiet_seconds=sensed.moved_ago,
+            abstained_seconds=now - self._renewed,
+            alive_ms=self._alive_ms,
+            renews=renews,
+            mode=self._settings.failover.mode,
+        )
         if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
             self._published, self._said = now, says
             key = Vote.key(self.identity.name) if self.identity.votes else LOOK

@@ -116,11 +116,18 @@ class Senses:
         grown_ago = max(0.0, now - grew[0]) if grew is not None else None  # it may have grown just now
         moves = [m for m in (beats.silence, grown_ago) if m is not None]
         return Sensed(
-            seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
-            status is not None and status.role == "promoted",
-            self._loss(beats, gone_for if seen.since is not None else None), self._findings, _owed(status),
-            beats.ahead,
-        )  # fmt: skip
+            seen=seen,
+            gone_for=gone_for,
+            phi=beats.phi,
+            beat_silence=beats.silence,
+            moved_ago=min(moves, default=None),
+            moved_what=grew[1] if grew else "",
+            promoted=status is not None and status.role == "promoted",
+            loss=self._loss(beats, gone_for if seen.since is not None else None),
+            findings=self._findings,
+            fence_owed=_owed(status),
+            beat_ahead=beats.ahead,
+        )
 
     def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:
         now, wall = self._boot(), wall_ms()

@@ -25,4 +25,12 @@ def forward(header: BatchHeader, covered: bytes) -> Chunk:
     data = bytearray(CRC_START)
     data += covered
     _BEFORE_CRC.pack_into(data, 0, 0, length, -1, MAGIC, 0, attributes & CODEC_BITS)
-    return Chunk(data, (Run(base, count),), count, max_timestamp, base + count, leader_epoch, How.FORWARDED)
+    return Chunk(
+        data=data,
+        runs=(Run(base, count),),
+        count=count,
+        max_timestamp=max_timestamp,
+        next_source=base + count,
+        leader_epoch=leader_epoch,
+        how=How.FORWARDED,
+    )

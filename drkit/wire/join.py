@@ -76,7 +76,15 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
         return None
     last = batches[-1]
     following = last.base_offset + last.count
-    return Chunk(batch, _runs(batches), count, latest, following, recipe.leader_epoch, recipe.how)
+    return Chunk(
+        data=batch,
+        runs=_runs(batches),
+        count=count,
+        max_timestamp=latest,
+        next_source=following,
+        leader_epoch=recipe.leader_epoch,
+        how=recipe.how,
+    )
 
 
 def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whole]) -> _Heads | None:

@@ -30,13 +30,13 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
         yield from rebuild(records[middle:], recipe)
         return
     yield Chunk(
-        data,
-        runs_of(records),
-        len(records),
-        max(time for _, time, _ in records),
-        records[-1][0] + 1,
-        recipe.leader_epoch,
-        recipe.how,
+        data=data,
+        runs=runs_of(records),
+        count=len(records),
+        max_timestamp=max(time for _, time, _ in records),
+        next_source=records[-1][0] + 1,
+        leader_epoch=recipe.leader_epoch,
+        how=recipe.how,
     )
 
 

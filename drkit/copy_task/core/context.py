@@ -8,8 +8,6 @@ import math
 import time
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import raw_headers
@@ -24,7 +22,7 @@ from drkit.flow_state.processes import boot_id
 from drkit.flow_state.records import EventRecord
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition

@@ -289,7 +289,15 @@ class PartitionCopy:
         self.claims += 1
         self.claiming += 1
         own = _own_nonce(nonce, self.claims)
-        return Intent(Mode.LIVE, own, self.history, *first, self.staged_epoch, tuple(runs), self.target_epoch)
+        return Intent(
+            Mode.LIVE,
+            own,
+            self.history,
+            *first,
+            leader_epoch=self.staged_epoch,
+            runs=tuple(runs),
+            target_epoch=self.target_epoch,
+        )
 
     @property
     def contested(self) -> bool:
@@ -312,10 +320,17 @@ class PartitionCopy:
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
         self.ready.append(
             Staged(
-                chunk.data, self.downstream, chunk.count, self.sequence, chunk.next_source, end,
-                chunk.leader_epoch, chunk.max_timestamp, barrier,
+                data=chunk.data,
+                base=self.downstream,
+                records=chunk.count,
+                sequence_end=self.sequence,
+                next_source=chunk.next_source,
+                copied_end=end,
+                leader_epoch=chunk.leader_epoch,
+                max_timestamp=chunk.max_timestamp,
+                barrier=barrier,
             )
-        )  # fmt: skip
+        )
         self.downstream += chunk.count
         self.own_end = self.downstream
         self.delta = end - self.downstream
@@ -357,9 +372,15 @@ class PartitionCopy:
         if self.state is not State.LIVE or place == self.marked:
             return None
         return Mark(
-            nonce, self.history, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch,
-            self.target_epoch, self.live,
-        )  # fmt: skip
+            nonce,
+            self.history,
+            *place,
+            copied_end=self.acked_own_end,
+            sequence=self.acked_sequence,
+            leader_epoch=self.acked_epoch,
+            target_epoch=self.target_epoch,
+            live=self.live,
+        )
 
     def confirmed(self, mark: Mark, generation: int) -> None:
         """A mark is durable. It counts unless the target was asked again since it was made.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer.fetch import FetchRequest
-
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
 from drkit.copy_task.core.partition import PartitionCopy, State
@@ -18,7 +16,7 @@ from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.source.pace import FetchPace
 from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import aborted_in
+from drkit.kafka.requests import FetchRequest, aborted_in
 from drkit.wire import CorruptBatch, transform
 
 _TOPIC = FetchRequest.FetchTopic

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy, State
@@ -19,7 +17,7 @@ from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition

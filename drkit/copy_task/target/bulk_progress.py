@@ -95,13 +95,13 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
         extend_runs(runs, sent.chunk)
     p = stretch[0][0].partition
     return Intent(
-        Mode.BULK,
-        nonce,
-        p.history,
-        p.acked_sequence,
-        stretch[0][1],
-        previous_end,
-        stretch[-1][0].chunk.leader_epoch,
-        tuple(runs),
-        p.target_epoch,
+        mode=Mode.BULK,
+        nonce=nonce,
+        history=p.history,
+        base_sequence=p.acked_sequence,
+        downstream=stretch[0][1],
+        previous_end=previous_end,
+        leader_epoch=stretch[-1][0].chunk.leader_epoch,
+        runs=tuple(runs),
+        target_epoch=p.target_epoch,
     )

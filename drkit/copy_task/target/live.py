@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import wall_ms
 from drkit.copy_task.core.context import TaskContext, error_name, reason_of
 from drkit.copy_task.core.partition import PartitionCopy, State
 from drkit.copy_task.core.staged import Staged
 from drkit.kafka import codes
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, produce_request
 
 _IDLE_SECONDS = 0.5

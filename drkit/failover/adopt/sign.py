@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Message
-
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys
@@ -35,6 +33,7 @@ from drkit.flow_state.names import (
 from drkit.flow_state.records import ControlKeyRecord
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import OFFSET_BEGINNING, Message
 from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets

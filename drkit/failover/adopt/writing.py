@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, signed
 from drkit.errors import Failed, Refused
@@ -16,6 +14,7 @@ from drkit.failover.adopt.refusals import refuse_change
 from drkit.flow_state.names import adopting_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.quiet import QUIET
 
 _SECONDS: Final = 120.0
@@ -63,7 +62,15 @@ def write(
             producer.begin_transaction()
         for partition, key, value in records:
             headers = signed(keys, topic.name, key, value)
-            _produce(producer, told, topic.name, value, key, partition, headers)
+            _produce(
+                producer=producer,
+                told=told,
+                name=topic.name,
+                value=value,
+                key=key,
+                partition=partition,
+                headers=headers,
+            )
         if producer.flush(_SECONDS):
             told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
         if is_whole and not told.failed:

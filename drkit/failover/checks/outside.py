@@ -202,15 +202,15 @@ def outside(
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
     remaining = (copied | missing.keys()) - moved
     return Outside(
-        missing,
-        {g: why for g, why in reasons.items() if why},
-        tuple(g for g, why in reasons.items() if not why),
-        tuple(g for g, r in staying.items() if not r.is_known),
-        {g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
-        {},
-        {g: topics for g, topics in torn.items() if topics},
-        tuple(g for g, r in staying.items() if r.topics & remaining),
-        tuple(sorted(remaining)),
+        not_copied=missing,
+        groups={g: why for g, why in reasons.items() if why},
+        late=tuple(g for g, why in reasons.items() if not why),
+        unknown=tuple(g for g, r in staying.items() if not r.is_known),
+        kinds={g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
+        no_place={},
+        torn={g: topics for g, topics in torn.items() if topics},
+        staying=tuple(g for g, r in staying.items() if r.topics & remaining),
+        staying_topics=tuple(sorted(remaining)),
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import Facts
 from drkit.detect.risk import Risk, of_answering_source
@@ -39,7 +37,7 @@ from drkit.flow_state.records import (
     SourceSeenRecord,
 )
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import MetadataRequest, metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, status_of
 from drkit.status.lag.held_back import held_back, with_held
@@ -149,15 +147,20 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
     return Survey(
-        now, *identities,
-        "" if source is not None else context.source_error or "it does not answer",
-        tuple(partitions), mine, origin,
-        age if source is None else 0.0,
-        targets, facts_of(context, notes, risk, unready, silent=source is None),
-        _replicator(context, source, now),
-        tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
-        outside, look_reach(context, outside),
-    )  # fmt: skip
+        now,
+        *identities,
+        source_error="" if source is not None else context.source_error or "it does not answer",
+        partitions=tuple(partitions),
+        positions=mine,
+        positions_from=origin,
+        positions_age_seconds=age if source is None else 0.0,
+        target_groups=targets,
+        facts=facts_of(context, notes, risk, unready, silent=source is None),
+        replicator=_replicator(context, source, now),
+        promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
+        outside=outside,
+        reach=look_reach(context, outside),
+    )
 
 
 def positions_of(

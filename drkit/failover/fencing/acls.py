@@ -82,4 +82,12 @@ def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
 
 
 def _acl(topic: str, principal: str, operation: Operation, permission: Permission) -> Acl:
-    return Acl(ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, permission)
+    return Acl(
+        resource=ResourceKind.TOPIC,
+        pattern=PatternKind.LITERAL,
+        name=topic,
+        principal=principal,
+        host=ANY_HOST,
+        operation=operation,
+        permission=permission,
+    )

@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka.errors import for_code
-
 from drkit.clock import Seconds, monotonic
 from drkit.errors import Refused
+from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.markers import Marker, write_markers
 from drkit.kafka.transactions.open_transactions import Open, Owner, abort, open_on, owners
@@ -207,7 +206,7 @@ class Resolver:
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
                 code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
-                known["ended"] = "aborted" if not code else f"not aborted: {for_code(code).__name__} ({code})"
+                known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
         """Markers that their coordinators sent in vain."""

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka.errors import for_code
-
 from drkit.clock import monotonic, wall_ms
 from drkit.errors import NotAuthorized
-from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produce_request
 from drkit.kafka.transactions.markers import Marker, write_markers
@@ -177,7 +175,5 @@ async def _sing(
         answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
         code = int(answer.responses[0].partition_responses[0].error_code)
         if code not in FENCED:
-            return (
-                f"the canary of producer {writer.producer_id} was answered {for_code(code).__name__} ({code})"
-            )
+            return f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
     return ""

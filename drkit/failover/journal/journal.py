@@ -150,7 +150,8 @@ class Journal:
     def _write(
         self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
     ) -> None:
-        entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
+        entry = Entry(self.run_id, number, self.token, self.term, kind, step,
+                      effect=effect, at_ms=self._wall(), body=body)  # fmt: skip
         if not effect and kind in {Kind.INTENT, Kind.RESULT, Kind.HELD, Kind.UNDO}:
             self._step = step if kind is Kind.INTENT else None
         began = boottime()

@@ -123,9 +123,18 @@ def _of_answering(
     written = ends.high_watermark if ends is not None else None
     is_open = written is None or written > end
     if counted is None:
-        return Lost(*at, start, end, 0, 0, None, is_open, exact=True).held(ends, place.frontier)
-    whole = counted.next_offset >= end
-    found = Lost(*at, start, end, counted.records, counted.bytes, counted.oldest_ms, is_open, exact=whole)
+        none = Lost(*at, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
+        return none.held(ends, place.frontier)
+    found = Lost(
+        *at,
+        start,
+        end,
+        records=counted.records,
+        bytes=counted.bytes,
+        oldest_ms=counted.oldest_ms,
+        open_transaction=is_open,
+        exact=counted.next_offset >= end,
+    )
     return found.held(ends, place.frontier)
 
 

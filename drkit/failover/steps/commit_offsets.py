@@ -144,11 +144,18 @@ def _cases(
     for target, (upstream, downstream, *mark) in translated["positions"][group].items():
         at = partition_of(target)
         case = Case(
-            context.flow.source, Stored(upstream, mark[0] if mark else ""), Exact(downstream),
-            found.state, found.stored.get(at), worked,
-            translated["starts"][target], translated["ends"][target],
-            promoted=False, now_ms=now, refresh_ms=_NEVER_MS,
-        )  # fmt: skip
+            source=context.flow.source,
+            theirs=Stored(upstream, mark[0] if mark else ""),
+            position=Exact(downstream),
+            state=found.state,
+            there=found.stored.get(at),
+            worked=worked,
+            start=translated["starts"][target],
+            end=translated["ends"][target],
+            promoted=False,
+            now_ms=now,
+            refresh_ms=_NEVER_MS,
+        )
         yield at, case
 
 

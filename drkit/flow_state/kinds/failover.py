@@ -135,7 +135,7 @@ class AclsRecord(Record):
         return {part: to_json(getattr(self.plan, part)) for part in _PARTS}
 
 
-_acl_texts: Final = row(name, name, text(1024), name, name, name, name)
+_acl_texts: Final = row(name, name, text(1024), *[name] * 4)
 """Resource, pattern, empty, principal, host, operation, permission."""
 _PARTS: Final = ("made", "held", "left_out", "guard")
 

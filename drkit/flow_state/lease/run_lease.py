@@ -12,8 +12,6 @@ from contextlib import suppress
 import threading
 from typing import ClassVar, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
@@ -25,6 +23,7 @@ from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition

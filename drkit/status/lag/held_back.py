@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kafka.errors import IncompatibleBrokerVersion
-
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions.open_transactions import Ongoing, Open, ongoing, open_in
 from drkit.model import TopicPartition

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, Leader, TopicMetadata, aborted_in, fetch_one, list_offsets
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    Leader,
+    MetadataRequest,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+)
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
