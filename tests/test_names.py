@@ -1,4 +1,4 @@
-"""The laws of names: which library's names are used where, and where names of Kafka objects are built."""
+"""The laws of names: of classes, of the libraries for Kafka, of the Kafka objects that drkit makes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.test_rooms import tree
 CLIENTS_OF_KAFKA = {"confluent_kafka", "kafka"}
 THEIR_ROOMS = {"kafka", "client", "demo"}
 """Connections, the clients of applications, and the demo's applications, which are any application."""
+NAMED_TWICE: dict[str, str] = {}
+"""Public classes that may share a name, each with its reason."""
 STATE_ROOM = "flow_state"
 OWN_NAME = re.compile(r"drkit(-[a-z-]+)?\.(\S*\.internal)?|drkit-[a-z-]+\.internal")
 """How a name of drkit's own topics or transactional ids begins, up to the first variable part."""
@@ -77,6 +79,30 @@ def kinds_elsewhere(tree: Iterable[Source]) -> list[str]:
         for node in ast.walk(s.tree)
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KEY"
     ]
+
+
+def twice(tree: Iterable[Source]) -> dict[str, list[str]]:
+    """Public classes with the name of another one: name → modules."""
+    found: dict[str, list[str]] = {}
+    for source in tree:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(source.name)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_a_class_has_its_name_for_itself():
+    found = twice(sources())
+    others = [f"{name}: {', '.join(where)}" for name, where in found.items() if name not in NAMED_TWICE]
+    broken("public classes with one name", others)
+    broken("listed, and there once only", sorted(NAMED_TWICE.keys() - found.keys()))
+    assert list(NAMED_TWICE) == sorted(NAMED_TWICE)
+
+
+def test_a_second_class_of_a_name_is_found():
+    one, other = ("kafka/raw.py", "class Place: pass"), ("status/look.py", "def f():\n    class Place: pass")
+    assert twice(tree(one, other)) == {"Place": ["drkit.kafka.raw", "drkit.status.look"]}
+    assert not twice(tree(one, ("status/look.py", "class _Place: pass")))
 
 
 def test_libraries_for_kafka_stay_in_their_rooms():

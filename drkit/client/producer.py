@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from drkit.client.calls import deadline_of, turn
 from drkit.client.errors import NotSent, TransactionCut
-from drkit.client.outbox import Delivered, Record
+from drkit.client.outbox import Delivered, OutboxRecord
 from drkit.client.questions import ClusterQuestions
 from drkit.client.sending import Sending
 from drkit.client.switch import LOG, EndpointWatch, OnSwitch, configuration, end_producer, in_background
@@ -125,7 +125,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         if self._transaction:
             self._transaction.refuse_if_cut()
         call = on_delivery or callback or self._default_call
-        record = Record(
+        record = OutboxRecord(
             number=0,
             topic=topic,
             value=value,

@@ -22,7 +22,7 @@ from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.names import watch_topic
 from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
@@ -38,7 +38,7 @@ from drkit.kafka.clients import (
 )
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.compacted import Newest, newest_values
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -71,7 +71,7 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     """All notes of now, of those who are believed. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
-    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     for key, value in found.items():
         notes.take(key, value)
     for key, why in found.refused.items():
@@ -164,7 +164,7 @@ class Noticeboard:
         if self._thread.is_alive():
             self._thread.join(3.0)
 
-    def publish(self, key: str, note: Record) -> None:
+    def publish(self, key: str, note: StateRecord) -> None:
         """Tell the others, as soon as possible; a newer note of the same key replaces one that waits."""
         with self._lock:
             self._waiting[key] = note.encode()

@@ -22,7 +22,7 @@ from drkit.config import ClusterSettings
 from drkit.kafka.client_config import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.permit import may_send
-from drkit.kafka.transport import Gate, WideManager
+from drkit.kafka.transport import SendGate, WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
@@ -110,7 +110,7 @@ class RawCluster:
                 "max_in_flight_requests_per_connection": 1000,
             },
         )
-        self.gate = self._manager.gate = Gate()
+        self.gate = self._manager.gate = SendGate()
 
     async def connect(self, timeout_ms: int = 15_000) -> None:
         """Find the brokers.

@@ -25,7 +25,7 @@ _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 
 
-class Leader(NamedTuple):
+class PartitionLeader(NamedTuple):
     """Who leads a partition."""
 
     node: int
@@ -37,7 +37,7 @@ class TopicMetadata(NamedTuple):
 
     error: int
     topic_id: UUID
-    leaders: dict[int, Leader]
+    leaders: dict[int, PartitionLeader]
 
 
 class ListedOffset(NamedTuple):
@@ -76,7 +76,7 @@ async def metadata(
         t.name: TopicMetadata(
             t.error_code,
             t.topic_id,
-            {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in t.partitions},
+            {p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch) for p in t.partitions},
         )
         for t in answer.topics
     }

@@ -37,7 +37,7 @@ class Mm2Record(Protocol):
         """Value of the record."""
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record as it stands in a topic."""
 
     offset: int
@@ -73,17 +73,17 @@ def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now
     return True
 
 
-def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Stored]:
+def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[StoredRecord]:
     """All records of the topic in their order, with those that compaction has not reached yet.
 
     :raises Failed: it cannot be read
     """
-    found: list[Stored] = []
+    found: list[StoredRecord] = []
 
     def take(message: Message) -> None:
         key, value = message.key(), message.value()
         found.append(
-            Stored(
+            StoredRecord(
                 message.offset() or 0,
                 key if isinstance(key, bytes) else None,
                 value if isinstance(value, bytes) else None,

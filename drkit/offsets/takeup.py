@@ -29,7 +29,7 @@ FROZEN_EPOCH: Final = (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderMemory:
     """What the target partition's leader remembers of the flow's live producer id."""
 
     epoch: int | None
@@ -74,8 +74,8 @@ Move = Go | TurnTo | Fence | Frozen
 def next_move(  # noqa: PLR0911  one move for each case
     found: Resolution,
     lease: History,
-    leader: Leader,
-    fresh: Leader,
+    leader: LeaderMemory,
+    fresh: LeaderMemory,
     *,
     contested: bool,
     deviation: str,

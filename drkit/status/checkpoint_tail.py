@@ -20,7 +20,7 @@ from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
-from drkit.status.group_ready import Known
+from drkit.status.group_ready import CheckpointSeen
 
 _AT_ONCE: Final = 10_000
 _POLL_SECONDS: Final = 0.2
@@ -38,7 +38,7 @@ class CheckpointTail:
         self._consumer: Consumer | None = None
         self._id: UUID | None = None
         self._position = 0
-        self.newest: dict[str, dict[TopicPartition, Known]] = {}
+        self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
         self.unreadable = 0
         """Records that are no checkpoints; they hide none."""
@@ -121,7 +121,7 @@ class CheckpointTail:
             self.unreadable += 1
             return
         at = TopicPartition(found.topic, found.partition)
-        known = Known(found.upstream, found.downstream, message.timestamp()[1])
+        known = CheckpointSeen(found.upstream, found.downstream, message.timestamp()[1])
         self.newest.setdefault(found.group, {})[at] = known
 
     def _forget(self, key: bytes) -> None:

@@ -13,7 +13,7 @@ from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaE
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import all_headers
 from drkit.model import TopicPartition
-from drkit.verify.compare import Seen
+from drkit.verify.compare import ConsumedRecord
 
 _QUEUE_KIB: Final = 4 * 1024
 """What a consumer may hold in advance."""
@@ -26,7 +26,7 @@ _START_SECONDS: Final = 1.0
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001  the constant's only name
 
 
-class Reader:
+class RangeReader:
     """A consumer of one cluster that reads ranges of offsets.
 
     It belongs to no group: partitions are assigned, nothing is committed.
@@ -57,14 +57,14 @@ class Reader:
             }
         )
 
-    def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Seen]:
+    def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
         """The records in [start, stop), in order.
 
         :raises Failed: the cluster refuses, or says nothing for a minute
         """
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
-            yield Seen(
+            yield ConsumedRecord(
                 offset,
                 message.key(),
                 message.value(),
@@ -136,7 +136,7 @@ class Reader:
 class LogStart:
     """Where a partition's log begins now; asked at most once a second."""
 
-    def __init__(self, reader: Reader, partition: TopicPartition) -> None:
+    def __init__(self, reader: RangeReader, partition: TopicPartition) -> None:
         self._reader = reader
         self._partition = partition
         self._known = 0

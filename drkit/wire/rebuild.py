@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from drkit.wire.chunk import Chunk, How, Run
+from drkit.wire.chunk import Chunk, How, OffsetRun
 from drkit.wire.records import Piece, build
 
 
@@ -40,17 +40,17 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
     )
 
 
-def runs_of(records: Sequence[Piece]) -> tuple[Run, ...]:
+def runs_of(records: Sequence[Piece]) -> tuple[OffsetRun, ...]:
     """The source offsets of records, which rise, as runs without gaps."""
     first, last = records[0][0], records[-1][0]
     if last - first == len(records) - 1:
-        return (Run(first, len(records)),)
-    runs: list[Run] = []
+        return (OffsetRun(first, len(records)),)
+    runs: list[OffsetRun] = []
     start = following = first
     for offset, _, _ in records:
         if offset != following:
-            runs.append(Run(start, following - start))
+            runs.append(OffsetRun(start, following - start))
             start = offset
         following = offset + 1
-    runs.append(Run(start, following - start))
+    runs.append(OffsetRun(start, following - start))
     return tuple(runs)

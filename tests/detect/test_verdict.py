@@ -12,15 +12,15 @@ import pytest
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
-from drkit.detect.seen import Seen, Sight
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, Kind, judge
+from drkit.detect.seen import Sight, SourceView
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, VerdictKind, judge
 from drkit.detect.votes import Tally
 
 NAMES = tuple("abcdefg")
 
 
-def seen(sight: Sight) -> Seen:
-    return Seen(sight, 90.0 if sight is Sight.GONE else None, ("broker 0: something",), 3, 3)
+def seen(sight: Sight) -> SourceView:
+    return SourceView(sight, 90.0 if sight is Sight.GONE else None, ("broker 0: something",), 3, 3)
 
 
 DECIDED = Tally(3, gone=("a", "b"), abstained_seconds=100.0)
@@ -134,7 +134,7 @@ def pictures(draw: st.DrawFn) -> Picture:
 @given(pictures())
 def test_lost_only_when_nothing_speaks_against_it(p: Picture):
     found = judge(p)
-    assert (found.kind is Kind.LOST) == (found.primary_lost and not found.obstacles)
+    assert (found.kind is VerdictKind.LOST) == (found.primary_lost and not found.obstacles)
     if not found.primary_lost:
         return
     assert p.seen.sight is Sight.GONE
@@ -154,7 +154,7 @@ def test_lost_only_when_nothing_speaks_against_it(p: Picture):
 
 @given(pictures())
 def test_mode_auto_asks_for_more(p: Picture):
-    if p.auto is None or judge(p).kind is not Kind.LOST:
+    if p.auto is None or judge(p).kind is not VerdictKind.LOST:
         return
     assert p.auto.acknowledged
     assert p.auto.last_seconds is None or p.auto.last_seconds >= p.auto.window_seconds
@@ -163,7 +163,7 @@ def test_mode_auto_asks_for_more(p: Picture):
     assert len(p.auto.agents_fenced) >= p.auto.agents or (
         waited is not None and waited >= p.auto.delay_seconds
     )
-    assert judge(replace(p, auto=None)).kind is Kind.LOST
+    assert judge(replace(p, auto=None)).kind is VerdictKind.LOST
 
 
 WORSE = [
@@ -177,7 +177,7 @@ WORSE = [
 ORDER = (Sight.CLEAR, Sight.FADING, Sight.PARTIAL, Sight.FEW, Sight.GONE)
 
 
-def _worse(before: Seen, sight: Sight) -> Seen:
+def _worse(before: SourceView, sight: Sight) -> SourceView:
     if before.sight not in ORDER or ORDER.index(before.sight) > ORDER.index(sight):
         return before
     return seen(sight)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.core.machine import ORDER, State
-from drkit.failover.journal.entries import Kind, violations
-from drkit.failover.loss.divergence import Found, divergence
+from drkit.failover.core.machine import ORDER, RunState
+from drkit.failover.journal.entries import EntryKind, violations
+from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
@@ -153,7 +153,7 @@ def test_i8_each_group_polls_all_that_it_had_not_committed(story: Story):
 
 # P36
 def test_i11_the_journal_follows_the_table(story: Story):
-    assert story.run.state is State.DONE
+    assert story.run.state is RunState.DONE
     assert not violations(story.run)
     assert tuple(story.run.results) == ORDER
     numbers = [e.number for e in story.run.entries]
@@ -165,7 +165,7 @@ def test_i11_the_journal_follows_the_table(story: Story):
 # P37
 def test_i12_it_holds_who_decided_the_votes_and_the_evidence(story: Story):
     opening = story.run.entries[0]
-    assert opening.kind is Kind.RUN
+    assert opening.kind is EntryKind.RUN
     decision = opening.body["decision"]
     assert decision["mode"] == "by hand"
     assert " on " in decision["by"]
@@ -193,7 +193,7 @@ def test_the_divergence_is_what_was_lost_record_by_record(story: Story):
     assert found.owed, "it was dead when it was to be fenced"
     kinds = {(t.topic, t.partition): t.found for t in found.tails}
     lost = {(t, p) for t, p, _ in story.lost}
-    assert kinds == {at: Found.DIVERGED if at in lost else Found.CLEAN for at in kinds}
+    assert kinds == {at: DivergenceState.DIVERGED if at in lost else DivergenceState.CLEAN for at in kinds}
     assert found.to_json()["records"] == len(story.lost)
 
 
@@ -228,6 +228,15 @@ def test_what_happened_to_the_old_log_since_is_said(story: Story):
     tails = {(t.topic, t.partition): t for t in found.tails}
     cut = tails[topic, 0]
     left = {o for t, p, o in story.lost if (t, p) == (topic, 0) and o >= first + 5}
-    assert (cut.found, cut.lost_from, cut.removed, cut.records) == (Found.DIVERGED, first, 5, len(left))
-    assert [tails[other, p].found for p in range(PARTITIONS)] == [Found.RECREATED, Found.GONE, Found.GONE]
+    assert (cut.found, cut.lost_from, cut.removed, cut.records) == (
+        DivergenceState.DIVERGED,
+        first,
+        5,
+        len(left),
+    )
+    assert [tails[other, p].found for p in range(PARTITIONS)] == [
+        DivergenceState.RECREATED,
+        DivergenceState.GONE,
+        DivergenceState.GONE,
+    ]
     assert not found.is_clean

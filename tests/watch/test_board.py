@@ -10,23 +10,23 @@ import pytest
 from drkit.cli import main as cli
 from drkit.config.tables.metrics import OWN_LABELS
 from drkit.detect.picture import Picture
-from drkit.detect.readiness import Finding
+from drkit.detect.readiness import ReadinessFinding
 from drkit.detect.risk import Risk, Sighting
-from drkit.detect.seen import Address, Outcome, Probe, Seen, Sight
-from drkit.detect.verdict import Kind, judge
+from drkit.detect.seen import Address, Probe, ProbeOutcome, Sight, SourceView
+from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Tally, Vote
 from drkit.watch.board import TABLE, WatchBoard
 from drkit.watch.loss import LossKnown
 from drkit.watch.observer import Moment
 from drkit.watch.senses import Sensed
 
-FINDING = Finding("disk_low", blocks=False, text="broker 0: 5% free", next="make room")
+FINDING = ReadinessFinding("disk_low", blocks=False, text="broker 0: 5% free", next="make room")
 KNOWN = LossKnown(None, Sighting(1000, 900, None, copied_ms=800))
-PROBES = {Address("own", "h:1", 0): Probe(Outcome.REFUSED, 0.0, 0.1), Address("own", "h:2", 1): None}
+PROBES = {Address("own", "h:1", 0): Probe(ProbeOutcome.REFUSED, 0.0, 0.1), Address("own", "h:2", 1): None}
 
 
 def moment(sight: Sight, **picture: Any) -> Moment:
-    seen = Seen(sight, 1.0, ("broker 0: nothing listens",), 3, 3)
+    seen = SourceView(sight, 1.0, ("broker 0: nothing listens",), 3, 3)
     tally = Tally(1, gone=("o1",) if sight is Sight.GONE else ())
     risk = Risk(2.5, 0, exact=False, basis="so", if_dead_seconds=1.5)
     found = Picture(seen=seen, tally=tally, risk=risk, **picture)
@@ -75,7 +75,7 @@ def test_health_is_the_verdict_too(sight: Sight, *, healthy: bool):
 
 def test_what_is_posted_says_what_a_failover_asks():
     told = LOST.as_dict()
-    assert LOST.verdict.kind is Kind.LOST
+    assert LOST.verdict.kind is VerdictKind.LOST
     assert (told["lost_at_ms"], told["source_last_seen_ms"]) == (1000 - 9000, 900)
     assert (told["risk_seconds"], told["risk_if_dead_seconds"]) == (2.5, 1.5), "both numbers are shown"
     assert (told["dead_since_ms"], told["copied_ms"]) == (None, 800), "nothing proves that it is dead"

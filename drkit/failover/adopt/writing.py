@@ -9,7 +9,7 @@ from typing import Final
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, signed
 from drkit.errors import Failed, Refused
-from drkit.failover.adopt.records import Kind, TopicRecords
+from drkit.failover.adopt.records import TopicKind, TopicRecords
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.flow_state.names import adopting_transactional_id
 from drkit.kafka.admin import Cluster
@@ -52,7 +52,7 @@ def write(
         "allow.auto.create.topics": False,
         "log_level": 0,
     }
-    if is_whole := topic.kind is not Kind.JOURNAL:
+    if is_whole := topic.kind is not TopicKind.JOURNAL:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, told = Producer(config, logger=QUIET), Delivered()
@@ -89,7 +89,7 @@ def write(
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
     """Refuse where the first record does not stand right behind what was read; notes come all the time."""
-    if topic.kind is Kind.NOTES:
+    if topic.kind is TopicKind.NOTES:
         return
     try:
         refuse_change(topic, topic.ends | told.first)

@@ -8,7 +8,7 @@ import shlex
 from typing import Final
 
 from drkit.model import TopicPartition
-from drkit.status.lag.held_back import Held, Holder
+from drkit.status.lag.held_back import HeldInPartition, Holder
 
 HANGING: Final = "hanging_transaction"
 """Code of the fault, kind of the event."""
@@ -52,7 +52,13 @@ class OpenTransaction:
 
 
 def open_transaction(
-    cluster: tuple[str, str], at: TopicPartition, held: Held, holder: Holder, now_ms: int, *, source: bool
+    cluster: tuple[str, str],
+    at: TopicPartition,
+    held: HeldInPartition,
+    holder: Holder,
+    now_ms: int,
+    *,
+    source: bool,
 ) -> OpenTransaction:
     """One transaction as it is said.
 
