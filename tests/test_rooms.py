@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 import re
 
 import pytest
 
 from tests.rooms import FLOOR_OF, FLOORS, GROUND, filled, packages, room_of
-from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, sources
+from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, sources, tree
 
 MAX_MODULES = 20
 """In one folder, besides its ``__init__.py``: what one can keep in mind at a time."""
@@ -109,17 +107,6 @@ def test_the_page_names_files_that_are_there():
     assert len(named) > len(FLOORS)
     found = [n for n in named if not ((ROOT / n).exists() or (PACKAGE / n).exists())]
     broken("files on the page that are not there", found)
-
-
-def tree(*files: tuple[str, str]) -> list[Source]:
-    """Sources that nobody wrote to a disk: pairs of a path below drkit and a text."""
-    found = []
-    for name, text in files:
-        path = Path("drkit") / name
-        parts = path.with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found.append(Source(module, path, text, ast.parse(text)))
-    return found
 
 
 ROOMS = [(f"{room}/__init__.py", "") for room in ("kafka", "kafka/groups", "spark", "status", "status/lag")]

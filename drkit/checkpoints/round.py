@@ -19,11 +19,11 @@ from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import Case, Stored, Verdict, judge, may_delete, to_write
+from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, may_delete, to_write
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.offsets.translation import Place, Translation
+from drkit.offsets.translation import PartitionPosition, Translation
 
 _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
@@ -35,18 +35,25 @@ _DECIDED_SECONDS: Final = 5.0
 Less than a lease lasts, so that no other run has written these groups since the look.
 """
 _SETTLED: Final = frozenset(
-    {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED}
+    {
+        GuardVerdict.WRITE,
+        GuardVerdict.REFRESH,
+        GuardVerdict.UNCHANGED,
+        GuardVerdict.ECHO,
+        GuardVerdict.PROMOTED,
+        GuardVerdict.MOVED,
+    }
 )
-_AGAIN: Final = frozenset(verdict.name for verdict in Verdict if verdict not in _SETTLED)
+_AGAIN: Final = frozenset(verdict.name for verdict in GuardVerdict if verdict not in _SETTLED)
 """Of groups with one of these the next round sees whether it still holds."""
 
 
-class Links(NamedTuple):
+class RoundLinks(NamedTuple):
     """The connections of a round."""
 
     source: RawCluster
     target: RawCluster
-    places: Places
+    places: PositionReader
     topic: CheckpointTopic | None
     """Where checkpoints go; None when none are wanted."""
     theirs: Groups
@@ -58,18 +65,18 @@ class Links(NamedTuple):
 class _Position(NamedTuple):
     """A group's offset on the source, and where that is on the target."""
 
-    theirs: Stored
+    theirs: StoredOffset
     at: TopicPartition
     """On the target."""
     found: Translation
-    place: Place | None
+    place: PartitionPosition | None
 
 
 _Positions = dict[TopicPartition, _Position]
 """Of one group, by partition of the source."""
 
 
-async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardReport:
+async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> ShardReport:
     """Do one round.
 
     :raises RawError: a cluster stopped answering; the next round begins anew
@@ -102,7 +109,7 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
 
 
 async def _positions(
-    shard: Shard, links: Links, memory: Memory, report: ShardReport, again: set[str]
+    shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, _Positions]:
     """Where the groups of the shard read on; adds those to `again` of which the copy has not passed all."""
     theirs = await _committed(shard, links.theirs, memory, report)
@@ -116,9 +123,9 @@ async def _positions(
     for group, offsets in theirs.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
         for at, committed in offsets.items():
-            place, stored = places[at], Stored(*committed)
+            place, stored = places[at], StoredOffset(*committed)
             theirs_now, found = _newest(remembered, at, stored, place)
-            known = place if isinstance(place, Place) else None
+            known = place if isinstance(place, PartitionPosition) else None
             positions[at] = _Position(theirs_now, pairs[at].target, found, known)
             if (isinstance(found, Unavailable) or theirs_now is not stored) and stored.mark is None:
                 again.add(group)
@@ -142,8 +149,8 @@ async def _committed(shard: Shard, groups: Groups, memory: Memory, report: Shard
 
 
 def _newest(
-    group: Remembered, at: TopicPartition, theirs: Stored, place: Place | Unavailable
-) -> tuple[Stored, Translation]:
+    group: Remembered, at: TopicPartition, theirs: StoredOffset, place: PartitionPosition | Unavailable
+) -> tuple[StoredOffset, Translation]:
     """The group's offset and its place; an earlier offset while the copy has not passed the newest."""
     seen = group.newest_first(at, theirs.offset)
     if isinstance(place, Unavailable):
@@ -152,7 +159,7 @@ def _newest(
         for earlier in seen:
             found = place.forward(earlier)
             if not isinstance(found, Unavailable):
-                return Stored(earlier), found
+                return StoredOffset(earlier), found
     return theirs, place.forward(theirs.offset)
 
 
@@ -173,7 +180,9 @@ def _emit(topic: CheckpointTopic, positions: Mapping[str, _Positions], memory: M
     return Counter(found.group for _, found in changed)
 
 
-async def _sync(shard: Shard, links: Links, positions: Mapping[str, _Positions], report: ShardReport) -> None:
+async def _sync(
+    shard: Shard, links: RoundLinks, positions: Mapping[str, _Positions], report: ShardReport
+) -> None:
     """Write the groups' offsets on the target, some groups at a time; tell what became of them.
 
     Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
@@ -197,7 +206,7 @@ async def _sync_some(
     until = boottime() + _DECIDED_SECONDS
     copies = {target for target, _, _ in shard.known.topics.values()}
     now = wall_ms()
-    decided: dict[str, dict[TopicPartition, Verdict]] = {}
+    decided: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
     for group, positions in mine.items():
         state, stored = states[group].value, there[group].value
@@ -207,10 +216,18 @@ async def _sync_some(
         verdicts = decided[group] = {}
         for at, p in positions.items():
             case = Case(
-                shard.source, p.theirs, p.found, told, kept.get(p.at), has_worked,
-                p.place.start if p.place else 0, p.place.end if p.place else -1,
-                p.at.topic in shard.promoted, now, shard.refresh_ms,
-            )  # fmt: skip
+                source=shard.source,
+                theirs=p.theirs,
+                position=p.found,
+                state=told,
+                there=kept.get(p.at),
+                worked=has_worked,
+                start=p.place.start if p.place else 0,
+                end=p.place.end if p.place else -1,
+                promoted=p.at.topic in shard.promoted,
+                now_ms=now,
+                refresh_ms=shard.refresh_ms,
+            )
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
@@ -223,14 +240,14 @@ def _count(
     report: ShardReport,
     group: str,
     positions: _Positions,
-    decided: Mapping[TopicPartition, Verdict],
+    decided: Mapping[TopicPartition, GuardVerdict],
     failed: Mapping[TopicPartition, str],
 ) -> None:
     """Add one group to the report."""
-    counts = Counter[Verdict]()
+    counts = Counter[GuardVerdict]()
     for at, p in positions.items():
         why = failed.get(p.at, "")
-        verdict = Verdict.NOT_STORED if why else decided[at]
+        verdict = GuardVerdict.NOT_STORED if why else decided[at]
         counts[verdict] += 1
         if verdict.is_refusal and len(report.refused) < SHOWN:
             reason = why or (p.found.reason if isinstance(p.found, Unavailable) else "")
@@ -240,12 +257,12 @@ def _count(
         report.verdicts[name] = report.verdicts.get(name, 0) + count
 
 
-def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, Stored]:
+def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, StoredOffset]:
     """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
-    return {at: Stored(*c) for at, c in (offsets or {}).items() if at.topic in copies}
+    return {at: StoredOffset(*c) for at, c in (offsets or {}).items() if at.topic in copies}
 
 
-def worked(source: str, stored: Iterable[Stored]) -> bool:
+def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
     """Whether a group has committed by itself in one of the copied topics.
 
     :param stored: its offsets in these
@@ -284,7 +301,7 @@ async def _follow_deleted(shard: Shard, groups: Groups) -> list[str]:
     doomed = []
     for group in shard.gone:
         state, stored = states[group].value, there[group].value
-        kept: list[Any] = [Stored(*c) for c in (stored or {}).values()]
+        kept: list[Any] = [StoredOffset(*c) for c in (stored or {}).values()]
         if may_delete(shard.source, state.state if state else None, kept):
             doomed.append(group)
     if not doomed:

@@ -14,7 +14,7 @@ from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import CheckpointsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.observe import MOST_GROUPS
-from drkit.offsets.group_guard import Verdict
+from drkit.offsets.group_guard import GuardVerdict
 from drkit.spread import Spread
 
 
@@ -51,7 +51,7 @@ class RoundTotals:
             for group in report.emitted_groups:
                 if group in self.latency_ms or len(self.latency_ms) < MOST_GROUPS:
                     self.latency_ms.setdefault(group, Spread()).add(report.latency_ms)
-        self.refused.update({v: n for v, n in verdicts.items() if Verdict[v].is_refusal})
+        self.refused.update({v: n for v, n in verdicts.items() if GuardVerdict[v].is_refusal})
 
 
 def summary(

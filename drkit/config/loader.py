@@ -16,7 +16,7 @@ from drkit.config.files.interpolate import Problem, interpolate, place
 from drkit.config.files.layers import override
 from drkit.config.files.toml_lines import lines_of
 from drkit.config.mm2.file import translate
-from drkit.config.mm2.keys import Effect
+from drkit.config.mm2.keys import KeySupport
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.config.tables.auto_proof import by_number
 from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
@@ -133,7 +133,7 @@ def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
     """What stands in a drkit.toml and is checked, but not acted on yet."""
     for at in sorted(written):
         if _IDLE.match(at) and not document.labels.get(at):
-            yield Problem(at, Effect.LATER.value, "it is checked, but nothing acts on it yet")
+            yield Problem(at, KeySupport.LATER.value, "it is checked, but nothing acts on it yet")
 
 
 def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
@@ -143,7 +143,7 @@ def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem
             for name, value in getattr(flow, setting).items():
                 at = place(place(place("flows", number), setting), name)
                 if (why := idle(role, name, value)) and not document.labels.get(at):
-                    yield Problem(at, Effect.NOTHING.value, why)
+                    yield Problem(at, KeySupport.NOTHING.value, why)
 
 
 def _misspelt(settings: Settings) -> Iterator[Problem]:

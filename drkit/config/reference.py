@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from drkit.config.changes import LIVE
 from drkit.config.meanings import definitions
-from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
+from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, KeySupport, Mm2Key
 from drkit.config.reference_toml import reference_toml, unit
 from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
 
@@ -186,9 +186,9 @@ def coming_from_mm2() -> str:
     overrides = [(f"`{role}.{name}`", "works", f"`{to}`") for (role, name), to in FLOW_FIELDS.items()]
     connection = ", ".join(f"`{name}`" for name in sorted(CONNECTION))
     overrides.append((f"{connection}, `security.…`, `sasl.…`, `ssl.…`", "works", _ROLES_HERE))
-    overrides += [(f"`{name}`", Effect.NOTHING.value, idle.why) for name, idle in IDLE.items()]
+    overrides += [(f"`{name}`", KeySupport.NOTHING.value, idle.why) for name, idle in IDLE.items()]
     overrides.append(
-        ("any other of Kafka's", Effect.NOTHING.value, "only Java's clients have what it steers")
+        ("any other of Kafka's", KeySupport.NOTHING.value, "only Java's clients have what it steers")
     )
     connect = [(f"`{name}`, `{name}.…`", why) for name, why in CONNECT_KEYS.items()]
     refused = [(f"`{name}`, `{name}.…`", to_do) for name, to_do in CHOOSES_COPIES.items()]

@@ -13,13 +13,13 @@ from drkit import observe
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.desk import Desk
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.fencing.means import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
-from drkit.failover.steps.fence import Fence
+from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.fence_debt import settle
 from drkit.flow_state.records import FenceDebt, PendingLift
@@ -29,7 +29,7 @@ _OWED: Final = "owed"
 _UP: Final = ", then: drkit fence pay"
 
 
-class Standing(NamedTuple):
+class TopicFence(NamedTuple):
     """The fence of one topic of the source."""
 
     topic: str
@@ -46,7 +46,7 @@ class Fences(NamedTuple):
 
     flow: str
     cluster: str
-    topics: tuple[Standing, ...]
+    topics: tuple[TopicFence, ...]
     debt: FenceDebt | None
     lift: PendingLift | None
     """Fences that are to be lifted at the first contact."""
@@ -74,7 +74,7 @@ class _Beside(NoJournal):
         yield outcome
 
 
-class _Payment(Fence):
+class _Payment(FenceStep):
     """The step FENCE of a failover that is over: a source that goes away again is not stopped by the site."""
 
     def _silent(self, context: Context) -> StepResult:
@@ -106,14 +106,14 @@ def shown(desk: Desk) -> Fences:
     unanswered = "" if context.source() is not None else context.source_error
     answers = {} if unanswered else _asked(context, sorted(kinds))
     rows = (
-        Standing(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
+        TopicFence(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
         for t, kind in sorted(kinds.items())
     )
     lift = context.state.get(PendingLift)
     return Fences(context.flow.name, context.flow.source, tuple(rows), debt, lift, unanswered)
 
 
-def planned(desk: Desk) -> list[Effect]:
+def planned(desk: Desk) -> list[StepEffect]:
     """What paying would do now; changes nothing.
 
     :raises DrkitError: as :func:`pay`
@@ -124,9 +124,11 @@ def planned(desk: Desk) -> list[Effect]:
         raise _unreachable(context, _UP)
     effects = []
     if lift is not None:
-        effects.append(Effect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why))
+        effects.append(
+            StepEffect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why)
+        )
     if debt is not None:
-        effects += Fence().plan(_for(desk, context, debt.topics))
+        effects += FenceStep().plan(_for(desk, context, debt.topics))
     return effects
 
 

@@ -19,7 +19,7 @@ from drkit.failover.core.machine import (
     GROUNDS,
     POINT_OF_NO_RETURN,
     TABLE,
-    State,
+    RunState,
     is_before,
 )
 
@@ -36,21 +36,21 @@ def _lines() -> Iterator[str]:
     yield f"[*] --> {names[0]}"
     for name, following in pairwise(names):
         yield f"{name} --> {following}"
-    yield f"{names[-1]} --> [*]: {State.DONE}"
+    yield f"{names[-1]} --> [*]: {RunState.DONE}"
     yield ""
     for row in TABLE:
         name = row.step.value
         if is_before(row.step, FIRST_CHANGE):
-            yield f"{name} --> {State.REFUSED}: nothing was changed"
+            yield f"{name} --> {RunState.REFUSED}: nothing was changed"
         else:
-            yield f"{name} --> {State.HELD}: refused or failed"
-    yield f"{State.REFUSED} --> [*]"
+            yield f"{name} --> {RunState.HELD}: refused or failed"
+    yield f"{RunState.REFUSED} --> [*]"
     yield ""
-    yield f"{State.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
+    yield f"{RunState.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
     yield f"{POINT_OF_NO_RETURN} --> {FIRST_CHANGE}: the old primary answers, unfenced"
-    yield f"{State.HELD} --> {State.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
-    yield f"{State.ABORTING} --> {State.ABORTED}: undone, the last step first"
-    yield f"{State.ABORTED} --> [*]"
+    yield f"{RunState.HELD} --> {RunState.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
+    yield f"{RunState.ABORTING} --> {RunState.ABORTED}: undone, the last step first"
+    yield f"{RunState.ABORTED} --> [*]"
     yield f"note right of {POINT_OF_NO_RETURN}: the point of no return"
 
 

@@ -10,8 +10,6 @@ import threading
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
@@ -20,11 +18,12 @@ from drkit.control_key import signed, verify
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.newest import Newest
-from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
-from drkit.flow_state.state import Change, FlowState, R
+from drkit.flow_state.newest import NewestRecords
+from drkit.flow_state.records import EventRecord, OffsetMapRecord, StateRecord
+from drkit.flow_state.state import FlowState, R, StateChange
 from drkit.flow_state.topic_clients import state_consumer, state_producer
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import OFFSET_BEGINNING, ConfluentPartition, KafkaError, KafkaException, Message
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.permit import may_send
 from drkit.kafka.reading.headers import headers_of
@@ -122,13 +121,13 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position, self._is_read, self._is_closed = 0, False, False
-        self._newest = Newest(self._take, lambda key: key in self.records.unreadable)
+        self._newest = NewestRecords(self._take, lambda key: key in self.records.unreadable)
         self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
         self.followed: dict[str, list[bytes | None]] = {}
         """What is read under some keys, in its order: for who put a key there."""
-        self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
+        self.on_read: Callable[[int, StateChange], None] = lambda _offset, _change: None
         """Called with every change that is read, and its offset, by the thread that reads it."""
 
     def load(self) -> None:
@@ -220,7 +219,7 @@ class StateTopic:
         """All records of a kind, by the names in their keys. Raises as :meth:`get` does."""
         return self.records.all(kind)
 
-    def put(self, record: Record, name: str = "") -> None:
+    def put(self, record: StateRecord, name: str = "") -> None:
         """Write one record, durably (acks=all).
 
         :param name: the name in the key, for kinds with many records
@@ -228,14 +227,14 @@ class StateTopic:
         """
         self.put_all([(name, record)])
 
-    def put_all(self, records: Iterable[tuple[str, Record]]) -> None:
+    def put_all(self, records: Iterable[tuple[str, StateRecord]]) -> None:
         """Write records with their names, durably and together. Raises as :meth:`put` does."""
         written = [(record.key(name), record, record.encode()) for name, record in records]
         self._write([(key, value) for key, _, value in written])
         for key, record, value in written:
             self.records.keep(key, record, value)
 
-    def delete(self, kind: type[Record], name: str = "") -> None:
+    def delete(self, kind: type[StateRecord], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
         key = kind.key(name)
         self.write(key, None)

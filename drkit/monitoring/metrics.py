@@ -34,7 +34,7 @@ _UNITS: Final = (
 )  # fmt: skip
 
 
-class Described(NamedTuple):
+class MetricDescription(NamedTuple):
     """One metric."""
 
     name: str
@@ -49,7 +49,7 @@ class Described(NamedTuple):
         return next((unit for part, unit in _UNITS if part in last), "count")
 
 
-_TABLE: Final = tuple(Described(*row) for row in (
+_TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_flow_healthy", "gauge", _FLOW, "1: no fault; 0: at least one, see drkit_fault."),
     ("drkit_fault", "gauge", (*_FLOW, "fault"), "1 for every fault that the flow has now."),
     ("drkit_status_age_seconds", "gauge", _FLOW, "Age of the figures: time since both clusters were asked."),
@@ -273,7 +273,7 @@ def documentation() -> str:
     for metric, labels in observe.COUNTED.items():
         (family,) = metric.collect()
         name = family.name + ("_total" if family.type == "counter" else "")
-        told.append(Described(name, family.type, labels, family.documentation))
+        told.append(MetricDescription(name, family.type, labels, family.documentation))
     lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| `{r.name}` | {r.kind} | {r.unit} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)

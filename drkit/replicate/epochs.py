@@ -10,7 +10,7 @@ from typing import Any
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.model import TopicPartition
-from drkit.replicate.planner import Placed, Rates, assign
+from drkit.replicate.planner import PlacedPartition, Rates, assign
 from drkit.spark.slots import Slots
 
 
@@ -73,7 +73,7 @@ class Epochs:
                 self._skips = skip
             return self._busy
 
-    def update(self, placed: Iterable[Placed]) -> bool:
+    def update(self, placed: Iterable[PlacedPartition]) -> bool:
         """Take what is to be copied from now on; True when running tasks must end for it.
 
         A source partition that only has another leader is no reason: tasks follow leaders themselves.
@@ -155,7 +155,7 @@ class Epochs:
         self._changed.notify_all()
 
     def _write(self) -> None:
-        placed = (Placed(lease, leader) for lease, leader in self._placed.items())
+        placed = (PlacedPartition(lease, leader) for lease, leader in self._placed.items())
         frame = replace(self._frame, plan=self._version + 1)
         leases = tuple(
             replace(frame, task=task, partitions=partitions)

@@ -25,7 +25,7 @@ from drkit.replicate.epochs import Epochs
 from drkit.replicate.frame import GRACE_SECONDS, task_frame
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
-from drkit.replicate.planner import Placed, Rates, placed_of
+from drkit.replicate.planner import PlacedPartition, Rates, placed_of
 from drkit.replicate.side_jobs import Beside
 from drkit.replicate.standby import Standby
 from drkit.replicate.supervisor import survives
@@ -224,7 +224,7 @@ class Attempt:
             self._control("run")
             self._untold = False
 
-    def _bounded(self, placed: list[Placed]) -> list[Placed]:
+    def _bounded(self, placed: list[PlacedPartition]) -> list[PlacedPartition]:
         """With `once`: up to the last stable offsets of the start."""
         job = self._job
         if not placed and not job.found.left_out:

@@ -51,7 +51,7 @@ class Glance(NamedTuple):
 Tell = Callable[[Glance], None]
 
 
-class Options(NamedTuple):
+class RunOptions(NamedTuple):
     """What the user asked for."""
 
     once: bool = False
@@ -66,7 +66,7 @@ class Options(NamedTuple):
     """Where to serve metrics, health and the page; None: nowhere."""
 
 
-class Answer(NamedTuple):
+class RunResult(NamedTuple):
     """The last word of a run."""
 
     flows: list[dict[str, Any]]
@@ -76,10 +76,10 @@ class Answer(NamedTuple):
 def replicate(
     settings: Settings,
     flows: Sequence[FlowSettings],
-    options: Options,
+    options: RunOptions,
     stop: threading.Event,
     tell: Tell = lambda _glance: None,
-) -> Answer:
+) -> RunResult:
     """Run flows until `stop` is set, all have ended, or with `once` everything is copied.
 
     :raises DrkitError: what prevents the start
@@ -98,7 +98,7 @@ def replicate(
 
     with ExitStack() as stack:
         try:
-            _start(settings, flows, options, stop, stack.enter_context, board, run_id, begin)
+            _start(settings, flows, options, stop, stack.enter_context, board, run_id=run_id, begin=begin)
         except (DrkitError, Py4JError, OSError):
             asked_to = stop.is_set()
             stop.set()
@@ -106,7 +106,7 @@ def replicate(
             if not asked_to:
                 raise
         if not runs:
-            return Answer([_stopped_before(flow, once=options.once) for flow in flows], 0)
+            return RunResult([_stopped_before(flow, once=options.once) for flow in flows], 0)
         # What `once` copies was settled at the start.
         followed = None if options.once else options.config
         reload = Reload(followed, settings, [run.job for run in runs]) if followed is not None else None
@@ -117,10 +117,10 @@ def replicate(
         _watch(runs, options, stop, tell, reload)
         for watch in board.watches:
             watch.stop()
-        return Answer([r.result() for r in runs], max(r.exit_code for r in runs))
+        return RunResult([r.result() for r in runs], max(r.exit_code for r in runs))
 
 
-def _watches(settings: Settings, runs: Sequence[_FlowRun], options: Options) -> list[FlowWatch]:
+def _watches(settings: Settings, runs: Sequence[_FlowRun], options: RunOptions) -> list[FlowWatch]:
     # Where nobody can ask for them, only what the source has is noted on the target.
     seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
     for run in runs:
@@ -132,7 +132,7 @@ def _watches(settings: Settings, runs: Sequence[_FlowRun], options: Options) -> 
 def _start(
     settings: Settings,
     flows: Sequence[FlowSettings],
-    options: Options,
+    options: RunOptions,
     stop: threading.Event,
     enter: Callable[[AbstractContextManager[Any]], Any],
     board: Board,
@@ -168,7 +168,7 @@ def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
 
 
 def _watch(
-    runs: Sequence[_FlowRun], options: Options, stop: threading.Event, tell: Tell, reload: Reload | None
+    runs: Sequence[_FlowRun], options: RunOptions, stop: threading.Event, tell: Tell, reload: Reload | None
 ) -> None:
     """Return when all flows have ended, or soon after `stop`, even when a cluster hangs."""
 
@@ -197,7 +197,7 @@ def _join(runs: Sequence[_FlowRun]) -> None:
 class _FlowRun:
     """A flow, its thread, and how it ended."""
 
-    def __init__(self, job: FlowJob, stop: threading.Event, options: Options) -> None:
+    def __init__(self, job: FlowJob, stop: threading.Event, options: RunOptions) -> None:
         self.job = job
         self._stop = stop
         self._once = options.once

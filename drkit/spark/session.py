@@ -43,7 +43,7 @@ from drkit.spark.jvm import (
     prepare_environment,
     take_early,
 )
-from drkit.spark.master import Master, Route, choose_master, find_route
+from drkit.spark.master import Master, MasterRoute, choose_master, find_route
 from drkit.spark.shipping import carrier, make_archive
 from drkit.spark.workshop import BROKEN as BROKEN
 from drkit.spark.workshop import Workshop as Workshop
@@ -55,7 +55,7 @@ class SparkPlan(NamedTuple):
     """Where Spark is to run, and how; nothing is started yet."""
 
     master: Master
-    route: Route | None
+    route: MasterRoute | None
     tasks: int
     """At once."""
     conf: Mapping[str, str]

@@ -6,12 +6,10 @@ from collections.abc import Callable
 import threading
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
-
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
 from drkit.kafka.quiet import QUIET
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.offsets.mm2_records import Heartbeat

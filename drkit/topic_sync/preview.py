@@ -14,7 +14,7 @@ from drkit.kafka.topics import describe_topics
 from drkit.topic_sync.rivals import refuse_shared
 from drkit.topic_sync.rules import Round
 from drkit.topic_sync.sync import TopicSync
-from drkit.topology.topic_plan import Row
+from drkit.topology.topic_plan import ChangeRow
 
 
 def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
@@ -58,7 +58,7 @@ def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[s
     rows: list[dict[str, Any]] = []
     for flow, found in _looks(settings, flows):
         told = [row for change in found.changes for row in change.rows()]
-        told += [Row(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
+        told += [ChangeRow(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
         for topic, what, setting, before, after, why in told:
             rows.append({
                 "flow": flow.name, "topic": topic, "what": what, "setting": setting,

@@ -39,7 +39,7 @@ _MOST_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class VerifyRequest:
     """What to compare."""
 
     flow: str | None = None
@@ -52,7 +52,9 @@ class Request:
     """Settings of Spark."""
 
 
-def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:
+def verify(
+    settings: Settings, request: VerifyRequest, progress: Progress = lambda _line: None
+) -> list[FlowReport]:
     """Compare flows from the sources' first offsets to the frontiers of now.
 
     Works beside a running replicator. What is found equal is remembered in the flow's state topic.
@@ -73,7 +75,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
         ]
 
 
-def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress: Progress) -> Snapshot:
+def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, progress: Progress) -> Snapshot:
     progress(f"{flow.name}: looking at both clusters")
     source, target = (Cluster.connect(c) for c in settings.sides(flow))
     refuse_same_cluster(source, target)
@@ -100,13 +102,13 @@ def _compare(
     results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(
-        flow.name,
-        partitions,
-        list(snapshot.unclear),
-        snapshot.absent,
-        snapshot.notes,
-        time.monotonic() - started,
-        max((r.peak_memory_bytes for r in results), default=0),
+        flow=flow.name,
+        partitions=partitions,
+        unclear=list(snapshot.unclear),
+        absent=snapshot.absent,
+        notes=snapshot.notes,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=max((r.peak_memory_bytes for r in results), default=0),
     )
     _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
     return report

@@ -9,9 +9,9 @@ from typing import Any, Final
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.detect.marks import Automatic
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
-from drkit.failover.core.context import Progress, Request
+from drkit.failover.core.context import RunRequest, StepProgress
 from drkit.failover.desk import Desk
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
@@ -27,14 +27,14 @@ Act = Callable[[Mapping[str, Any]], str]
 def by_desk(settings: Settings, flow: FlowSettings) -> Act:
     """The orchestrator, in this process."""
 
-    def told(progress: Progress) -> None:
+    def told(progress: StepProgress) -> None:
         observe.event(
             "failover", flow=flow.name, step=progress.step.value, what=progress.what, **progress.fields
         )
 
     def act(decision: Mapping[str, Any]) -> str:
         with Desk(settings, flow, told) as desk:
-            report = desk.begin((), Request(), decision=decision)
+            report = desk.begin((), RunRequest(), decision=decision)
         return str(report.get("state", "ended"))
 
     return act
@@ -63,7 +63,7 @@ class Automat:
 
         :param now: of a steady clock
         """
-        if moment.verdict.kind is not Kind.LOST or moment.picture.auto is None:
+        if moment.verdict.kind is not VerdictKind.LOST or moment.picture.auto is None:
             self._since = None
             self._thread = self._thread if self.is_acting else None
             return

@@ -12,7 +12,7 @@ from drkit.config.tables.detection import DetectionSettings
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.detect.reasons import runbook
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Kind, Row
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, VerdictKind, VerdictRow
 from drkit.detect.votes import MEANS
 from drkit.watch.board import TABLE as METRICS
 
@@ -27,9 +27,9 @@ def verdicts() -> str:
     return _table(("verdict", "reason", _WHEN, "what a person does"), rows)
 
 
-def _verdict(row: Row) -> tuple[str, ...]:
+def _verdict(row: VerdictRow) -> tuple[str, ...]:
     reason = f"`{row.reason.value}`"
-    if row.kind is Kind.HOLD:
+    if row.kind is VerdictKind.HOLD:
         reason = f"[{reason}](../{runbook(row.reason)})"
     return row.kind.name, reason, row.condition, row.next
 

@@ -23,7 +23,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, MapRecord, Mark
 from drkit.offsets.map_record import Mode
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 
 T = TypeVar("T")
 Records = list[tuple[MapKey, MapRecord]]
@@ -97,16 +97,16 @@ def measure(partitions: int) -> ModelRun:
     return ModelRun(partitions, seconds, sizes)
 
 
-def _placed(number: int) -> Placed:
+def _placed(number: int) -> PlacedPartition:
     topic, partition = f"orders.region-{number // PER_TOPIC:05d}", number % PER_TOPIC
     lease = PartitionLease(
         topic, str(UUID(int=_ID.int + number // PER_TOPIC)),
         topic, str(UUID(int=_ID.int - number // PER_TOPIC)), partition, bucket_of(topic, partition, BUCKETS),
     )  # fmt: skip
-    return Placed(lease, number % _BROKERS)
+    return PlacedPartition(lease, number % _BROKERS)
 
 
-def _planned(placed: list[Placed]) -> Epochs:
+def _planned(placed: list[PlacedPartition]) -> Epochs:
     frame = TaskLease(
         "source->target", "a1b2c3.1", 0, 0, 0, *_HISTORY, (_HISTORY.producer_id,), (),
         "map", "state", 300.0, 15.0, 21_600_000, (),
@@ -141,7 +141,7 @@ def _read(written: list[tuple[bytes, bytes | None]]) -> MapBucket:
     return bucket
 
 
-def _state(placed: list[Placed]) -> int:
+def _state(placed: list[PlacedPartition]) -> int:
     """Bytes of what is kept about each topic: which one it is, and its settings."""
     total = 0
     for lease in {p.lease.source_topic: p.lease for p in placed}.values():
@@ -163,7 +163,7 @@ def _largest_batch(marks: Records) -> int:
     return max(len(batch_of(pairs(some), _AT)[0]) for some in by_bucket.values())
 
 
-def _memory(placed: list[Placed]) -> int:
+def _memory(placed: list[PlacedPartition]) -> int:
     """Bytes of the cursors and maps of all partitions."""
     tracemalloc.start()
     try:

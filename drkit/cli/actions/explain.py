@@ -21,7 +21,7 @@ _NAMED_IN: Final = 2
 """Cells of a row, from its first, that name what the row is about."""
 
 
-class Found(NamedTuple):
+class Explanation(NamedTuple):
     """What explains a code."""
 
     page: str
@@ -55,7 +55,7 @@ def codes() -> dict[str, str]:
     return found
 
 
-def pages_of(asked: str) -> Iterator[Found]:
+def pages_of(asked: str) -> Iterator[Explanation]:
     """What explains a code, or a refusal of which these are words."""
     code = asked.strip().strip("`").lower()
     name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-")
@@ -65,14 +65,14 @@ def pages_of(asked: str) -> Iterator[Found]:
     if not pages and " " in words:
         pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
     for page in pages:
-        yield Found(f"runbooks/{page.name}", _text(page).rstrip())
+        yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
     for alert, text in _alerts():
         if alert.lower() == code:
-            yield Found("docs/alerts.md", f"{alert}\n\n{text}")
+            yield Explanation("docs/alerts.md", f"{alert}\n\n{text}")
     for known, row in _rows():
         if known == code.replace("-", "_"):
             lines = [f"{head}: {cell}" for head, cell in row.items() if cell not in {"", "–"}]
-            yield Found(row.page, "\n".join(lines))
+            yield Explanation(row.page, "\n".join(lines))
 
 
 class _Row(dict[str, str]):

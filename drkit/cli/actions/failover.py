@@ -12,7 +12,7 @@ from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_prop
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
@@ -45,7 +45,7 @@ def failover(
     """Run ``drkit failover``."""
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
-    request = Request(
+    request = RunRequest(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,

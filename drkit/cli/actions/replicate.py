@@ -18,7 +18,7 @@ from drkit.cli.talk import say, say_over
 from drkit.errors import Usage
 from drkit.monitoring.page.server import Listen
 from drkit.replicate.reload import ConfigFile
-from drkit.replicate.run import Glance, Options
+from drkit.replicate.run import Glance, RunOptions
 from drkit.replicate.run import replicate as run_flows
 from drkit.spark.conf import given_conf
 from drkit.topic_sync.preview import dry_run
@@ -61,7 +61,7 @@ def replicate(
     stop = _stop_on_signals(config, terminal=terminal)
     spark = given_conf(conf, spark_properties)
     seconds = 1.0 if terminal else 10.0
-    options = Options(
+    options = RunOptions(
         once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config
     )
     # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.

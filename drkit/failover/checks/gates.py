@@ -11,28 +11,28 @@ from typing import Final, NamedTuple
 
 from drkit.detect.reasons import Reason
 from drkit.errors import Refused
-from drkit.failover.checks.against import Question, by_the_table
-from drkit.failover.checks.survey import Identity
+from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.core.words import first_of
 from drkit.next_command import leave_behind
 
 
-class Gate(NamedTuple):
+class Precondition(NamedTuple):
     """One reason to refuse."""
 
     name: str
     """Also the name of its page in ``runbooks/``."""
-    check: Callable[[Question], Iterator[Refused]]
+    check: Callable[[PreconditionInput], Iterator[Refused]]
     why: str
     """In one line, for people."""
 
 
-def refusals(question: Question) -> list[tuple[str, Refused]]:
+def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
     """Every reason to refuse, in the order of the table."""
     return [(gate.name, refusal) for gate in GATES for refusal in gate.check(question)]
 
 
-def _wrong_cluster(q: Question) -> Iterator[Refused]:
+def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
         yield Refused(
@@ -46,11 +46,11 @@ def _wrong_cluster(q: Question) -> Iterator[Refused]:
     yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
 
 
-def _is_stranger(found: Identity) -> bool:
+def _is_stranger(found: ClusterIdentity) -> bool:
     return None not in {found.id, found.expected} and found.id != found.expected
 
 
-def _stranger(q: Question, found: Identity) -> Refused:
+def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
     return Refused(
         f"another cluster is behind the name {found.alias}",
         where=q.flow,
@@ -59,7 +59,7 @@ def _stranger(q: Question, found: Identity) -> Refused:
     )
 
 
-def _promoted(q: Question) -> Iterator[Refused]:
+def _promoted(q: PreconditionInput) -> Iterator[Refused]:
     if q.survey.promoted and q.scope.whole_flow:
         yield Refused(
             "everything that the flow copies has moved: there is nothing left to fail over",
@@ -76,7 +76,7 @@ def _promoted(q: Question) -> Iterator[Refused]:
         )
 
 
-def _members(q: Question) -> Iterator[Refused]:
+def _members(q: PreconditionInput) -> Iterator[Refused]:
     for group, there in sorted(q.survey.target_groups.items()):
         if there.members and not q.request.evict_members:
             yield Refused(
@@ -88,7 +88,7 @@ def _members(q: Question) -> Iterator[Refused]:
             )
 
 
-def _own_positions(q: Question) -> Iterator[Refused]:
+def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
     topics = set(q.scope.topics.values())
     for group, there in sorted(q.survey.target_groups.items()):
         own = there.own_work(q.survey.source.alias, topics)
@@ -102,7 +102,7 @@ def _own_positions(q: Question) -> Iterator[Refused]:
             )
 
 
-def _planned(q: Question) -> Iterator[Refused]:
+def _planned(q: PreconditionInput) -> Iterator[Refused]:
     if not q.request.planned:
         return
     runner = q.survey.replicator
@@ -124,7 +124,7 @@ def _planned(q: Question) -> Iterator[Refused]:
         )
 
 
-def _not_copied(q: Question) -> Iterator[Refused]:
+def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     if not (q.request.planned and q.scope.whole_flow):
         return  # named in the proposal and the report
     missing = q.survey.outside.not_copied
@@ -139,7 +139,7 @@ def _not_copied(q: Question) -> Iterator[Refused]:
         )
 
 
-def _repoint_others(q: Question) -> Iterator[Refused]:
+def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
     if q.scope.whole_flow or q.request.repoint_others:
         return
     for way in q.survey.reach:
@@ -154,40 +154,42 @@ def _repoint_others(q: Question) -> Iterator[Refused]:
 
 
 GATES: Final = (
-    Gate(
+    Precondition(
         "failover-wrong-cluster",
         _wrong_cluster,
         "another cluster, or the same one twice, is behind the names",
     ),
-    Gate(
+    Precondition(
         "failover-signs-of-life",
         by_the_table(Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE),
         "the primary is silent here, but a heartbeat of it arrives, or an observer sees it alive",
     ),
-    Gate(
+    Precondition(
         "failover-no-quorum",
         by_the_table(Reason.NO_QUORUM),
         "the primary is silent here, but too few observers say that it is gone, or this machine cannot see",
     ),
-    Gate("failover-paused", by_the_table(Reason.PAUSED), "somebody paused failovers"),
-    Gate("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
-    Gate(
+    Precondition("failover-paused", by_the_table(Reason.PAUSED), "somebody paused failovers"),
+    Precondition("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
+    Precondition(
         "failover-target-not-ready",
         by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
         "the standby has no leaders, too few replicas in sync, or no copy",
     ),
-    Gate("failover-live-members", _members, "a group has members on the standby, live or static"),
-    Gate("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
-    Gate(
+    Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
+    Precondition("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
+    Precondition(
         "failover-data-loss",
         by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
         "more would be lost than `rpo_seconds`, or how much is not known",
     ),
-    Gate(
+    Precondition(
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
     ),
-    Gate("failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"),
-    Gate(
+    Precondition(
+        "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+    ),
+    Precondition(
         "failover-repoint-others",
         _repoint_others,
         "a repoint way would also send clients to the standby that do not move",

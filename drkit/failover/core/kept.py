@@ -11,7 +11,7 @@ from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.flow_state.lease.watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.target import TargetSide
 
@@ -42,7 +42,7 @@ class Asking(Protocol):
 class Kept:
     """Made when they are asked for first; of one flow."""
 
-    _places: Places | None = None
+    _places: PositionReader | None = None
     _side: TargetSide | None = None
     _checkpoints: CheckpointLog | None = None
     _beats: HeartbeatTail | None = None
@@ -51,12 +51,12 @@ class Kept:
     """When replication was last found not to move while the source was silent, and how many heartbeats had
     arrived by then."""
 
-    def places_of(self, target: RawCluster, source: str) -> Places:
+    def places_of(self, target: RawCluster, source: str) -> PositionReader:
         """Exact places, by the offset map.
 
         :param source: alias
         """
-        self._places = self._places or Places(target, source)
+        self._places = self._places or PositionReader(target, source)
         return self._places
 
     def side_of(self, target: RawCluster, source: str) -> TargetSide:

@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.fencing.acls import bare_topics, fence_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth_of
-from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, Record
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
@@ -191,7 +191,7 @@ class SizeFence:
             _replace(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
 
 
-def _replace(state: StateTopic, record: Record, *, needed: bool) -> None:
+def _replace(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
     if needed:
         state.put(record)
     else:

@@ -14,13 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka.errors import for_code
-
 from drkit.clock import Seconds, monotonic
 from drkit.errors import Refused
+from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import Open, Owner, abort, open_on, owners
+from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, open_on, owners
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -32,7 +31,7 @@ _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _SHOWN: Final = 5
 Blink = Callable[[], None]
-Found = Mapping[TopicPartition, list[Open]]
+Found = Mapping[TopicPartition, list[OpenProducer]]
 
 
 @dataclass
@@ -78,7 +77,7 @@ class Resolved:
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
 
 
-class Resolver:
+class TransactionResolver:
     """Resolves the open transactions on some topics.
 
     :param lift: takes the fence away where it also refuses markers; None where it does not
@@ -172,7 +171,7 @@ class Resolver:
             " then: drkit failover --resume",
         )
 
-    def _name(self, opened: Open) -> str:
+    def _name(self, opened: OpenProducer) -> str:
         known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
         return str(known or f"producer {opened.producer_id}")
 
@@ -207,7 +206,7 @@ class Resolver:
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
                 code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
-                known["ended"] = "aborted" if not code else f"not aborted: {for_code(code).__name__} ({code})"
+                known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
         """Markers that their coordinators sent in vain."""
@@ -216,7 +215,9 @@ class Resolver:
                 self._mark(producer, places, commits=self._owners[producer].commits)
                 self.resolved.seen[producer]["marked"] = True
 
-    def _mark(self, producer: int, places: list[tuple[TopicPartition, Open]], *, commits: bool) -> None:
+    def _mark(
+        self, producer: int, places: list[tuple[TopicPartition, OpenProducer]], *, commits: bool
+    ) -> None:
         """End a transaction without its coordinator (KIP-664), in the epoch in which its records are."""
         for at, one in places:
             marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (at,), commits)
@@ -232,8 +233,8 @@ def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
     return {(at, one.producer_id, one.state.open_since) for at, some in found.items() for one in some}
 
 
-def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, Open]]]:
-    out: dict[int, list[tuple[TopicPartition, Open]]] = {}
+def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, OpenProducer]]]:
+    out: dict[int, list[tuple[TopicPartition, OpenProducer]]] = {}
     for at, opened in found.items():
         for one in opened:
             out.setdefault(one.producer_id, []).append((at, one))

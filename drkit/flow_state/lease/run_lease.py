@@ -12,19 +12,18 @@ from contextlib import suppress
 import threading
 from typing import ClassVar, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
 from drkit.errors import Failed, Refused
-from drkit.flow_state.lease.turn import LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -111,7 +110,7 @@ class FlowLease:
         :raises Refused: another run holds it and lives
         :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
         """
-        while (turn := self.look(strict=False)) is Turn.HELD:
+        while (turn := self.look(strict=False)) is LeaseAvailability.HELD:
             holder = self._turn.known
             if holder is not None and holder.run_id == self.run_id:
                 break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
@@ -123,7 +122,7 @@ class FlowLease:
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
         self.take(turn)
 
-    def look(self, *, strict: bool = True) -> Turn:
+    def look(self, *, strict: bool = True) -> LeaseAvailability:
         """Read the lease and judge whether it may be taken.
 
         :param strict: where an open transaction hides records, even a lease that is not there is held
@@ -137,7 +136,7 @@ class FlowLease:
         whole = whole or not self._strict
         return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
 
-    def take(self, turn: Turn) -> None:
+    def take(self, turn: LeaseAvailability) -> None:
         """Write our record where the one of the last look still is; from then on it is renewed.
 
         :param turn: what that look has judged
@@ -145,7 +144,9 @@ class FlowLease:
         """
         before = self._turn.known
         self._transact(self._record(), strict=self._strict)
-        self._orphans = before.spark_session if before is not None and turn is Turn.GONE else None
+        self._orphans = (
+            before.spark_session if before is not None and turn is LeaseAvailability.GONE else None
+        )
         self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
         self._renewer.start()
 

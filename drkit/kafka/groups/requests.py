@@ -56,7 +56,7 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ig
     """Tells their members."""
 
 
-class Listed(NamedTuple):
+class ListedGroup(NamedTuple):
     """A group in a list."""
 
     group: str
@@ -77,7 +77,7 @@ class Member(NamedTuple):
     host: str
 
 
-class Described(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group and who is in it."""
 
     state: str
@@ -110,7 +110,7 @@ class Groups:
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
 
-    async def listed(self) -> dict[str, Listed]:
+    async def listed(self) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
 
         :raises DrkitError: a broker does not tell, so groups may be missing
@@ -119,11 +119,13 @@ class Groups:
         if error:
             raise failure(error, "list groups", self._cluster.alias)
         return {
-            g.group_id: Listed(g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type)
+            g.group_id: ListedGroup(
+                g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type
+            )
             for g in found
         }
 
-    async def describe(self, groups: Iterable[str]) -> dict[str, Answered[Described]]:
+    async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """State and members; a group that does not exist is dead and has none."""
         names = list(groups)
         out = await self._coordinators.ask(names, self._describe_classic, per_request=_DESCRIBED)
@@ -134,12 +136,12 @@ class Groups:
             return out  # a cluster without KIP-848
         return out
 
-    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _described(g, g.members, CLASSIC) for g in answer.groups}
 
-    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _described(g, g.members, CONSUMER) for g in answer.groups}
@@ -262,16 +264,16 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def _described(group: Any, members: Any, kind: str) -> Answered[Described]:
+def _described(group: Any, members: Any, kind: str) -> Answered[GroupDescription]:
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
-        return Answered(0, Described(DEAD, "", ()))
+        return Answered(0, GroupDescription(DEAD, "", ()))
     if group.error_code:
         return Answered(group.error_code)
     instance = "group_instance_id" if kind == CLASSIC else "instance_id"
     found = tuple(
         Member(m.member_id, getattr(m, instance), m.client_id, m.client_host.lstrip("/")) for m in members
     )
-    return Answered(0, Described(group.group_state, kind, found))
+    return Answered(0, GroupDescription(group.group_state, kind, found))
 
 
 def _offsets(group: Any) -> Answered[Offsets]:

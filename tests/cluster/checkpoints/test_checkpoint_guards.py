@@ -22,9 +22,9 @@ from drkit.kafka.groups import requests
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import EMPTY, Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
-from drkit.offsets.group_guard import Mark
+from drkit.offsets.group_guard import OffsetMark
 from drkit.replicate.checkpoint_rounds import CheckpointDriver
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.status.checkpoint_world import World, consumer
@@ -196,7 +196,7 @@ def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_go_on(
     world = World(flow_factory(source, target), topic_name)
     hidden = f"{world.group}-hidden"
     rule = Acl(ResourceKind.GROUP, PatternKind.LITERAL, hidden, "User:ANONYMOUS", "*",
-               Operation.DESCRIBE, Permission.DENY)  # fmt: skip
+               AclOperation.DESCRIBE, Permission.DENY)  # fmt: skip
     assert create_acls(world.flow.target, [rule]) == {}
     for group in (world.group, hidden):
         world.commit(world.flow.source, 5, group)
@@ -218,7 +218,7 @@ def test_offsets_are_written_again_before_the_target_forgets_them(world: World) 
     eventually(lambda: world.round(refresh_ms=50).verdicts == {"REFRESH": 1}, what="a refresh")
     after = world.there()
     assert after is not None
-    old, new = Mark.of(before.metadata), Mark.of(after.metadata)
+    old, new = OffsetMark.of(before.metadata), OffsetMark.of(after.metadata)
     assert old is not None
     assert new is not None
     assert new[:3] == old[:3]

@@ -14,11 +14,11 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, Request, Scope
+from drkit.failover.core.context import Context, RunRequest, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps import opening
-from drkit.failover.steps.opening import Open
+from drkit.failover.steps.opening import OpenStep
 from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.access.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -62,7 +62,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     world.copied([topic], {world.name("shop"): None})
     world.stop_replicating()
     with world.desk() as desk:
-        report = desk.begin((), Request(accept_data_loss="nobody replicates any more"))
+        report = desk.begin((), RunRequest(accept_data_loss="nobody replicates any more"))
         assert report["state"] == "done"
         context = desk._context
         assert context is not None
@@ -137,15 +137,25 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     loop.run(target.connected)
     scope = Scope({orders: orders}, (), whole_flow=False)
     context = Context(
-        settings, flow, scope, Request(), "run", 7, Notes(), loop, target, locked.state, lambda _: None
+        settings,
+        flow,
+        scope,
+        RunRequest(),
+        "run",
+        7,
+        Notes(),
+        loop,
+        target,
+        locked.state,
+        lambda _: None,
     )
     try:
-        planned = [e.what for e in Open().plan(context)]
+        planned = [e.what for e in OpenStep().plan(context)]
         assert any(w.startswith("create acl ALLOW User:app WRITE") for w in planned)
         assert {w for w in planned if "mallory" in w} == {f"leave out acl {a}" for a in forged}
         with pytest.raises(Failed, match="not open"):
-            Open().prove(context)
-        done = Open().run(context)
+            OpenStep().prove(context)
+        done = OpenStep().run(context)
         assert done.evidence["acls"] == {
             "granted": [str(locked.acl(orders, "WRITE"))],
             "lifted": [],
@@ -153,8 +163,8 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
         }
         assert "User:mallory" in " ".join(done.notes)
         assert not [a for a in list_acls(locked.admins[1].settings).acls if a.principal == "User:mallory"]
-        Open().run(context)  # killed in between, and resumed
-        assert Open().prove(context).evidence["topics_open"] == 1
+        OpenStep().run(context)  # killed in between, and resumed
+        assert OpenStep().prove(context).evidence["topics_open"] == 1
     finally:
         target.close()
         loop.close()

@@ -14,9 +14,9 @@ import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover import fence_dues
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Kind
+from drkit.failover.journal.entries import EntryKind
 from drkit.flow_state.fence_debt import owe
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
 from drkit.flow_state.topic import StateTopic
@@ -50,7 +50,7 @@ class Owing:
         world.copied([self.topic, self.other], {world.name("shop"): None, world.name("late"): None})
         primary.kill()
         with world.desk() as desk:
-            report = desk.begin([world.name("shop")], Request())
+            report = desk.begin([world.name("shop")], RunRequest())
         assert report["state"] == "done"
         assert "may take writes" in report["next"][0]
         self.file = written(world, folder)
@@ -211,7 +211,7 @@ def test_a_failover_under_way_owns_its_fence(owing: Owing):
     """It may still be aborted: then nobody but it may put up or lift anything."""
     world = owing.world
     entries = world.run_log().entries
-    at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, Kind.INTENT))
+    at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, EntryKind.INTENT))
     with Orchestrators() as orchestrators:
         group = world.name("late")
         plain = world.plain()

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError, Producer
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.fencing.means import SizeFence
-from drkit.failover.fencing.open_transactions import Resolver
+from drkit.failover.fencing.open_transactions import TransactionResolver
 from drkit.failover.fencing.proof import prove
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
@@ -111,9 +111,9 @@ class Behind:
             self.fence.raise_(self._details)
             assert prove(self.world.source, {}, [self.topic], 10).is_whole
 
-    def resolver(self, *, aborts: bool, wait_seconds: float = 0.1) -> Resolver:
+    def resolver(self, *, aborts: bool, wait_seconds: float = 0.1) -> TransactionResolver:
         fence, details = self.fence, self._details
-        return Resolver(
+        return TransactionResolver(
             self._source, [self.topic], wait_seconds=wait_seconds, aborts=aborts,
             lift=None if fence is None else lambda: fence.blink(details),
             restore=None if fence is None else self.raise_,
@@ -202,7 +202,7 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     with Load(world.source, [topic]) as load:
         eventually(lambda: load.count > 500, what="load")
         with world.desk() as desk:
-            report = desk.begin((), Request())
+            report = desk.begin((), RunRequest())
         acked = load.count
         assert report["state"] == "done"
         eventually(lambda: load.refused, what="a refused record")
@@ -236,7 +236,7 @@ def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
     world.copied([topic])
     primary.freeze()
     with world.desk() as desk:
-        report: dict[str, Any] = desk.begin((), Request())
+        report: dict[str, Any] = desk.begin((), RunRequest())
     assert report["state"] == "done"
     debt = flow_state(world.state()).get(FenceDebt)
     if hook:

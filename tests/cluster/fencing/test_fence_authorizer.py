@@ -10,7 +10,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import fence_dues
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.fencing.means import ACL, SIZE, AclFence, Means, choose
 from drkit.failover.fencing.proof import Proof, prove
 from drkit.flow_state.records import FenceAclsRecord, FenceDebt
@@ -239,7 +239,7 @@ def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
     eventually(lambda: there.write() == 0, what="writing")
     world.failover_fields["fence"] = {"canary": CANARY}
     with world.desk() as desk:
-        assert desk.begin([world.name("shop")], Request())["state"] == "done"
+        assert desk.begin([world.name("shop")], RunRequest())["state"] == "done"
     assert there.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     eventually(lambda: here.write() == 0, what="what the ACLs let producers do is given")
     assert not [a for a in moving.rights.has(1) if a.denies]
@@ -255,7 +255,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     before = moving.denied()
     moving.shared.source.kill()
     with world.desk() as desk:
-        assert desk.begin([world.name("late")], Request())["state"] == "done"
+        assert desk.begin([world.name("late")], RunRequest())["state"] == "done"
     debt = flow_state(world.state()).get(FenceDebt)
     assert debt is not None
     assert debt.topics == (topic,)

@@ -16,7 +16,7 @@ from drkit.errors import Refused
 from drkit.flow_state import processes
 from drkit.flow_state.lease import run_lease
 from drkit.flow_state.lease.run_lease import FlowLease, LeaseTaken
-from drkit.flow_state.lease.turn import Turn
+from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.admin import Cluster
@@ -133,7 +133,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
         def took() -> bool:
             new.look()
             try:
-                new.take(Turn.OVER)
+                new.take(LeaseAvailability.OVER)
             except LeaseTaken:  # it renewed between the two
                 return False
             return True
@@ -164,10 +164,10 @@ def test_of_two_that_want_a_lease_at_once_one_has_it_and_the_other_takes_nothing
     first = FlowLease(settings, flow, state, "first", TTL)
     with StateTopic(settings, flow.source) as other:
         second = FlowLease(settings, flow, other, "second", TTL)
-        assert (first.look(), second.look()) == (Turn.FREE, Turn.FREE)
-        first.take(Turn.FREE)
+        assert (first.look(), second.look()) == (LeaseAvailability.FREE, LeaseAvailability.FREE)
+        first.take(LeaseAvailability.FREE)
         with pytest.raises(LeaseTaken) as faster:
-            second.take(Turn.FREE)
+            second.take(LeaseAvailability.FREE)
         assert "held by run first" in faster.value.evidence
         before = read_on(other)[LeaseRecord.KEY]["renewed_ms"]
         eventually(

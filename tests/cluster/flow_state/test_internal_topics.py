@@ -24,7 +24,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 from drkit.replicate.internal_topics import InternalTopics
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.exactness import places
@@ -175,7 +175,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     found = places(copied, topic_name)
     assert isinstance(found[0], Unavailable)
     assert where in found[0].reason
-    assert isinstance(found[1], Place)
+    assert isinstance(found[1], PartitionPosition)
     # Whoever knows that nothing is missing takes the record away: then all goes on.
     write(copied, copied.map_topic, key, None, bucket)
     assert partition_states(copied.copy(topic_name))[topic_name, 0][0] == "live"

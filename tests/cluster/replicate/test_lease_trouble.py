@@ -17,7 +17,7 @@ from drkit.errors import Failed
 from drkit.flow_state import processes
 from drkit.flow_state.lease import run_lease
 from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.lease.turn import Turn
+from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
@@ -110,9 +110,9 @@ def test_who_could_not_look_again_after_fencing_the_holder_gives_nothing_back(se
     elsewhere(state)
     with StateTopic(settings, flow.source) as closed:
         lease = FlowLease(settings, flow, closed, "heir", TTL)
-        assert lease.look() is Turn.HELD
+        assert lease.look() is LeaseAvailability.HELD
     with pytest.raises(Failed, match="cannot be read"):
-        lease.take(Turn.OVER)
+        lease.take(LeaseAvailability.OVER)
     lease.release()
     assert read_on(state)[LeaseRecord.KEY]["run_id"] == "theirs"
 

@@ -23,7 +23,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.topic_sync.sync import TopicSync
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS, Flow
@@ -232,7 +232,7 @@ def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow
     assert len(read(flow.target, topic_name)[0]) == 50
 
 
-def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLease, placed: Placed):
+def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLease, placed: PlacedPartition):
     epochs = Epochs(frame, 1, Rates())
     assert not epochs.reframe(skip=(1,), bulk=())
     assert list(epochs.skips) == [1], "nothing runs yet"
@@ -262,6 +262,6 @@ def frame() -> TaskLease:
 
 
 @pytest.fixture
-def placed() -> Placed:
+def placed() -> PlacedPartition:
     ids = str(uuid.uuid4()), str(uuid.uuid4())
-    return Placed(PartitionLease("t", ids[0], "t", ids[1], 0, 0), 1)
+    return PlacedPartition(PartitionLease("t", ids[0], "t", ids[1], 0, 0), 1)

@@ -13,7 +13,7 @@ import pytest
 from drkit.cli.main import root
 from drkit.cli.session import Session
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.fence_debt import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
@@ -134,7 +134,7 @@ def test_a_secret_given_by_set_is_not_printed_again() -> None:
 
 @pytest.mark.parametrize(("step", "abort"), [(StepName.DRAIN, True), (StepName.OPEN, False)])
 def test_who_is_late_is_offered_an_abort_only_while_there_is_one(step: StepName, *, abort: bool) -> None:
-    entry = Entry("r", 0, "a", 1, Kind.INTENT, step, "", 0, {})
+    entry = JournalEntry("r", 0, "a", 1, EntryKind.INTENT, step, "", 0, {})
     error = taken(RunLog("r", 1, [entry], begun={step}), "it runs")
     assert ("drkit failover --abort" in error.hint) is abort
 

@@ -19,7 +19,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.master import choose_master
 from drkit.spark.session import Workshop, spark_session
 from tests.support.flows.produce import fill
@@ -186,7 +186,7 @@ def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
 
     def ended(_attempt: int) -> DrkitError:
         epochs = Epochs(frame, 1, Rates())
-        epochs.update([Placed(partition, 0)])
+        epochs.update([PlacedPartition(partition, 0)])
         loop = EpochLoop(world.workshop, epochs, world.clusters, job.flow, lambda _: None)
         loop.start()
         eventually(lambda: not loop.is_active, 120, "the end of the epochs")

@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError
 from drkit.replicate import run as run_module
 from drkit.replicate.job import FlowJob
-from drkit.replicate.run import Options, _FlowRun, replicate
+from drkit.replicate.run import RunOptions, _FlowRun, replicate
 from drkit.spark.session import Workshop
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
@@ -36,7 +36,7 @@ class Broken(FlowJob):
 
 
 def ended(error: Exception, *, asked_to_stop: bool) -> _FlowRun:
-    run = _FlowRun(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), Options())
+    run = _FlowRun(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), RunOptions())
     run.thread.start()
     run.thread.join(10)
     assert not run.thread.is_alive()
@@ -83,5 +83,5 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
     flow = FlowSettings(source="a", target="b", emit_heartbeats=False)
     settings = Settings(clusters={c.alias: c for c in CLUSTERS}, flows=(flow,))
     with pytest.raises(type(error)):
-        replicate(settings, settings.flows, Options(), threading.Event())
+        replicate(settings, settings.flows, RunOptions(), threading.Event())
     assert ended == [True]

@@ -15,7 +15,7 @@ from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.replicate.supervisor import is_transient, supervise
 from drkit.spark.jobs import SparkGone, SparkJobs, cause_of
 from drkit.spark.session import Workshop
@@ -27,7 +27,7 @@ CLUSTERS = (
     ClusterSettings(alias="b", bootstrap_servers="h:2"),
 )
 FRAME = TaskLease("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
-PLACED = Placed(PartitionLease("t", "id", "t", "id", 0, 0), 0)
+PLACED = PlacedPartition(PartitionLease("t", "id", "t", "id", 0, 0), 0)
 KILLED = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, \
 most recent failure: Lost task 0.3 in stage 1.0 (TID 5) (localhost executor driver): \
@@ -84,7 +84,7 @@ def started(workshop: Workshop, error: Exception | None = None) -> Any:
     return spark
 
 
-def loop_of(workshop: Workshop, placed: tuple[Placed, ...]) -> tuple[Epochs, EpochLoop]:
+def loop_of(workshop: Workshop, placed: tuple[PlacedPartition, ...]) -> tuple[Epochs, EpochLoop]:
     epochs = Epochs(FRAME, 1, Rates())
     epochs.update(placed)
     return epochs, EpochLoop(workshop, epochs, CLUSTERS, FLOW, lambda _: None)

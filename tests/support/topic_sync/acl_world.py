@@ -17,7 +17,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.topic_sync.acl_sync import AclSync
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.stored import stored
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
@@ -80,7 +80,7 @@ class World:
     def acl(self, name: str, operation: str = "READ", principal: str = "User:app", *, kind: str = "TOPIC",
             prefixed: bool = False, deny: bool = False) -> Acl:  # fmt: skip
         return Acl(ResourceKind(kind), PatternKind.PREFIXED if prefixed else PatternKind.LITERAL, name,
-                   principal, "*", Operation(operation),
+                   principal, "*", AclOperation(operation),
                    Permission.DENY if deny else Permission.ALLOW)  # fmt: skip
 
     def give(self, side: int, *acls: Acl) -> None:

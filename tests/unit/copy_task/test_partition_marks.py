@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
@@ -75,7 +75,7 @@ class Pair:
         while self.partition.ready:
             self.acknowledge()
         partition, first, base = self.partition, self.source + hole, self.end
-        partition.state = State.BULK
+        partition.state = CopyState.BULK
         sent = Sent(partition, partition.generation, chunk(first, count, 1), None)
         for _, record in intents_of([(sent, base)], NONCE):
             self.write(record)

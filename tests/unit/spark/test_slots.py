@@ -10,13 +10,13 @@ import pytest
 from drkit import observe
 from drkit.copy_task.core.lease import PartitionLease, TaskLease
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.cluster import SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
 from drkit.spark.workshop import Workshop
 
 FRAME = TaskLease("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
-PLACED = [Placed(PartitionLease("t", "id", "t", "id", number, number), 0) for number in range(6)]
+PLACED = [PlacedPartition(PartitionLease("t", "id", "t", "id", number, number), 0) for number in range(6)]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
 from drkit.spread import Spread
 from drkit.status.facts import ends_from, seen_record, status_of
-from drkit.status.lag.source import Ends, Gap, counted
-from drkit.status.lag.target import Place
+from drkit.status.lag.source import Ends, UncopiedRange, counted
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
     Beat,
     Findings,
@@ -133,7 +133,9 @@ def test_what_is_not_known_is_never_a_zero():
     (topic,) = topics_of([part(records=4, partition=0), part(records=None, partition=1, reason="no leader")])
     assert (topic.records, topic.bytes, topic.seconds) == (None, None, None)
     assert (topic.unknown_partitions, topic.reason) == (1, "no leader")
-    unknown = status_of(NOW, TopicPartition("t", 0), "t", Place(None, 3, reason="why"), Ends(0, 9), None)
+    unknown = status_of(
+        NOW, TopicPartition("t", 0), "t", CopyPosition(None, 3, reason="why"), Ends(0, 9), None
+    )
     assert (unknown.records, unknown.reason, unknown.exact) == (None, "why", False)
 
 
@@ -144,24 +146,24 @@ def batch(first: int, count: int, *, timestamp: int = 500) -> bytes:
 
 def test_the_answer_tells_records_bytes_and_age():
     at = TopicPartition("t", 0)
-    found = counted(Gap(at, 10, 30), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(at, 10, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (20, 500, True)
     assert found.bytes is not None
     assert found.bytes > 200
 
 
 def test_a_part_of_the_gap_makes_an_estimate():
-    found = counted(Gap(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
     assert (found.records, found.exact) == (40, False)
 
 
 def test_an_answer_that_begins_before_the_gap_is_cut():
-    found = counted(Gap(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (5, 515, True)
 
 
 def test_nothing_fetched_is_no_zero():
-    found = counted(Gap(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
     assert (found.records, found.bytes, found.exact) == (5, None, False)
 
 
