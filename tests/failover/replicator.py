@@ -21,7 +21,7 @@ from drkit.checkpoints.task import CheckpointTask
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.lease.run_lease import FlowLease
@@ -86,7 +86,7 @@ class Replicator:
         beats.stop()
         self.lease.release()
 
-    def _copied(self, lease: TaskLease) -> str:
+    def _copied(self, lease: TaskAssignment) -> str:
         """How the task ended."""
         lease = replace(lease, held_until=self.lease.until)
         return copy_task(lease, self.source.settings, self.target.settings, self.flow).ended

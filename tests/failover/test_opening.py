@@ -135,19 +135,9 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     loop = EventLoop()
     target = RawCluster(loop, locked.target.settings, "test")
     loop.run(target.connected)
-    scope = Scope({orders: orders}, (), whole_flow=False)
+    scope, request = Scope({orders: orders}, (), whole_flow=False), RunRequest()
     context = Context(
-        settings,
-        flow,
-        scope,
-        RunRequest(),
-        "run",
-        7,
-        Notes(),
-        loop,
-        target,
-        locked.state,
-        lambda _: None,
+        settings, flow, scope, request, "run", 7, Notes(), loop, target, locked.state, lambda _: None
     )
     try:
         planned = [e.what for e in OpenStep().plan(context)]

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from drkit.failover import picture
-from drkit.failover.checks.gates import GATES
+from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from drkit.copy_task import copier
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import SAY_AT
-from drkit.copy_task.core.lease import TaskLease
 from drkit.flow_state.records import ControlRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
@@ -44,7 +44,7 @@ def three(brokers: LocalCluster) -> Iterator[LocalCluster]:
 
 
 @contextmanager
-def copying(flow: Flow, lease: TaskLease) -> Iterator[None]:
+def copying(flow: Flow, lease: TaskAssignment) -> Iterator[None]:
     """A copy task in this process, whose connections to the clusters stay from epoch to epoch."""
     with ThreadPoolExecutor(1) as pool, StateTopic(flow.target, flow.source.alias) as state:
         task = pool.submit(copier.copy_task, lease, flow.source, flow.target, flow.settings)
