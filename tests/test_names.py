@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator
 import re
 
@@ -14,6 +15,8 @@ from tests.support.laws import Source, broken, imports, sources, tree
 CLIENTS_OF_KAFKA = {"confluent_kafka", "kafka"}
 THEIR_ROOMS = {"kafka", "client", "demo"}
 """Connections, the clients of applications, and the demo's applications, which are any application."""
+OF_LIBRARIES = {"Abort", "TimeoutExpired", "launch_gateway"}
+"""What docstrings refer to and drkit does not import by name."""
 NAMED_TWICE: dict[str, str] = {}
 """Public classes that may share a name, each with its reason."""
 STATE_ROOM = "flow_state"
@@ -155,3 +158,35 @@ def test_a_kind_of_record_elsewhere_is_found():
     text = 'class Beat(Record):\n    KEY: ClassVar[str] = "beat"'
     assert kinds_elsewhere(tree(("status/look.py", text)))
     assert not kinds_elsewhere(tree(("flow_state/kinds/run.py", text)))
+
+
+def named_in_docstrings(found: Source) -> set[str]:
+    """Errors and objects that docstrings refer to, by the last part of their names."""
+    names = re.findall(r":raises ([\w.]+):|:(?:class|func|meth|data|attr|exc):`~?([^`]+)`", found.text)
+    return {(a or b).rpartition(".")[2] for a, b in names}
+
+
+def defined(found: Source) -> Iterator[str]:
+    for node in ast.walk(found.tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (a.asname or a.name for a in node.names)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def unknown_names(tree: Iterable[Source]) -> list[str]:
+    tree = list(tree)
+    known = {*dir(builtins), *(name for found in tree for name in defined(found)), *OF_LIBRARIES}
+    return [f"{found.name}: {n}" for found in tree for n in sorted(named_in_docstrings(found) - known)]
+
+
+def test_docstrings_name_what_exists():
+    broken("docstrings refer to names that nothing has", unknown_names(sources()))
+
+
+def test_a_name_that_nothing_has_is_found():
+    text = 'def f():\n    """Do.\n\n    :raises Taken: somebody was faster\n    """'
+    assert unknown_names(tree(("status/look.py", text)))
+    assert not unknown_names(tree(("status/look.py", text), ("errors.py", "class Taken(Exception): ...")))

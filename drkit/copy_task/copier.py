@@ -14,8 +14,8 @@ from drkit.allocator import keep_memory
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.control import follow_control, until_renewed
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext, WorkerLinks
-from drkit.copy_task.core.lease import TaskLease
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.marks import write_marks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -45,7 +45,7 @@ _GIVE_UP_SECONDS = 2.0
 
 
 def copy_task(
-    lease: TaskLease, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+    lease: TaskAssignment, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
 ) -> TaskReport:
     """Copy the lease's partitions until the epoch ends.
 
@@ -66,7 +66,7 @@ def copy_task(
     return report
 
 
-async def _copy(lease: TaskLease, flow: FlowSettings, links: WorkerLinks) -> TaskReport:
+async def _copy(lease: TaskAssignment, flow: FlowSettings, links: WorkerLinks) -> TaskReport:
     links.open_gates()
     await links.connect()
     buckets = sorted({p.bucket for p in lease.partitions})

@@ -9,7 +9,7 @@ from typing import Any, Final
 from drkit.clock import boottime
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.source.health import SourceHealth
-from drkit.spread import Spread
+from drkit.min_max_mean import MinMaxMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class PartitionReport:
     records: int
     bytes: int
     batches: int = 0
-    age_ms: Spread = field(default_factory=Spread)
+    age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched."""
-    latency_ms: Spread = field(default_factory=Spread)
+    latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old they were when they stood on the target."""
 
 

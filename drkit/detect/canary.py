@@ -41,7 +41,7 @@ class CanaryTarget(NamedTuple):
     partition: int
 
 
-class Sung(NamedTuple):
+class ProbeResult(NamedTuple):
     """How it went."""
 
     outcome: ProbeOutcome
@@ -80,7 +80,9 @@ def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTar
     return CanaryTarget(topic_id, led[0]) if led else None
 
 
-async def sing(cluster: RawCluster, broker: int, place: CanaryTarget, token: bytes, timeout_ms: int) -> Sung:
+async def probe_write(
+    cluster: RawCluster, broker: int, place: CanaryTarget, token: bytes, timeout_ms: int
+) -> ProbeResult:
     """Produce a record with a token and fetch it back.
 
     :raises RawError: no answer in time
@@ -101,10 +103,10 @@ async def sing(cluster: RawCluster, broker: int, place: CanaryTarget, token: byt
     if fetched.error_code:
         return refused("fetch", fetched.error_code)
     if token not in _values(fetched.records or b"", told.base_offset):
-        return Sung(
+        return ProbeResult(
             ProbeOutcome.WRITE_REFUSED, f"the record at offset {told.base_offset} is not what was written"
         )
-    return Sung(ProbeOutcome.WORKS)
+    return ProbeResult(ProbeOutcome.WORKS)
 
 
 def _values(records: bytes, offset: int) -> list[bytes | None]:
@@ -120,13 +122,13 @@ def _values(records: bytes, offset: int) -> list[bytes | None]:
     return []
 
 
-def refused(what: str, code: int) -> Sung:
+def refused(what: str, code: int) -> ProbeResult:
     """An error of Kafka's as an outcome."""
     if code in _MOVES:
-        return Sung(ProbeOutcome.ANSWERS, f"canary: {codes.bare_name(code)}")
-    return Sung(ProbeOutcome.WRITE_REFUSED, f"{what}: {codes.error_name(code)}")
+        return ProbeResult(ProbeOutcome.ANSWERS, f"canary: {codes.bare_name(code)}")
+    return ProbeResult(ProbeOutcome.WRITE_REFUSED, f"{what}: {codes.error_name(code)}")
 
 
-def is_forbidden(sung: Sung) -> bool:
+def is_forbidden(sung: ProbeResult) -> bool:
     """Whether drkit's principal may not use the canary: then the broker is no worse for it."""
     return f"({codes.TOPIC_AUTHORIZATION_FAILED})" in sung.evidence

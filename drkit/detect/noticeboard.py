@@ -23,8 +23,8 @@ from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
-from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import (

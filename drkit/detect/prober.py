@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.canary import TOPIC, CanaryTarget, Sung, is_forbidden, placed, sing
+from drkit.detect.canary import TOPIC, CanaryTarget, ProbeResult, is_forbidden, placed, probe_write
 from drkit.detect.seen import Address, Probe, ProbeOutcome
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.probe import ProbeKind, probe
@@ -179,16 +179,16 @@ class Prober:
                 return placed(t.topic_id, leaders, self.address.broker)
         return None
 
-    async def _canary(self, raw: RawCluster, place: CanaryTarget, timeout_ms: int) -> Sung:
+    async def _canary(self, raw: RawCluster, place: CanaryTarget, timeout_ms: int) -> ProbeResult:
         self._number += 1
         token = f"{os.getpid()}/{id(self)}/{self._number}".encode()
         try:
-            sung = await sing(raw, self.address.broker, place, token, timeout_ms)
+            sung = await probe_write(raw, self.address.broker, place, token, timeout_ms)
         except KafkaTimeoutError as error:
-            return Sung(ProbeOutcome.WRITE_SILENT, _said(error))
+            return ProbeResult(ProbeOutcome.WRITE_SILENT, _said(error))
         self._sang = self._sang or sung.outcome is ProbeOutcome.WORKS
         if is_forbidden(sung) and not self._sang:
-            return Sung(ProbeOutcome.ANSWERS, "drkit may not write its canary")
+            return ProbeResult(ProbeOutcome.ANSWERS, "drkit may not write its canary")
         return sung
 
     def _drop(self) -> None:

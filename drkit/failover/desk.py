@@ -13,7 +13,7 @@ from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.checks.decision import decided
-from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.scope import Chosen, choose
 from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.checks.terms import least_term
@@ -61,7 +61,7 @@ Confirm = Callable[[Proposal], None]
 """Asks somebody; raises when the answer is no."""
 
 
-class Desk:
+class FailoverService:
     """One flow's failovers, as one process sees them. Use it from one thread, in a ``with``.
 
     :param tell: live progress

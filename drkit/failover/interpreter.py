@@ -230,7 +230,7 @@ class Interpreter:
     def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
         """Do it again when this process stood still meanwhile, if the run is still its own.
 
-        :raises Taken: it is not: nothing is sent any more
+        :raises RunLocked: it is not: nothing is sent any more
         """
         while True:
             try:

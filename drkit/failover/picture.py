@@ -13,7 +13,7 @@ import sys
 from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
-from drkit.failover.checks.gates import GATES
+from drkit.failover.checks.preconditions import GATES
 from drkit.failover.core.machine import (
     FIRST_CHANGE,
     GROUNDS,

@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drkit import observe
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
-from drkit.spread import Spread
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Moved, Totals
 
@@ -261,7 +261,7 @@ def _as_mm2(
             yield MM2 + name + "_max", labels, spread.most
 
 
-def _spreads(moved: Moved | None) -> Iterator[tuple[str, Spread]]:
+def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
     if moved is not None and moved.latency_ms.count:
         yield "record_age_ms", moved.age_ms
         yield "replication_latency_ms", moved.latency_ms

@@ -70,7 +70,7 @@ class LoggedBatch:
     def parse(cls, data: bytes) -> LoggedBatch:
         """Read a file.
 
-        :raises Unreadable: it is cut off, or of a version that is not known
+        :raises UnreadableLog: it is cut off, or of a version that is not known
         """
         try:
             lines = data.decode("utf-8").removesuffix("\n").split("\n")

@@ -11,11 +11,11 @@ from typing import Any, Final
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.copier import copy_task
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.epochs import Epochs
 from drkit.spark.jobs import SparkJobs, cause_of
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 
 Report = dict[str, Any]
 _STOP_SECONDS: Final = 10.0
@@ -38,7 +38,7 @@ class EpochLoop:
 
     def __init__(
         self,
-        workshop: Workshop,
+        workshop: SharedSpark,
         epochs: Epochs,
         clusters: tuple[ClusterSettings, ClusterSettings],
         flow: FlowSettings,
@@ -121,6 +121,6 @@ def _copy_function(
     source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
 ) -> Callable[[str], str]:
     def copy(lease: str) -> str:
-        return json.dumps(copy_task(TaskLease.from_json(lease), source, target, flow).as_dict())
+        return json.dumps(copy_task(TaskAssignment.from_json(lease), source, target, flow).as_dict())
 
     return copy

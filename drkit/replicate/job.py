@@ -10,13 +10,14 @@ from typing import Any, Final
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
 from drkit.flow_state.records import AclsRecord, ControlRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.permit import permitted_by
 from drkit.model import TopicPartition
@@ -31,7 +32,7 @@ from drkit.replicate.standby import Standby
 from drkit.replicate.supervisor import survives
 from drkit.replicate.task_events import TaskEvents
 from drkit.spark.jobs import session_of
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
 from drkit.takeover.start import Takeover
 from drkit.time_limit import within
@@ -58,7 +59,7 @@ class FlowJob:
         self,
         clusters: tuple[ClusterSettings, ClusterSettings],
         flow: FlowSettings,
-        workshop: Workshop,
+        workshop: SharedSpark,
         run_id: str,
         *,
         once: bool = False,
@@ -75,7 +76,7 @@ class FlowJob:
         self.groups: dict[str, Any] = {}
         """With `once`: what the last checkpoint round did for the groups."""
         self.progress: Progress | None = None
-        self.leases: Callable[[], list[PartitionLease]] = list
+        self.leases: Callable[[], list[PartitionAssignment]] = list
         self.cut: EpochLoop | None = None
         """Epochs of the attempt before, of which tasks may still be at work."""
 
@@ -103,7 +104,7 @@ class FlowJob:
                 if not self.standby:
                     lease.acquire(stop.is_set)
                 with permitted_by(lease.check):
-                    Attempt(self, source, target, state, lease, opposite).run(stop)
+                    FlowRun(self, source, target, state, lease, opposite).run(stop)
             finally:
                 is_over = self.cut is None or not self.cut.has_tasks
                 within(_GOODBYE_SECONDS, lease.release if is_over else lease.leave)
@@ -119,7 +120,7 @@ class FlowJob:
         return bound is not None and progress is not None and bound.is_reached(progress.totals)
 
 
-class Attempt:
+class FlowRun:
     """One life of the epochs, between taking the lease and giving it back."""
 
     def __init__(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.topic_sync.rules import CopiedTopic, Round
@@ -26,7 +26,7 @@ _MEMORY: Final = 0.5
 class PlacedPartition(NamedTuple):
     """A partition to copy and the broker that leads it on the source (−1: nobody now)."""
 
-    lease: PartitionLease
+    lease: PartitionAssignment
     leader: int
 
 
@@ -38,8 +38,8 @@ def placed_of(found: Round, buckets: int) -> Iterator[PlacedPartition]:
             yield PlacedPartition(_lease(topic, partition, buckets), leader)
 
 
-def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionLease:
-    return PartitionLease(
+def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionAssignment:
+    return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
         topic.target_name,
@@ -77,7 +77,7 @@ class Rates:
 
 def assign(
     partitions: Iterable[PlacedPartition], tasks: int, rates: Rates | None = None
-) -> list[tuple[PartitionLease, ...]]:
+) -> list[tuple[PartitionAssignment, ...]]:
     """Spread whole buckets over at most `tasks` tasks; a task without work is left out.
 
     The heaviest bucket first, each to the least loaded task; among nearly equal ones to that which
@@ -129,5 +129,5 @@ def _load(partitions: Iterable[PlacedPartition], rates: Rates) -> dict[int, floa
     return load
 
 
-def _by_name(lease: PartitionLease) -> tuple[str, int]:
+def _by_name(lease: PartitionAssignment) -> tuple[str, int]:
     return lease.source_topic, lease.partition

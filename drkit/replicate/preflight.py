@@ -10,7 +10,8 @@ from drkit import observe
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
 from drkit.kafka.admin import Cluster

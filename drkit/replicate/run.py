@@ -27,7 +27,7 @@ from drkit.replicate.preflight import refuse_missing, refuse_unready, tell_missi
 from drkit.replicate.reload import ConfigFile, Reload
 from drkit.replicate.supervisor import supervise
 from drkit.spark.conf import NO_CONF, secrets_of
-from drkit.spark.session import Workshop, plan_spark, spark_session
+from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.status.held_report import HeldPartition, held_of
 from drkit.topic_sync.preview import check
 
@@ -88,7 +88,7 @@ def replicate(
     board = Board(labels=settings.metrics.labels)
     runs: list[_FlowRun] = []
 
-    def begin(workshop: Workshop) -> None:
+    def begin(workshop: SharedSpark) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
             job = FlowJob(clusters, flow, workshop, run_id, once=options.once, standby=options.standby)
@@ -137,7 +137,7 @@ def _start(
     enter: Callable[[AbstractContextManager[Any]], Any],
     board: Board,
     run_id: str,
-    begin: Callable[[Workshop], None],
+    begin: Callable[[SharedSpark], None],
 ) -> None:
     """Check what every run needs, let the flows begin and start Spark; nothing when `stop` is set before.
 

@@ -18,7 +18,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.replicate.supervisor import is_transient
 from drkit.replicate.warmth import Warmth
 from drkit.spark.jobs import spark_gone
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from drkit.time_limit import within
 from drkit.topic_sync.rules import refuse_promoted
 
@@ -41,7 +41,7 @@ class Standby:
         self,
         flow: FlowSettings,
         clusters: tuple[ClusterSettings, ClusterSettings],
-        workshop: Workshop,
+        workshop: SharedSpark,
         state: StateTopic,
         lease: FlowLease,
     ) -> None:

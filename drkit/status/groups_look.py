@@ -7,8 +7,8 @@ import threading
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import OtherGroup, from_state, is_consumer, other_groups
-from drkit.checkpoints.round import in_copies, worked
 from drkit.checkpoints.summary import promoted_topics, wants_checkpoints
+from drkit.checkpoints.sync import in_copies, worked
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError

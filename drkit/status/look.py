@@ -34,7 +34,7 @@ from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords, waiting
-from drkit.status.lag.target import Copied, CopyPosition, TargetSide
+from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
 from drkit.status.model import (
     SHOWN_EVENTS,
     Findings,
@@ -88,7 +88,7 @@ class StatusCollector:
         self._loop = EventLoop()
         self._clusters: dict[str, RawCluster] = {}
         self._scan_up_to = scan_up_to
-        self._side: TargetSide | None = None
+        self._side: CopyLocator | None = None
         self._state: StateTopic | None = None
         self._missing_since: dict[str, float] = {}
         self._sides = {c.alias: c for c in settings.sides(flow)}
@@ -184,7 +184,7 @@ class StatusCollector:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
-            self._side = TargetSide(target, name, self._scan_up_to)
+            self._side = CopyLocator(target, name, self._scan_up_to)
         return await self._side.places(copied, own)
 
     async def _held_on_target(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from drkit.verify.finding import Counts, Difference, DifferenceKind
-from drkit.verify.strays import Stray, Strays
+from drkit.verify.strays import Stray, UnmatchedRecords
 
 _NEVER = 1 << 63
 _OPEN_KEYS = 200_000
@@ -85,7 +85,7 @@ class Comparison:
         self.undecided = ""
         self._places = RecordLocator(segments)
         self._rules = rules
-        self._strays = Strays(self._moved, self._lost, self._different)
+        self._strays = UnmatchedRecords(self._moved, self._lost, self._different)
         self._last_moved: tuple[int, int, bool] | None = None
         self._open_keys: OrderedDict[bytes, Stray] = OrderedDict()
 

@@ -17,7 +17,7 @@ from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import Workshop, plan_spark, spark_session
+from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.checked import Checked, remember
 from drkit.verify.ranges import Range, cut, spread
@@ -92,7 +92,7 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, pr
 
 
 def _compare(
-    workshop: Workshop, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+    workshop: SharedSpark, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
 ) -> FlowReport:
     started = time.monotonic()
     source, target = settings.task_sides(flow)
@@ -115,7 +115,7 @@ def _compare(
 
 
 def _run(
-    workshop: Workshop,
+    workshop: SharedSpark,
     ranges: list[Range],
     source: ClusterSettings,
     target: ClusterSettings,

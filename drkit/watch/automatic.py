@@ -12,7 +12,7 @@ from drkit.detect.marks import Automatic
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
 from drkit.failover.core.context import RunRequest, StepProgress
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.claim import claim, tell_outcome
@@ -33,14 +33,14 @@ def by_desk(settings: Settings, flow: FlowSettings) -> Act:
         )
 
     def act(decision: Mapping[str, Any]) -> str:
-        with Desk(settings, flow, told) as desk:
+        with FailoverService(settings, flow, told) as desk:
             report = desk.begin((), RunRequest(), decision=decision)
         return str(report.get("state", "ended"))
 
     return act
 
 
-class Automat:
+class AutoFailover:
     """Acts at the most once for each loss, and only in mode auto.
 
     :param act: what to do; tests pass their own

@@ -16,11 +16,11 @@ from drkit.errors import ConfigError
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, completed
 from drkit.watch.announcer import Announcer, failover_command, in_words
-from drkit.watch.automatic import Automat, by_desk
+from drkit.watch.automatic import AutoFailover, by_desk
 from drkit.watch.board import WatchBoard
-from drkit.watch.dues import Payer
-from drkit.watch.dues import by_desk as paid_by_desk
 from drkit.watch.observer import Moment, Observer, ObserverIdentity
+from drkit.watch.pending_fences import PendingFences
+from drkit.watch.pending_fences import by_desk as paid_by_desk
 from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
@@ -63,8 +63,8 @@ class _Desk:
         self, settings: Settings, flow: FlowSettings, options: WatchOptions, clock: AwakeClock
     ) -> None:
         self.observer = Observer(settings, flow, options.identity, clock)
-        self.automat = Automat(settings, flow, by_desk(settings, flow))
-        self.payer = Payer(flow, paid_by_desk(settings, flow))
+        self.automat = AutoFailover(settings, flow, by_desk(settings, flow))
+        self.payer = PendingFences(flow, paid_by_desk(settings, flow))
         self.newest: Moment | None = None
         self._options = options
         self._announcer = Announcer(settings.detection.confirm_seconds, settings.watch.repeat_seconds)

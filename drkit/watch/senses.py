@@ -25,7 +25,7 @@ from drkit.status.copy_growth import Growth
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
 from drkit.status.readiness_look import ReadinessLook
-from drkit.watch.beats import Arrivals, Beats
+from drkit.watch.beats import Arrivals, HeartbeatListener
 from drkit.watch.loss import LossKnown, loss_known
 
 _LOOK_SECONDS: Final = 4.0
@@ -75,7 +75,7 @@ class Senses:
         listeners = {OWN: source}
         listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
         self.probes = Probes(listeners, detection, clock)
-        self.beats = Beats(self._target, flow, detection, clock, round(self._margin * 1000))
+        self.beats = HeartbeatListener(self._target, flow, detection, clock, round(self._margin * 1000))
         self._growth = Growth(self._target, self._copies, self._grown)
         self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)

@@ -13,7 +13,7 @@ import tracemalloc
 from typing import Final, TypeVar
 from uuid import UUID
 
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.report import PartitionReport, TaskReport
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord, NotedEnds, SourceSeenRecord
@@ -68,7 +68,7 @@ def measure(partitions: int) -> ModelRun:
     timed("look without a change", lambda: epochs.update(placed))
     leases = timed("begin of an epoch", epochs.begin)
     texts = timed("leases to JSON", lambda: [lease.to_json() for lease in leases])
-    timed("leases from JSON, of all tasks", lambda: [TaskLease.from_json(text) for text in texts])
+    timed("leases from JSON, of all tasks", lambda: [TaskAssignment.from_json(text) for text in texts])
     reports = [_report(lease) for lease in leases]
     told = timed("reports to JSON, of all tasks", lambda: [json.dumps(r.as_dict()) for r in reports])
     timed(
@@ -99,7 +99,7 @@ def measure(partitions: int) -> ModelRun:
 
 def _placed(number: int) -> PlacedPartition:
     topic, partition = f"orders.region-{number // PER_TOPIC:05d}", number % PER_TOPIC
-    lease = PartitionLease(
+    lease = PartitionAssignment(
         topic, str(UUID(int=_ID.int + number // PER_TOPIC)),
         topic, str(UUID(int=_ID.int - number // PER_TOPIC)), partition, bucket_of(topic, partition, BUCKETS),
     )  # fmt: skip
@@ -107,7 +107,7 @@ def _placed(number: int) -> PlacedPartition:
 
 
 def _planned(placed: list[PlacedPartition]) -> Epochs:
-    frame = TaskLease(
+    frame = TaskAssignment(
         "source->target", "a1b2c3.1", 0, 0, 0, *_HISTORY, (_HISTORY.producer_id,), (),
         "map", "state", 300.0, 15.0, 21_600_000, (),
     )  # fmt: skip
@@ -116,7 +116,7 @@ def _planned(placed: list[PlacedPartition]) -> Epochs:
     return epochs
 
 
-def _report(lease: TaskLease) -> TaskReport:
+def _report(lease: TaskAssignment) -> TaskReport:
     parts = [
         PartitionReport(p.source_topic, p.partition, 10**9, 10**9, "live", "", 10**6, 10**8, 10**4)
         for p in lease.partitions
@@ -126,7 +126,7 @@ def _report(lease: TaskLease) -> TaskReport:
     )
 
 
-def _key(lease: PartitionLease) -> MapKey:
+def _key(lease: PartitionAssignment) -> MapKey:
     return MapKey(lease.source_id, lease.target_id, lease.partition)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.map_writer import next_reign
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, acknowledge, intents_of
@@ -108,7 +108,7 @@ class Task:
 
     def __post_init__(self) -> None:
         self.copies = [
-            Copy(lane, PartitionCopy(PartitionLease(
+            Copy(lane, PartitionCopy(PartitionAssignment(
                 "t", str(SOURCE_ID), "t", str(TARGET_ID), lane.number, 0, compacted=self.compacted
             )))
             for lane in self.world.lanes

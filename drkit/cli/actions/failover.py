@@ -13,7 +13,7 @@ from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
 from drkit.failover.core.context import RunRequest
-from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
+from drkit.failover.desk import Confirm, FailoverService, Proposal, Rehearsal
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
@@ -51,7 +51,7 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with Desk(settings, chosen, Progressing()) as desk:
+    with FailoverService(settings, chosen, Progressing()) as desk:
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
             return
@@ -86,7 +86,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 
-def _reported(desk: Desk, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
+def _reported(desk: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report also of a run that was held."""
     try:
         report = work()

@@ -11,7 +11,7 @@ from typing import Any
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import raw_headers
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.throttle import Throttle
@@ -129,7 +129,7 @@ class Counters:
 class TaskContext:
     """One copy task at work."""
 
-    lease: TaskLease
+    lease: TaskAssignment
     flow: FlowSettings
     links: WorkerLinks
     partitions: list[PartitionCopy]

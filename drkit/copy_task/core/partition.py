@@ -13,13 +13,13 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.runs import extend_runs
 from drkit.copy_task.core.staged import Staged
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.offsets import History, Intent, MapKey, Mark
 from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Mode
-from drkit.spread import Spread
 from drkit.wire import Chunk, stamp
 
 
@@ -45,7 +45,7 @@ def _own_nonce(nonce: int, number: int) -> int:
 class PartitionCopy:
     """State of one leased partition within a copy task. Offsets are in records, sizes in bytes."""
 
-    lease: PartitionLease
+    lease: PartitionAssignment
     key: MapKey = field(init=False)
     target: TopicPartition = field(init=False)
     source: TopicPartition = field(init=False)
@@ -113,9 +113,9 @@ class PartitionCopy:
     records: int = 0
     bytes: int = 0
     batches: int = 0
-    age_ms: Spread = field(default_factory=Spread)
+    age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched, by their newest records."""
-    latency_ms: Spread = field(default_factory=Spread)
+    latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """Likewise when they stood on the target."""
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from drkit.failover.adopt.records import (
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.failover.adopt.writing import Written, write
 from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE
+from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import (
     journal_topic,
     offset_map_topic,
@@ -31,7 +32,6 @@ from drkit.flow_state.names import (
     watch_topic,
 )
 from drkit.flow_state.records import ControlKeyRecord
-from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import OFFSET_BEGINNING, Message
 from drkit.kafka.reading.headers import headers_of

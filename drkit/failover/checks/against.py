@@ -16,7 +16,7 @@ _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 
 
 class PreconditionInput(NamedTuple):
-    """What the gates look at."""
+    """What the preconditions look at."""
 
     survey: Survey
     scope: Scope

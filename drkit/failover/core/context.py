@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, NotAuthenticated
-from drkit.failover.core.kept import Kept
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.read_cache import ReadCache
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
@@ -145,7 +145,7 @@ class Context:
     """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
     source_refuses: bool = False
     """It did not answer because it refuses this machine, or its names do not resolve: not seen to be gone."""
-    kept: Kept = field(default_factory=Kept)
+    kept: ReadCache = field(default_factory=ReadCache)
     """What was read of the target's topics so far."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")

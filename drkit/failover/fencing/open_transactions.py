@@ -30,7 +30,7 @@ _LOST_SECONDS: Final = 0.25
 _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _SHOWN: Final = 5
-Blink = Callable[[], None]
+Suspend = Callable[[], None]
 Found = Mapping[TopicPartition, list[OpenProducer]]
 
 
@@ -80,7 +80,7 @@ class Resolved:
 class TransactionResolver:
     """Resolves the open transactions on some topics.
 
-    :param lift: takes the fence away where it also refuses markers; None where it does not
+    :param suspend: takes the fence away where it also refuses markers; None where it does not
     :param restore: puts it up again
     """
 
@@ -91,13 +91,13 @@ class TransactionResolver:
         *,
         wait_seconds: float,
         aborts: bool,
-        lift: Blink | None = None,
-        restore: Blink | None = None,
+        suspend: Suspend | None = None,
+        restore: Suspend | None = None,
         clock: Seconds = monotonic,
     ) -> None:
         self._cluster, self._topics = cluster, topics
         self._wait_seconds, self._aborts = wait_seconds, aborts
-        self._lift, self._restore = lift, restore
+        self._suspend, self._restore = suspend, restore
         self._clock = clock
         self._owners: dict[int, Owner] = {}
         self.resolved = Resolved()
@@ -109,7 +109,7 @@ class TransactionResolver:
 
         :raises RawError: the cluster stopped answering
         """
-        if self._aborts and self._lift is not None:
+        if self._aborts and self._suspend is not None:
             if found := self._gone(self._wait_seconds):
                 self._end(found)
             self._wait_seconds = 0.0
@@ -126,7 +126,7 @@ class TransactionResolver:
             if not found:
                 break
             self._refuse(found)
-            self._lifted()
+            self._suspended()
             wait = 0.0
         self.resolved.left = [str(at) for at in sorted(self._open())]
         return self.resolved
@@ -150,7 +150,7 @@ class TransactionResolver:
         deadline = self._clock() + seconds
         first = _each(found := self._open())
         while first & _each(found) and self._clock() < deadline:
-            if self._lift is not None and all(self._is_decided(p) for p in _producers(found)):
+            if self._suspend is not None and all(self._is_decided(p) for p in _producers(found)):
                 break
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS)
             found = self._open()
@@ -175,12 +175,12 @@ class TransactionResolver:
         known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
         return str(known or f"producer {opened.producer_id}")
 
-    def _lifted(self) -> None:
+    def _suspended(self) -> None:
         """End them while markers pass: the fence is put up again in any case."""
-        if self._lift is None or self._restore is None:
+        if self._suspend is None or self._restore is None:
             self._end(self._open())
             return
-        self._lift()
+        self._suspend()
         try:
             self._end(self._open())
         finally:

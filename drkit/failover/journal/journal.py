@@ -89,7 +89,7 @@ class Journal:
 
         :param least_term: larger than any term known elsewhere
         :param opening: scope, request and decision
-        :raises Taken: another run is under way, or was a moment faster
+        :raises RunLocked: another run is under way, or was a moment faster
         """
         self._loop.run(self._topic.read)
         refuse_open(self._topic)
@@ -106,7 +106,7 @@ class Journal:
 
         :param request: what was asked for in addition
         :param at_once: do not look whether a process of another machine still writes
-        :raises Taken: that process lives, or another one was faster
+        :raises RunLocked: that process lives, or another one was faster
         """
         self.term = self.run.term
         # One that goes on after it has left the run, as `drkit watch` does, keeps nobody from it.
@@ -143,7 +143,7 @@ class Journal:
     def write(self, kind: EntryKind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         """Write an entry: on the local disk, then on the target, then read back.
 
-        :raises Taken: another orchestrator took over; nothing more may be done
+        :raises RunLocked: another orchestrator took over; nothing more may be done
         """
         self._write(self.run.entries[-1].number + 1, kind, step, effect, dict(body))
 
@@ -190,7 +190,7 @@ class Journal:
     def confirm(self) -> None:
         """Read the log again: this process stood still, and another may have taken over meanwhile.
 
-        :raises Taken: it did
+        :raises RunLocked: it did
         """
         self._loop.run(self._topic.read)
         if self.run.state.is_over or str(self.run.holder.get("token")) != self.token:
@@ -251,7 +251,7 @@ class NoJournal:
 def refuse_open(topic: JournalTopic) -> None:
     """Refuse to begin while a run is under way.
 
-    :raises Taken: one is
+    :raises RunLocked: one is
     """
     if topic.history.open is not None:
         raise taken(topic.history.open, "it is under way")

@@ -199,7 +199,7 @@ class JournalTopic:
 
         :returns: False when somebody else's entries stand between what was read before and this one: whoever
             appended has to look at the history, which has them now
-        :raises Fenced: somebody appends in a newer epoch; nothing of this entry counts
+        :raises JournalFenced: somebody appends in a newer epoch; nothing of this entry counts
         :raises Failed: it was not accepted in time
         """
         expected = self.next_offset

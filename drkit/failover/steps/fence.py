@@ -15,7 +15,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted, first_of
 from drkit.failover.fencing.lift import fenced, lift_fences
-from drkit.failover.fencing.means import Means, SizeFence, choose
+from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
@@ -50,11 +50,11 @@ class FenceStep:
             if has_stop(context.settings.failover.fence):
                 return [StepEffect("have the site stop it", alias, context.source_error)]
             return [StepEffect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
-        means = _means(context)
-        if means is None:
+        method = _method(context)
+        if method is None:
             return [StepEffect("look whether producers are refused", alias, 'means = "none"')]
         why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
-        lines = [StepEffect(f"fence {counted(number, 'topic')} by {means.name}", alias, why)]
+        lines = [StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)]
         policy = context.settings.failover.fence.open_transactions
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
@@ -121,19 +121,19 @@ class FenceStep:
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
         try:
-            means = _means(context)
+            method = _method(context)
         except Refused as error:  # it could be put up, and not be proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
             return self._owed(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
-        details = means.details(context.scope.topics) if means is not None else {}
-        resolver = self._resolver(context, source, means, details)
-        if means is not None:
-            how = means.name
+        details = method.details(context.scope.topics) if method is not None else {}
+        resolver = self._resolver(context, source, method, details)
+        if method is not None:
+            how = method.name
             resolver.beforehand()
-            with context.effect(self.name, means.name, **details) as outcome:
-                means.raise_(details)
+            with context.effect(self.name, method.name, **details) as outcome:
+                method.apply(details)
                 outcome["up"] = True
         proof = self._proof(context, seconds)
         if not proof.is_whole:
@@ -154,19 +154,19 @@ class FenceStep:
         return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
 
     def _resolver(
-        self, context: Context, source: RawCluster, means: Means | None, details: dict[str, Any]
+        self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
     ) -> TransactionResolver:
         settings = context.settings.failover.fence
-        blinks = isinstance(means, SizeFence)
+        suspends = isinstance(method, SizeFence)
 
-        def lift() -> None:
-            assert isinstance(means, SizeFence)  # noqa: S101  blinks says so
+        def suspend() -> None:
+            assert isinstance(method, SizeFence)  # noqa: S101  `suspends` says so
             with context.effect(self.name, "markers", **details):
-                means.blink(details)
+                method.suspend(details)
 
         def restore() -> None:
-            assert isinstance(means, SizeFence)  # noqa: S101  likewise
-            means.raise_(details)
+            assert isinstance(method, SizeFence)  # noqa: S101  likewise
+            method.apply(details)
             self._proof(context, settings.seconds)
 
         return TransactionResolver(
@@ -174,8 +174,8 @@ class FenceStep:
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            lift=lift if blinks else None,
-            restore=restore if blinks else None,
+            suspend=suspend if suspends else None,
+            restore=restore if suspends else None,
             clock=context.clock,
         )
 
@@ -256,7 +256,7 @@ class FenceStep:
         )
 
 
-def _means(context: Context) -> Means | None:
+def _method(context: Context) -> FenceMethod | None:
     settings = context.settings.failover.fence
     return choose(
         settings.means,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context

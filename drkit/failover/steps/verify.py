@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 import uuid
 
-from drkit.detect.canary import TOPIC, ensure_canary, placed, sing
+from drkit.detect.canary import TOPIC, ensure_canary, placed, probe_write
 from drkit.detect.seen import ProbeOutcome
 from drkit.errors import Failed
 from drkit.failover.checks.late import too_late
@@ -148,7 +148,7 @@ async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
         if place is None:
             continue
         try:
-            sung = await sing(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
+            sung = await probe_write(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
         except RawError as error:
             out[broker] = f"no answer ({type(error).__name__})"
             continue

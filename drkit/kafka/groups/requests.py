@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
 from drkit.clock import boottime
@@ -28,6 +27,7 @@ from drkit.kafka.groups.asking import (
     Coordinators,
     list_everywhere,
 )
+from drkit.kafka.groups.messages import ConsumerGroupDescribeRequest
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 
@@ -43,17 +43,8 @@ _OUTSIDE: Final = -1
 """As the generation of a commit: from outside of the group."""
 _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
-_PACKAGE: Final = "drkit.kafka.schemas"
 _DESCRIBED: Final = 200
 _FETCHED: Final = 100
-
-
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
-    """Asks for groups of the consumer protocol (KIP-848)."""
-
-
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
-    """Tells their members."""
 
 
 class ListedGroup(NamedTuple):

@@ -36,7 +36,7 @@ class CopyPosition(NamedTuple):
 
 
 @dataclass(slots=True)
-class TargetSide:
+class CopyLocator:
     """Reads the map of a flow; keeps what it has read.
 
     :param scan_up_to: how many target offsets may be read from a log where numbers do not settle the map

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
-from drkit.checkpoints import round as checkpoints
+from drkit.checkpoints import sync as checkpoints
 from drkit.checkpoints.shard import Shard
 from drkit.checkpoints.summary import RoundTotals
 from drkit.clock import boottime

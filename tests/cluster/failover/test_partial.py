@@ -14,7 +14,7 @@ from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.desk import Desk, Rehearsal
+from drkit.failover.desk import FailoverService, Rehearsal
 from drkit.failover.steps.look import SnapshotStep
 from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.table import all_steps
@@ -130,7 +130,7 @@ def moved(world: World, folder: Path) -> Parts:
     with world.desk() as desk:
         topic = desk.begin((), request, topics=[world.name("quiet")])
     settings = without_primary(world)
-    with Desk(settings, settings.flows[0]) as desk:
+    with FailoverService(settings, settings.flows[0]) as desk:
         rest = desk.begin((), request)
     with world.desk() as desk, pytest.raises(Refused) as caught:
         desk.begin((), request)

@@ -16,7 +16,7 @@ from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.topic import StateTopic
@@ -69,7 +69,7 @@ def refused(
     """Begin a failover that must be refused, and see that nothing has changed."""
     before = changed(world)
     settings = settings or world.settings
-    with Desk(settings, settings.flows[0]) as desk, pytest.raises(Refused) as caught:
+    with FailoverService(settings, settings.flows[0]) as desk, pytest.raises(Refused) as caught:
         desk.begin([world.name(group)], RunRequest(**request))
     assert changed(world) == before
     error = caught.value

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover import fence_dues
+from drkit.failover import pending_fences
 from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind
@@ -88,10 +88,10 @@ def test_while_it_is_dead_the_debt_stands_and_nothing_can_be_paid(owing: Owing):
     assert debt.topics == (owing.topic,)
     assert "refused" in debt.why or debt.why
     with owing.world.desk() as desk:
-        found = fence_dues.shown(desk)
+        found = pending_fences.shown(desk)
         assert [(t.topic, t.fence, t.promoted) for t in found.topics] == [(owing.topic, "owed", True)]
         assert found.unanswered
-        for work in (fence_dues.pay, fence_dues.planned):
+        for work in (pending_fences.apply_pending, pending_fences.planned):
             with pytest.raises(ClusterUnreachable, match="does not answer") as caught:
                 work(desk)
             assert caught.value.evidence
@@ -218,10 +218,10 @@ def test_a_failover_under_way_owns_its_fence(owing: Owing):
         plain["failover"]["rpo_seconds"] = 1000.0
         assert orchestrators.run(plain, "begin", groups=[group], kill=Kill(at, "after")).killed
         with world.desk() as desk:
-            for work in (fence_dues.pay, lambda d: fence_dues.lift(d, (), "test")):
+            for work in (pending_fences.apply_pending, lambda d: pending_fences.lift(d, (), "test")):
                 with pytest.raises(Refused, match="under way owns the fence") as caught:
                     work(desk)
                 assert "--resume" in caught.value.hint
         assert orchestrators.run(plain, "abort").error is None
     with world.desk() as desk:
-        assert fence_dues.pay(desk) is None
+        assert pending_fences.apply_pending(desk) is None

@@ -14,11 +14,12 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state import processes
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease import run_lease
 from drkit.flow_state.lease.run_lease import FlowLease, LeaseTaken
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.records import LeaseRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from tests.support.flow_state.held_elsewhere import TTL, elsewhere

@@ -13,10 +13,11 @@ from structlog.testing import capture_logs
 
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import Failed, Refused
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
@@ -185,7 +186,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
 def test_a_map_made_anew_copies_nothing_twice(copied: Flow, topic_name: str) -> None:
     """An empty map of the same name says that nothing was ever copied."""
     fill(copied.source, topic_name, 50, first=200)
-    lease: TaskLease = copied.lease(topic_name)
+    lease: TaskAssignment = copied.lease(topic_name)
     lease = replace(lease, map_id=str(copied.topic(copied.target, copied.map_topic).topic_id))
     before = copied.offsets(copied.target, topic_name)
     copied.delete(copied.target, copied.map_topic)

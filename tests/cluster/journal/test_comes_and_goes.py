@@ -11,11 +11,11 @@ import pytest
 from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover import fence_dues
+from drkit.failover import pending_fences
 from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.journal import journal
 from drkit.failover.journal.entries import EntryKind, violations
 from drkit.failover.steps.drain import DrainStep
@@ -127,7 +127,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     closed = PortReservation()  # nothing listens there
     plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
     settings = Settings.model_validate(plain)
-    with Desk(settings, settings.flows[0]) as desk:
+    with FailoverService(settings, settings.flows[0]) as desk:
         with pytest.raises(Refused, match="does not answer this machine, but it is alive") as caught:
             desk.begin([group], RunRequest(accept_data_loss="for the test"))
         assert "a heartbeat was written there" in caught.value.evidence
@@ -150,7 +150,7 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
     assert pending.topics == (topic,)
     assert "drkit fence pay" in faults(stage)["fence_lift_pending"]
     with world.desk() as desk:
-        assert fence_dues.shown(desk).lift is not None
+        assert pending_fences.shown(desk).lift is not None
 
     stage.is_back()
     assert stage.write(topic, [b"refused"]) == [False], "its fence stands over the restart"

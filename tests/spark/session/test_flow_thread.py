@@ -15,7 +15,7 @@ from drkit.errors import ConfigError
 from drkit.replicate import run as run_module
 from drkit.replicate.job import FlowJob
 from drkit.replicate.run import RunOptions, _FlowRun, replicate
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"
@@ -71,8 +71,8 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
 ):
     ended = []
 
-    def start(*args: Callable[[Workshop], None]) -> None:
-        args[-1](Workshop(tmp_path))
+    def start(*args: Callable[[SharedSpark], None]) -> None:
+        args[-1](SharedSpark(tmp_path))
         raise error
 
     def runs(_: FlowJob, stop: threading.Event) -> None:

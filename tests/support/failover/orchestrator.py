@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from drkit.config import Settings
 from drkit.errors import DrkitError
 from drkit.failover.core.context import RunRequest
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 
@@ -145,7 +145,7 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
         setattr(MortalJournal, name, Kill(*command[name]) if command.get(name) else None)
     MortalJournal.elsewhere = bool(command.get("elsewhere"))
     request = RunRequest(**command.get("request", {}))
-    with Desk(settings, settings.flows[0], journal_type=MortalJournal) as desk:
+    with FailoverService(settings, settings.flows[0], journal_type=MortalJournal) as desk:
         match command["verb"]:
             case "begin":
                 return desk.begin(command["groups"], request, topics=command.get("topics", ()))

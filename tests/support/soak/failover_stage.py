@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from drkit.failover import fence_dues
+from drkit.failover import pending_fences
 from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RunState
 from drkit.failover.journal.entries import RunLog
@@ -248,8 +248,8 @@ class Stage:
         assert world is not None
         eventually(lambda: world.offsets(world.source, world.name(f"{self._number}-in")), what="the primary")
         with world.desk() as desk:
-            if fence_dues.shown(desk).debt is not None:
-                fence_dues.pay(desk)
+            if pending_fences.shown(desk).debt is not None:
+                pending_fences.apply_pending(desk)
         world.stop_replicating()
         self._whole = case.scope == "all"
 

@@ -9,7 +9,8 @@ import uuid
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config

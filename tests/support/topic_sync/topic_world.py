@@ -6,7 +6,8 @@ from typing import Any
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     ConfigValue,

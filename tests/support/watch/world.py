@@ -21,7 +21,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import Reason
 from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.local.cluster import LocalCluster
-from drkit.watch.automatic import Automat
+from drkit.watch.automatic import AutoFailover
 from drkit.watch.observer import Moment, Observer, ObserverIdentity
 from tests.support.waiting import eventually
 
@@ -49,7 +49,7 @@ class Lookout:
         self.observer = Observer(
             settings, settings.flows[0], ObserverIdentity(name, uuid.uuid4().hex), self.clock
         )
-        self.automat: Automat | None = None
+        self.automat: AutoFailover | None = None
         self.changes: list[Seen] = []
         self.moment: Moment | None = None
         self._ended = threading.Event()

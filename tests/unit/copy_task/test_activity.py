@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from drkit.copy_task.core.activity import ActivityView, ReportedBy, activity
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import SAY_AT
-from drkit.copy_task.core.lease import PartitionLease
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source.health import SourceHealth
 from drkit.model import TopicPartition
@@ -54,7 +54,7 @@ def test_a_live_partition_that_the_source_does_not_feed_says_which_part_is_missi
 
 
 def partition(number: int = 0, state: CopyState = CopyState.LIVE, leader: int = 1) -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), number, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), number, 0))
     made.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=0)
     made.state, made.leader = state, leader
     return made

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import Counters
-from drkit.copy_task.core.lease import PartitionLease
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source.errors import gap
 from drkit.copy_task.source.fetching import Fetcher, RequestedPosition
@@ -66,7 +66,7 @@ class World:
     """A partition and the fetchers of two brokers, without connections."""
 
     def __init__(self, end: int | None = None) -> None:
-        lease = PartitionLease("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
+        lease = PartitionAssignment("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
         self.partition = PartitionCopy(lease)
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
         self.task = task_of(self.partition)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
@@ -27,7 +27,7 @@ def begin(partition: PartitionCopy, upstream: int, downstream: int, sequence: in
 
 @pytest.fixture
 def partition() -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
     begin(made, 10, 10, 0)
     return made
 

@@ -10,7 +10,7 @@ from kafka.future import Future
 import pytest
 
 from drkit.copy_task.copier import CopyTask
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source import errors as source_errors
 from drkit.copy_task.target.bulk import BulkAppender
@@ -28,7 +28,7 @@ HISTORY = History(7, 0)
 
 @pytest.fixture
 def partition() -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
     made.begin(
         upstream=50, downstream=50, copied_end=50, sequence=50, delta=0, leader_epoch=3, history=HISTORY
     )
@@ -96,7 +96,7 @@ def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionC
 
 def test_a_chunk_is_not_sent_for_a_partition_that_began_anew_meanwhile(partition: PartitionCopy) -> None:
     """A round of bulk mode waits for one broker before it sends to the next."""
-    other = PartitionCopy(PartitionLease("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
+    other = PartitionCopy(PartitionAssignment("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
     other.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=3, history=HISTORY)
     for node, p in enumerate((partition, other)):
         chunk = Chunk(

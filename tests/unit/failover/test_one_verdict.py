@@ -24,13 +24,13 @@ from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.failover.checks import signs
 from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.gates import GATES, refusals
 from drkit.failover.checks.outside import Outside
+from drkit.failover.checks.preconditions import GATES, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import RunRequest, Scope
-from drkit.failover.core.kept import Kept
+from drkit.failover.core.read_cache import ReadCache
 from drkit.flow_state.codec.record import StateRecord
-from drkit.status.model import Beat
+from drkit.status.model import HeartbeatStatus
 from tests.support.detect.pictures import AUTO as AUTO_FACTS
 from tests.support.detect.pictures import CASES, LOST, pictures
 
@@ -206,16 +206,16 @@ class Tail:
     def arrivals(self) -> int:
         return sum(t > self._began for t in self._come())
 
-    def newest(self) -> Beat | None:
+    def newest(self) -> HeartbeatStatus | None:
         ms = self.newest_ms
-        return None if ms is None else Beat(max(0.0, self._now[0] - ms / 1000))
+        return None if ms is None else HeartbeatStatus(max(0.0, self._now[0] - ms / 1000))
 
     read = newest
 
 
-def looked(now: list[float], tail: Tail, kept: Kept | None = None) -> FailoverFacts:
+def looked(now: list[float], tail: Tail, kept: ReadCache | None = None) -> FailoverFacts:
     """One look of a failover at a silent primary."""
-    kept = kept or Kept()
+    kept = kept or ReadCache()
     kept._beats = tail  # type: ignore[assignment]
 
     def run(_sleep: Any, seconds: float) -> None:
@@ -245,7 +245,7 @@ def test_heartbeats_that_arrive_are_a_sign_of_life_whatever_their_clock_says(off
 
 
 def test_a_clock_that_is_minutes_slow_shows_at_the_next_look():
-    now, kept = [100.0], Kept()
+    now, kept = [100.0], ReadCache()
     tail = Tail(now, [90.0 + n for n in range(60)], -300.0)
     assert not looked(now, tail, kept).moving
     now[0] += 3.0

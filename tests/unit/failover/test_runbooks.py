@@ -10,12 +10,12 @@ import re
 import pytest
 
 from drkit.failover import picture
-from drkit.failover.checks.gates import GATES
+from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[3]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}
-REFUSALS = {"Refused", "Taken"}
+REFUSALS = {"Refused", "RunLocked"}
 
 
 def sentence(node: ast.expr) -> str:

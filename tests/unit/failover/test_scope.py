@@ -14,8 +14,8 @@ from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
 from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.gates import refusals
 from drkit.failover.checks.outside import Outside, SourceReader, not_copied, outside
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.reach import Reach, reach
 from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.replicate.planner import PlacedPartition, Rates, assign
@@ -18,7 +18,7 @@ ID = "00000000-0000-0000-0000-000000000001"
 
 def placed(topic: str, partition: int, leader: int = 0, buckets: int = BUCKETS) -> PlacedPartition:
     bucket = bucket_of(topic, partition, buckets)
-    return PlacedPartition(PartitionLease(topic, ID, topic, ID, partition, bucket), leader)
+    return PlacedPartition(PartitionAssignment(topic, ID, topic, ID, partition, bucket), leader)
 
 
 partitions = st.lists(
@@ -70,7 +70,7 @@ def test_no_task_carries_more_than_the_rest_and_its_heaviest_bucket(
 ):
     rates = Rates({TopicPartition("orders", p): s for p, s in speeds.items()})
 
-    def weight(leases: tuple[PartitionLease, ...]) -> float:
+    def weight(leases: tuple[PartitionAssignment, ...]) -> float:
         return sum(rates.weight(TopicPartition(x.source_topic, x.partition)) for x in leases)
 
     plan = assign(all_of_them, tasks, rates)

@@ -14,17 +14,17 @@ from drkit.cli.screens.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.local.ports import PortReservation
+from drkit.min_max_mean import MinMaxMean
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
-from drkit.spread import Spread
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.lag.source import Ends, UncopiedRange, counted
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
-    Beat,
     Findings,
     FlowStatus,
+    HeartbeatStatus,
     Loss,
     PartitionStatus,
     Runner,
@@ -48,7 +48,13 @@ def part(topic: str = "orders", records: int | None = 0, partition: int = 0, **m
 
 
 def healthy(**more: Any) -> Findings:
-    fields = {"partitions": [part()], "heartbeat": Beat(1.0), "runner": RUNNER, "source_seen_ms": NOW, **more}
+    fields = {
+        "partitions": [part()],
+        "heartbeat": HeartbeatStatus(1.0),
+        "runner": RUNNER,
+        "source_seen_ms": NOW,
+        **more,
+    }
     return Findings(NOW, **fields)
 
 
@@ -77,7 +83,7 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"runner": None}, "not_running"),
         ({"runner": replace(RUNNER, alive=False)}, "not_running"),
         ({"heartbeat": None}, "heartbeat_missing"),
-        ({"heartbeat": Beat(10.1)}, "heartbeat_stale"),
+        ({"heartbeat": HeartbeatStatus(10.1)}, "heartbeat_stale"),
         ({"heartbeat_ahead_seconds": 3600.0}, "heartbeat_ahead"),
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
@@ -179,7 +185,7 @@ def test_the_note_of_the_source_reads_back(places: dict[tuple[str, int], tuple[i
 
 @given(st.lists(st.integers(0, 10**6), min_size=1))
 def test_a_spread(values: list[int]):
-    spread = Spread()
+    spread = MinMaxMean()
     for value in values:
         spread.add(value)
     assert (spread.least, spread.most, spread.count) == (min(values), max(values), len(values))
@@ -201,7 +207,7 @@ def status(**more: Any) -> FlowStatus:
     fields: dict[str, Any] = {
         "faults": (),
         "loss": Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0),
-        "heartbeat": Beat(0.5, 0.03),
+        "heartbeat": HeartbeatStatus(0.5, 0.03),
         "runner": RUNNER,
         "topics": topics_of([part(records=1500, exact=False)]),
         "partitions": (part(),),
@@ -214,7 +220,10 @@ def test_what_a_person_reads():
     shown = view(status())
     assert shown["loss if the primary died now"] == "0 records"
     assert (shown["heartbeat"], shown["replication delay"]) == ("0.5 s old", "30 ms")
-    assert view(status(heartbeat=Beat(40.0)))["replication delay"] == "not known: no heartbeat arrives"
+    assert (
+        view(status(heartbeat=HeartbeatStatus(40.0)))["replication delay"]
+        == "not known: no heartbeat arrives"
+    )
     assert shown["topics"][0]["lag"] == "~1,500"
     assert shown["groups"] == "not looked after, or not yet"
     assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5

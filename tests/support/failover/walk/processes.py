@@ -26,7 +26,7 @@ from drkit.cli import main as cli
 from drkit.cli.actions import failover as _failover
 from drkit.cli.actions import fence as _fence
 from drkit.config import Settings
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from tests.support.failover.replicator import Replicator
@@ -192,7 +192,7 @@ def _work(command: Mapping[str, Any], lines: Any) -> None:
         Replicator(settings, settings.flows[0]).run()
         return
     AskingJournal.lines, AskingJournal.elsewhere = lines, command["elsewhere"]
-    defaults = Desk.__init__.__kwdefaults__
+    defaults = FailoverService.__init__.__kwdefaults__
     assert defaults is not None
     defaults["journal_type"] = AskingJournal
     out, err = io.StringIO(), io.StringIO()

@@ -41,7 +41,7 @@ def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
     return dict(found.topics) if found is not None else {}
 
 
-class Means(Protocol):
+class FenceMethod(Protocol):
     """One way."""
 
     name: str
@@ -51,10 +51,10 @@ class Means(Protocol):
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """What would be put up now, as plain data, enough to take it away."""
 
-    def raise_(self, details: Details) -> None:
+    def apply(self, details: Details) -> None:
         """Put it up. Raises DrkitError."""
 
-    def lift(self, details: Details) -> None:
+    def remove(self, details: Details) -> None:
         """Take it away; what is gone already is fine. Raises DrkitError."""
 
 
@@ -71,7 +71,7 @@ class AclFence:
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`Means`.
+        """See :class:`FenceMethod`.
 
         :raises NoAuthorizer: there is none
         :raises Refused: an ACL could give more than it takes, or would refuse drkit, which is to be spared
@@ -115,14 +115,14 @@ class AclFence:
                 " away in [failover.fence]: then drkit is fenced like everybody, and proves it itself",
             )
 
-    def raise_(self, details: Details) -> None:
-        """See :class:`Means`."""
+    def apply(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
         wanted = from_json(details["acls"])
         self._record(self._recorded() | wanted)
         _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
 
-    def lift(self, details: Details) -> None:
-        """See :class:`Means`."""
+    def remove(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
         with suppress(NoAuthorizer):  # without one there is nothing that could stand
             _judge(self._settings, delete_acls(self._settings, sorted(gone)), "taken away")
@@ -146,7 +146,7 @@ class SizeFence:
         self._settings, self._state = settings, state
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`Means`."""
+        """See :class:`FenceMethod`."""
         there = topic_configs(Cluster.connect(self._settings), topics)
         known = self._recorded()
         if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in there.items()):
@@ -159,17 +159,17 @@ class SizeFence:
             sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
         return {"sizes": sizes}
 
-    def raise_(self, details: Details) -> None:
-        """See :class:`Means`."""
+    def apply(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
         self._record({**self._recorded(), **details["sizes"]})
         self._alter(dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
 
-    def lift(self, details: Details) -> None:
-        """See :class:`Means`."""
-        self.blink(details)
+    def remove(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
+        self.suspend(details)
         self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
 
-    def blink(self, details: Details) -> None:
+    def suspend(self, details: Details) -> None:
         """Let everything through, for a moment: the record of the fence stays."""
         self._alter(dict(details["sizes"]), "taken away")
 
@@ -220,7 +220,7 @@ def choose(
     *,
     canary: Mapping[str, str],
     topics: Collection[str] = (),
-) -> Means | None:
+) -> FenceMethod | None:
     """The means that the settings name; None for "none".
 
     :param canary: who proves the fence: client properties of an ordinary producer; empty: drkit's own
@@ -252,7 +252,9 @@ def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
     return not bare_topics(topics, there) or is_open(Cluster.connect(settings)) is not None
 
 
-def by_name(name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> Means | None:
+def by_name(
+    name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool
+) -> FenceMethod | None:
     """The means of this name, None for any other name."""
     if name == ACL:
         return AclFence(settings, state, spare_own=spare_own)

@@ -14,9 +14,9 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.fencing.lift import lift_fences
-from drkit.failover.fencing.means import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps.fence import FenceStep
@@ -90,7 +90,7 @@ class _Payment(FenceStep):
         )
 
 
-def shown(desk: Desk) -> Fences:
+def shown(desk: FailoverService) -> Fences:
     """What stands, what is owed, and what a canary says of it. Changes nothing.
 
     :raises DrkitError: the target cannot be read
@@ -113,7 +113,7 @@ def shown(desk: Desk) -> Fences:
     return Fences(context.flow.name, context.flow.source, tuple(rows), debt, lift, unanswered)
 
 
-def planned(desk: Desk) -> list[StepEffect]:
+def planned(desk: FailoverService) -> list[StepEffect]:
     """What paying would do now; changes nothing.
 
     :raises DrkitError: as :func:`pay`
@@ -132,7 +132,7 @@ def planned(desk: Desk) -> list[StepEffect]:
     return effects
 
 
-def pay(desk: Desk) -> StepResult | None:
+def apply_pending(desk: FailoverService) -> StepResult | None:
     """Do what could not be done while the old primary was silent; None when nothing is owed.
 
     Lift the fences of failovers that were taken back; put up the fence that is owed, prove it, resolve open
@@ -171,7 +171,7 @@ def _lifted(context: Context, lift: PendingLift) -> str:
     return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was taken back"
 
 
-def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
+def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
     """The topics whose fences, or debts, would be taken away.
 
     :param topics: of the source; empty: all
@@ -204,7 +204,7 @@ def liftable(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
     return wanted
 
 
-def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
+def lift(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
     """Take fences away, and forget what is owed for these topics; returns the topics.
 
     :raises ClusterUnreachable: a fence stands there, and it does not answer
@@ -222,19 +222,19 @@ def lift(desk: Desk, topics: Collection[str], reason: str) -> list[str]:
 # -- how ---------------------------------------------------------------------------------------------
 
 
-def _context(desk: Desk) -> Context:
+def _context(desk: FailoverService) -> Context:
     context = desk.beside(journal=_Beside())
     context.state.load()
     return context
 
 
-def _for(desk: Desk, context: Context, topics: Collection[str]) -> Context:
+def _for(desk: FailoverService, context: Context, topics: Collection[str]) -> Context:
     known = context.known.topics
     names = {t: known[t][0] if t in known else t for t in topics}
     return desk.beside(Scope(names, (), whole_flow=False), _Beside())
 
 
-def _due(desk: Desk, context: Context) -> tuple[FenceDebt | None, PendingLift | None]:
+def _due(desk: FailoverService, context: Context) -> tuple[FenceDebt | None, PendingLift | None]:
     """What is owed; a run that may be aborted is asked to pay it itself."""
     run = desk.under_way
     if run is not None and run.abortable:

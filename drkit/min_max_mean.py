@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Spread:
+class MinMaxMean:
     """Keeps no values, so it may see millions."""
 
     count: int = 0

@@ -11,7 +11,7 @@ from drkit.flow_state.lease.turn import LeaseRight
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLease:
+class PartitionAssignment:
     """One partition to copy during one epoch.
 
     Topic ids pin the generation of a topic: a recreated topic has another id and is never
@@ -43,7 +43,7 @@ class PartitionLease:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLease:
+class TaskAssignment:
     """All that one copy task needs for one epoch. No secret is in here: clients come by closure."""
 
     flow: str
@@ -69,7 +69,7 @@ class TaskLease:
     suspended machine counts too)."""
     live_max_age_ms: int
     """Batches older than this go through bulk mode (a quarter of the target's producer id expiration)."""
-    partitions: tuple[PartitionLease, ...]
+    partitions: tuple[PartitionAssignment, ...]
     bulk_producer_ids: tuple[int, ...] | None = None
     """Ids with which bulk mode may write; an id that is not among them is put on record and waits for a
     lease that has it. None: any, where no flow runs the other way."""
@@ -129,10 +129,10 @@ class TaskLease:
         return json.dumps(plain)
 
     @classmethod
-    def from_json(cls, text: str) -> TaskLease:
+    def from_json(cls, text: str) -> TaskAssignment:
         """Read back what :meth:`to_json` wrote."""
         raw: dict[str, Any] = json.loads(text)
-        raw["partitions"] = tuple(PartitionLease(**p) for p in raw["partitions"])
+        raw["partitions"] = tuple(PartitionAssignment(**p) for p in raw["partitions"])
         raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
         raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
         if raw["bulk_producer_ids"] is not None:
@@ -140,5 +140,5 @@ class TaskLease:
         return cls(**raw)
 
 
-_NAMES: Final = tuple(f.name for f in fields(TaskLease))
-_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionLease))
+_NAMES: Final = tuple(f.name for f in fields(TaskAssignment))
+_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionAssignment))

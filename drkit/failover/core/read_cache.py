@@ -13,7 +13,7 @@ from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.offset_map.places import PositionReader
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.lag.target import TargetSide
+from drkit.status.lag.target import CopyLocator
 
 _SCAN_UP_TO: Final = 1_000_000
 
@@ -39,11 +39,11 @@ class Asking(Protocol):
 
 
 @dataclass
-class Kept:
+class ReadCache:
     """Made when they are asked for first; of one flow."""
 
     _places: PositionReader | None = None
-    _side: TargetSide | None = None
+    _side: CopyLocator | None = None
     _checkpoints: CheckpointLog | None = None
     _beats: HeartbeatTail | None = None
     lease: LeaseWatch = field(default_factory=LeaseWatch)
@@ -59,12 +59,12 @@ class Kept:
         self._places = self._places or PositionReader(target, source)
         return self._places
 
-    def side_of(self, target: RawCluster, source: str) -> TargetSide:
+    def side_of(self, target: RawCluster, source: str) -> CopyLocator:
         """How far the copy got.
 
         :param source: alias
         """
-        self._side = self._side or TargetSide(target, offset_map_topic(source), _SCAN_UP_TO)
+        self._side = self._side or CopyLocator(target, offset_map_topic(source), _SCAN_UP_TO)
         return self._side
 
     def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointLog:

@@ -10,8 +10,8 @@ from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.detect.votes import MEANS, Says
 from drkit.errors import DrkitError
-from drkit.failover import fence_dues
-from drkit.failover.desk import Desk
+from drkit.failover import pending_fences
+from drkit.failover.desk import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
@@ -28,13 +28,13 @@ def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
     """With the orchestrator's own means."""
 
     def pay() -> bool:
-        with Desk(settings, flow) as desk:
-            return fence_dues.pay(desk) is not None
+        with FailoverService(settings, flow) as desk:
+            return pending_fences.apply_pending(desk) is not None
 
     return pay
 
 
-class Payer:
+class PendingFences:
     """Looks at the first contact with an old primary, and again from time to time, in a thread of its own.
 
     Several observers may do so at once: a fence that stands is put up again without effect.
