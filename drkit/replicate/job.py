@@ -22,7 +22,7 @@ from drkit.kafka.permit import permitted_by
 from drkit.model import TopicPartition
 from drkit.replicate.epoch_loop import EpochLoop, Report
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.frame import GRACE_SECONDS, task_frame
+from drkit.replicate.frame import task_frame, writes_for
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import Placed, Rates, placed_of
@@ -66,7 +66,8 @@ class FlowJob:
     ) -> None:
         self.flow, self.clusters = flow, clusters
         self.workshop, self.run_id = workshop, run_id
-        self.once, self.standby = once, standby
+        self.once, self.standby, self.both_ways = once, standby, False
+        """Both ways: the process runs the flow in the other direction, too."""
         self.rates = Rates()
         self.events = TaskEvents(flow.name, self._stopped)
         self.found = Round()
@@ -96,8 +97,7 @@ class FlowJob:
                 if not Standby(self.flow, self.clusters, self.workshop, state, lease).wait(stop):
                     return
             self.events.follow(state)
-            writes_for = self.flow.epoch_seconds + GRACE_SECONDS
-            opposite = OppositeFlows(source, target, self.flow, state, writes_for)
+            opposite = OppositeFlows(source, target, self.flow, state, writes_for(self.flow))
             try:
                 opposite.introduce()
                 if not self.standby:
@@ -190,9 +190,9 @@ class Attempt:
         """What follows the source's topics and ACLs as the flow's settings now say."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        opposite = partial(self._opposite.records, AclsRecord)
-        topics = TopicSync(*world, claims=self._opposite.claims)
-        return topics, AclSync(*world, opposite=opposite, writer=writer)
+        explained = partial(self._opposite.explain_records, here=self._job.both_ways)
+        topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
+        return topics, AclSync(*world, opposite=partial(self._opposite.records, AclsRecord), writer=writer)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
