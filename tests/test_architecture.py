@@ -51,7 +51,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
     "drkit.replicate.epoch_loop": "what ends the epochs is kept and raised by the flow's own thread",
-    "drkit.replicate.run": "the last line of defence of a flow's thread: the flow fails, by name",
+    "drkit.replicate.flow_thread": "the last line of defence of a flow's thread: the flow fails, by name",
     "drkit.time_limit": "a thread's error is raised where its result is asked for",
     "drkit.copy_task.core.context": "a callback's error is kept, and raised by the task outside the loop",
 }

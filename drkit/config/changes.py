@@ -27,6 +27,7 @@ LIVE: Final = (
     "on_source_recreated",
     "on_source_deleted",
     "on_target_deleted",
+    "on_target_not_empty",
     "heartbeats_replication",
     "heartbeats_interval_seconds",
     "checkpoint_interval_seconds",

@@ -81,6 +81,15 @@ class OppositeFlows:
         """Producer ids that opposite flows ever used on our source, as far as we know."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
+    def explain_records(self, *, here: bool) -> bool:
+        """Whether records on our target may be those that a flow in the other direction copies from there.
+
+        With prefixed names a copy has no other writer.
+
+        :param here: this process runs such a flow, which may not have said so yet
+        """
+        return (here or bool(self._others)) and self._flow.naming != "prefix"
+
     def records(self, kind: type[R]) -> list[R]:
         """The record of this kind in the state of each of them, as far as it was read."""
         return [found for other in self._others.values() if (found := other.state.get(kind)) is not None]

@@ -21,6 +21,11 @@ _LEASE_SHARE: Final = 4
 """Live mode ends at this fraction of the time after which a broker forgets a producer."""
 
 
+def writes_for(flow: FlowSettings) -> float:
+    """How long a task may write after it was last heard of, in seconds."""
+    return flow.epoch_seconds + GRACE_SECONDS
+
+
 def task_frame(
     flow: FlowSettings, run_id: str, target: Cluster, state: StateTopic, ids: ProducerIds
 ) -> TaskAssignment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -77,9 +78,10 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()
-                yield (
-                    flow,
-                    TopicSync(source, target, flow, state, effects=False, claims=opposite.claims).look(),
-                )
+                both_ways = any((f.target, f.source) == (flow.source, flow.target) for f in flows)
+                explained = partial(opposite.explain_records, here=both_ways)
+                claims = opposite.claims
+                world = source, target, flow, state
+                yield flow, TopicSync(*world, effects=False, claims=claims, explained=explained).look()
             finally:
                 opposite.close()

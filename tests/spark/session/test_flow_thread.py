@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError
 from drkit.replicate import run as run_module
+from drkit.replicate.flow_thread import FlowThread
 from drkit.replicate.job import FlowJob
-from drkit.replicate.run import RunOptions, _FlowRun, replicate
+from drkit.replicate.run import RunOptions, replicate
 from drkit.spark.session import SharedSpark
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
@@ -35,8 +36,8 @@ class Broken(FlowJob):
         raise self._error
 
 
-def ended(error: Exception, *, asked_to_stop: bool) -> _FlowRun:
-    run = _FlowRun(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), RunOptions())
+def ended(error: Exception, *, asked_to_stop: bool) -> FlowThread:
+    run = FlowThread(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), once=False)
     run.thread.start()
     run.thread.join(10)
     assert not run.thread.is_alive()

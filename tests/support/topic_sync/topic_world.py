@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 import uuid
 
@@ -62,8 +63,10 @@ class World:
             source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
         )
 
-    def sync(self, *, effects: bool = True, **more) -> TopicSync:
-        return SettledSync(self, flow=self.flow(**more), effects=effects)
+    def sync(
+        self, *, effects: bool = True, explained: Callable[[], bool] = lambda: False, **more
+    ) -> TopicSync:
+        return SettledSync(self, flow=self.flow(**more), effects=effects, explained=explained)
 
     def settle(self) -> None:
         for cluster in self._applied:
