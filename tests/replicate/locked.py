@@ -31,7 +31,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from tests.replicate.process import eventually
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/security.md"
 RECORDS = 500
 GROUP = "shop-app"
 
