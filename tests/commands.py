@@ -21,7 +21,7 @@ _HEADER: Final = """\
 
 <!-- Generated: `python -m tests.commands`. A test keeps this page equal to the commands' own help. -->
 
-`drkit help failover`, `drkit failover --help` and their like print the same on any machine. [Exit codes](exit-codes.md).
+`drkit help failover` and `drkit failover --help` print the same. [Exit codes](exit-codes.md).
 """
 _EVERYWHERE: Final = frozenset({"--config", "--set", "--json", "--log-format", "--log-level", "--help"})
 """Options that mean the same wherever they are: described once, at the top."""
