@@ -21,7 +21,7 @@ MAY_USE_SPARK = {
     "drkit.verify.run": "verify's entry: it starts Spark for one comparison",
 }
 SENTENCES = range(2, 5)
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/explanation/architecture.md"
 
 
 def packages_of(tree: Iterable[Source]) -> set[str]:

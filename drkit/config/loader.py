@@ -31,7 +31,7 @@ CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
-_TYPES: Final = "docs/configuration.md has the type, unit and default of every setting"
+_TYPES: Final = "docs/reference/configuration.md has the type, unit and default of every setting"
 _MUST_BE: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -52,7 +52,7 @@ _SHAPES: Final = {
 }
 """Expressions of the model → what they want, in plain words."""
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
-_SECURITY_PAGE: Final = "docs/security.md has the properties and their values"
+_SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
 _IDLE: Final = re.compile(r"drills\b.*")
 
 

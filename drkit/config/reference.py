@@ -1,6 +1,6 @@
 """The reference pages, made from the settings model and the table of MM2's keys.
 
-``python -m drkit.config.reference`` writes them into ``docs/`` of the current folder.
+``python -m drkit.config.reference`` writes them into ``docs/reference/`` of the current folder.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ reason. An unknown key is an error that names the closest one.
 2. `drkit config show --plan --config mm2.properties` lists every change that drkit would make to topics of
    the targets: with the same file it should list none, or only what "What differs" below explains.
 3. Stop MirrorMaker 2, all of its processes: drkit refuses to copy into topics that it still writes.
-4. `drkit replicate --takeover-from-mm2 --config mm2.properties` goes on behind the last record that
-   MirrorMaker 2 copied, proven by content: see [Taking over](takeover-from-mm2.md). Then `drkit verify`.
+4. `drkit replicate --takeover-from-mm2 --config mm2.properties` continues after the last record that
+   MirrorMaker 2 copied, proven by content ([Taking over](../how-to/takeover-from-mm2.md)). Then
+   `drkit verify`.
 
 MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit does not copy them.
 
@@ -258,4 +259,4 @@ def _type(found: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path("docs"))
+    main(Path("docs/reference"))

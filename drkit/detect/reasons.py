@@ -2,8 +2,8 @@
 
 Both fill in the same facts, each with its own eyes, and ask the same rows: a reason applies when it has
 evidence. `drkit watch` holds for it, mode auto included; `drkit failover` refuses until a person overrules it
-by the flag that the row names, which is journalled with its reason. docs/failover.md is generated from this
-table.
+by the flag that the row names, which is journalled with its reason. docs/explanation/failover.md is generated
+from this table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The one table: what is the matter with the primary, and may a failover go on? Pure.
 
 The rows are asked from the top, the first that is true decides. LOST is the last row: it is only reached when
-nothing above speaks against it. docs/detection.md is generated from this table, and each HOLD has a runbook.
+nothing above speaks against it. docs/explanation/detection.md is generated from this table, and each
+HOLD has a runbook.
 """
 
 from __future__ import annotations

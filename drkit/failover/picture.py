@@ -1,6 +1,6 @@
 """The table of a failover for its page in the documentation: as a diagram, and row by row.
 
-``python -m drkit.failover.picture`` writes both into ``docs/failover.md`` of the current folder.
+``python -m drkit.failover.picture`` writes both into ``docs/explanation/failover.md`` of the current folder.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def grounds() -> str:
 
 def gates() -> str:
     """The reasons to refuse, each with its page."""
-    return "\n".join(f"- [{gate.name}](../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
+    return "\n".join(f"- [{gate.name}](../../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
 
 
 def reasons() -> str:
@@ -85,8 +85,8 @@ def reasons() -> str:
     lines = ["| reason | `drkit watch` holds | `drkit failover` refuses | overruled by |"]
     lines += ["| --- | --- | --- | --- |"]
     lines += [
-        f"| {row.condition} | [`{row.reason}`](../{runbook(row.reason)}) |"
-        f" [{row.gate}](../runbooks/{row.gate}.md) | {f'`{row.flag} REASON`' if row.flag else 'nothing'} |"
+        f"| {row.condition} | [`{row.reason}`](../../{runbook(row.reason)}) |"
+        f" [{row.gate}](../../runbooks/{row.gate}.md) | {f'`{row.flag} REASON`' if row.flag else 'nothing'} |"
         for row in ROWS
     ]
     return "\n".join(lines)
@@ -113,4 +113,4 @@ def main(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path("docs/failover.md"))
+    main(Path("docs/explanation/failover.md"))

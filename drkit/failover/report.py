@@ -158,4 +158,4 @@ def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
         return _pending(run) or ["nothing is left of it: the flow goes on as before"]
     verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
-    return [f"clear the reason, then: {verbs}", "how to decide: docs/night.md"]
+    return [f"clear the reason, then: {verbs}", "how to decide: docs/how-to/night.md"]

@@ -1,6 +1,6 @@
 """drkit's metrics for Prometheus, made at every scrape from the newest status; MirrorMaker 2's names too.
 
-One table says name, kind, labels and meaning of each; docs/metrics.md is made of it.
+One table says name, kind, labels and meaning of each; docs/reference/metrics.md is made of it.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
 
 
 def documentation() -> str:
-    """The table of all metrics in Markdown, as in docs/metrics.md."""
+    """The table of all metrics in Markdown, as in docs/reference/metrics.md."""
     told = []
     for metric, labels in observe.COUNTED.items():
         (family,) = metric.collect()

@@ -189,7 +189,9 @@ def _commands(lacking: Sequence[Lack]) -> list[str]:
         resources[_resource(need)] = None
     found = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in wanted.items()]
     if len(found) > _SHOWN:
-        more = f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/security.md"
+        more = (
+            f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/how-to/security.md"
+        )
         found = [*found[:_SHOWN], more]
     return ["as an administrator:", *found]
 

@@ -1,7 +1,7 @@
 """What a flow must be allowed on both clusters, and what for: one table for the check and the documentation.
 
 What copying needs is refused when it is missing. What a setting needs beside that is named, and the copy goes
-on without. ``docs/security.md`` shows both tables, and a test keeps them equal.
+on without. ``docs/how-to/security.md`` shows both tables, and a test keeps them equal.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable
             where=master.url,
             evidence=f"{', '.join(names)}; no {_SECRET} is given",
             hint=f"put the cluster's {_SECRET} into a file and name it with --spark-properties,"
-            " see docs/spark-cluster.md",
+            " see docs/how-to/spark-cluster.md",
         )
 
 

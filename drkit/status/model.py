@@ -26,7 +26,7 @@ OPEN_SECONDS: Final = 60.0
 
 
 class Fault(NamedTuple):
-    """Why a flow is not healthy. Each kind has a fixed code, see docs/status.md."""
+    """Why a flow is not healthy. Each kind has a fixed code, see docs/reference/status.md."""
 
     code: str
     text: str

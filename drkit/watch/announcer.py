@@ -16,7 +16,7 @@ _PERSON_DECIDES: Final = frozenset({
 })  # fmt: skip
 """What a person may pass over with a command of their own."""
 
-NIGHT: Final = "docs/night.md"
+NIGHT: Final = "docs/how-to/night.md"
 """The page for the one who is called."""
 
 

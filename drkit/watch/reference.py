@@ -1,4 +1,7 @@
-"""The generated parts of ``docs/detection.md``: ``python -m drkit.watch.reference`` writes them."""
+"""The generated parts of ``docs/explanation/detection.md``.
+
+``python -m drkit.watch.reference`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Ve
 from drkit.detect.votes import MEANS
 from drkit.watch.board import TABLE as METRICS
 
-PAGE: Final = Path("docs", "detection.md")
+PAGE: Final = Path("docs", "explanation", "detection.md")
 _BEAT_SECONDS: Final = float(FlowSettings.model_fields["heartbeats_interval_seconds"].default)
 _WHEN: Final = "asked from the top; the first that is true decides"
 
@@ -30,7 +33,7 @@ def verdicts() -> str:
 def _verdict(row: VerdictRow) -> tuple[str, ...]:
     reason = f"`{row.reason.value}`"
     if row.kind is VerdictKind.HOLD:
-        reason = f"[{reason}](../{runbook(row.reason)})"
+        reason = f"[{reason}](../../{runbook(row.reason)})"
     return row.kind.name, reason, row.condition, row.next
 
 

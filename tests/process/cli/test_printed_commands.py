@@ -140,7 +140,7 @@ def test_who_is_late_is_offered_an_abort_only_while_there_is_one(step: StepName,
 
 
 def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> None:
-    page = (DRKIT.parent / "docs/night.md").read_text(encoding="utf-8")
+    page = (DRKIT.parent / "docs/how-to/night.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and ". " in line]
     assert [row[0].split(".")[0] for row in rows] == [f"| {n}" for n in range(1, 11)]
     says = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DRKIT.rglob("*.py")))
@@ -160,7 +160,7 @@ def test_the_page_for_the_night_is_found() -> None:
         "drkit/watch/announcer.py",
         "drkit/failover/report.py",
     ):
-        assert "docs/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
+        assert "docs/how-to/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
 
 
 @pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])

@@ -196,7 +196,11 @@ def test_the_filter_that_kafka_itself_uses_is_no_change(file: Path):
         ("east.security.protcol = SSL", "neither a client property nor", "'security.protocol'"),
         ("security.protcol = SSL", "no client of Kafka's", "'security.protocol'"),
         ("east.producer.ssl.truststore.path = /t", "no such property", "'ssl.truststore"),
-        ("east.security.protocol = SSL // needed there", "is not one of PLAINTEXT, SSL", "docs/security.md"),
+        (
+            "east.security.protocol = SSL // needed there",
+            "is not one of PLAINTEXT, SSL",
+            "docs/how-to/security.md",
+        ),
         ("completely.different = 1", "unknown setting", "the nearest is '"),
         ("replication.policy.class = com.acme.Own", "com.acme.Own cannot be used", "Identity"),
         ("east->west.enabled = yes", "true or false", ""),

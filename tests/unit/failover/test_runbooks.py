@@ -60,6 +60,6 @@ def test_a_page_quotes_only_what_is_said(name: str) -> None:
 
 
 def test_the_page_of_the_machine_is_the_table() -> None:
-    page = (ROOT / "docs" / "failover.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/failover.md").read_text(encoding="utf-8")
     assert page.count("<!-- generated:") == 5
     assert picture.filled(page) == page, "run: python -m drkit.failover.picture"

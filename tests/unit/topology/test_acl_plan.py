@@ -184,7 +184,7 @@ def test_patterns_meet_where_a_name_can_match_both():
 
 
 def test_the_example_of_the_page_is_what_a_plan_shows():
-    text = (Path(__file__).parents[3] / "docs" / "acls.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs/how-to/acls.md").read_text(encoding="utf-8")
     lines = text.partition("config show --plan\n    topic ")[2].partition("\n\n")[0].splitlines()[1:]
     everything = AclScope(
         IdentityNaming("primary"), lambda _: True, frozenset({"orders"}), NameFilter((".*",))

@@ -1,4 +1,4 @@
-"""docs/detection.md and the runbooks keep up with the table."""
+"""docs/explanation/detection.md and the runbooks keep up with the table."""
 
 from __future__ import annotations
 
