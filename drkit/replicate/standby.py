@@ -9,7 +9,8 @@ from drkit import observe
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
+from drkit.flow_state.lease.lost import LeaseLost
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.lease.standbys import forget_gone
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.processes import lives_here, this_process

@@ -32,9 +32,11 @@ class TaskCount(NamedTuple):
 
     at_work: int
     ended: int
+    failed: int
+    """Attempts that failed; Spark starts their tasks again."""
 
 
-_NO_TASKS: Final = TaskCount(0, 0)
+_NO_TASKS: Final = TaskCount(0, 0, 0)
 
 
 class SparkJobs:
@@ -104,7 +106,9 @@ class SparkJobs:
             stages = [tracker.getStageInfo(stage) for stage in (last.stageIds if last is not None else ())]
             known = [stage for stage in stages if stage is not None]
             return TaskCount(
-                sum(stage.numActiveTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
+                sum(stage.numActiveTasks for stage in known),
+                sum(stage.numCompletedTasks for stage in known),
+                sum(stage.numFailedTasks for stage in known),
             )
         except BROKEN:
             return _NO_TASKS  # Spark is gone, and its tasks with it

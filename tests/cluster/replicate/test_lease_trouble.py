@@ -16,7 +16,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state import processes
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.lease import run_lease
+from drkit.flow_state.lease.lost import LeaseLost
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.names import lease_transactional_id
@@ -79,7 +79,7 @@ def test_a_run_takes_its_lease_back_from_a_renewal_of_its_own_that_is_still_open
 def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, state):
     elsewhere(state)
     with hiding(settings, state, uuid.uuid4().hex):
-        with pytest.raises(run_lease.LeaseLost, match="cannot be seen") as lost:
+        with pytest.raises(LeaseLost, match="cannot be seen") as lost:
             FlowLease(settings, flow, state, "heir", 0.5).acquire()
         assert "hanging transactions" in lost.value.hint
 
