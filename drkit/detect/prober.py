@@ -19,7 +19,7 @@ from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import TOPIC, Place, Sung, is_forbidden, placed, sing
 from drkit.detect.seen import Address, Outcome, Probe
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import ClusterUnreachable, DrkitError, error_text
 from drkit.kafka.probe import Kind, probe
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.security.settings import read_security
@@ -196,4 +196,5 @@ class Prober:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name, text = type(error).__name__, error_text(error)
+    return name if text == name else f"{name}: {text}"

@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 from drkit import observe
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import NotAuthorized
+from drkit.errors import NotAuthorized, Refused
+from drkit.flow_state.lease.run_lease import held_by
+from drkit.flow_state.processes import lives_here
+from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic, ensure_state_topic
 from drkit.kafka.access.acls import own_principal
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
@@ -73,9 +76,10 @@ def refuse_missing(
         raise _refusal(list(dict.fromkeys(lacking)), list(dict.fromkeys(without)))
 
 
-def refuse_unready(target: Cluster, flow: FlowSettings) -> None:
+def refuse_unready(target: Cluster, flow: FlowSettings) -> Refused | None:
     """Refuse a target that no run can work with, asked before Spark takes its seconds to start.
 
+    :returns: the refusal of a flow that another process of this machine runs; one elsewhere may be dead
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
     :raises Refused: the target was promoted
     """
@@ -84,6 +88,8 @@ def refuse_unready(target: Cluster, flow: FlowSettings) -> None:
     with StateTopic(target.settings, flow.source) as state:
         state.load()
         refuse_promoted(flow, state.records)
+        lease = state.get(LeaseRecord)
+    return held_by(flow.name, lease) if lease is not None and lives_here(lease.holder) else None
 
 
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:

@@ -59,6 +59,8 @@ class Sensed(NamedTuple):
     """Who owes the old primary a fence, and what pays it; empty: nobody."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
+    watched_for: float | None = None
+    """Since the copies' ends were first known; None: they never were."""
 
 
 class Senses:
@@ -119,7 +121,7 @@ class Senses:
             seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
             status is not None and status.role == "promoted",
             self._loss(beats, gone_for if seen.since is not None else None), self._findings, _owed(status),
-            beats.ahead,
+            beats.ahead, None if self._growth.began is None else monotonic() - self._growth.began,
         )  # fmt: skip
 
     def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:

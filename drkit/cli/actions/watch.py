@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 import getpass
 from typing import Any
@@ -21,7 +22,7 @@ from drkit.watch.observer import this_process
 from drkit.watch.run import Options
 from drkit.watch.run import watch as run_watch
 
-_EXIT_CODES = {Kind.UP: 0, Kind.SUSPECT: 0, Kind.DEGRADED: 1, Kind.HOLD: Refused.exit_code, Kind.LOST: 1}
+_EXIT_CODES = {Kind.UP: 0, Kind.SUSPECT: 1, Kind.DEGRADED: 1, Kind.HOLD: Refused.exit_code, Kind.LOST: 1}
 
 
 def watch(
@@ -62,12 +63,13 @@ def resume(names: tuple[str, ...]) -> None:
 def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
-    emit([by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)])
+    found = [by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
+    emit(found if session().as_json else [_with_times(asdict(each)) for each in found])
 
 
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:
     """Times as a person reads them, instead of milliseconds."""
-    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms")}
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
     return {
         k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
         for k, v in row.items()

@@ -47,7 +47,7 @@ class CommitOffsets:
             why = f"{kept} of drkit's stand there already"
             if found.members:
                 why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
-            effects.append(Effect(f"commit the places of {group}", context.flow.target, why))
+            effects.append(Effect(f"commit offsets for {group}", context.flow.target, why))
         return effects
 
     def run(self, context: Context) -> StepResult:

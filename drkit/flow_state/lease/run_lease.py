@@ -116,7 +116,7 @@ class FlowLease:
             if holder is not None and holder.run_id == self.run_id:
                 break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
-                raise self._refusal(holder)
+                raise held_by(self._flow.name, holder)
             if self.is_hidden:
                 raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
@@ -190,16 +190,6 @@ class FlowLease:
         end = list_offsets(self._cluster, [at], "latest", committed=False)[at]
         self._state.load()
         return self._state.position >= end
-
-    def _refusal(self, holder: LeaseRecord) -> Refused:
-        age = (wall_ms() - holder.renewed_ms) / 1000
-        return Refused(
-            f"another run replicates {self._flow.name}",
-            where=f"host {holder.holder.host}, process {holder.holder.pid}",
-            evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
-            hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
-            " sign of life; drkit replicate --standby waits for that and takes over",
-        )
 
     def _record(self) -> LeaseRecord:
         return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
@@ -294,3 +284,15 @@ class FlowLease:
             evidence=evidence,
             hint="see who: drkit status",
         )
+
+
+def held_by(flow: str, holder: LeaseRecord) -> Refused:
+    """The refusal of a flow that another run replicates."""
+    age = (wall_ms() - holder.renewed_ms) / 1000
+    return Refused(
+        f"another run replicates {flow}",
+        where=f"host {holder.holder.host}, process {holder.holder.pid}",
+        evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
+        hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
+        " renewal; drkit replicate --standby waits for that and takes over",
+    )
