@@ -52,6 +52,12 @@ def _rebuild(kind: type[DrkitError], what: str, where: str, evidence: str, hint:
     return kind(what, where=where, evidence=evidence, hint=hint)
 
 
+def error_text(error: BaseException) -> str:
+    """An error in words: of one of the system's without its number, such as ``Connection reset by peer``."""
+    text = error.strerror if isinstance(error, OSError) else None
+    return text or str(error) or type(error).__name__
+
+
 class Failed(DrkitError):
     """The work was tried and failed (exit 1)."""
 

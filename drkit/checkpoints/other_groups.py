@@ -10,12 +10,15 @@ from drkit.kafka.groups.requests import ListedGroup
 
 CONSUMERS: Final = frozenset({"", "consumer"})
 """Protocol types of groups that are looked after: consumers, and offsets stored without a member."""
+LEFT_OUT: Final = "left out"
+"""Stands for the protocol type of a consumer group that the flow's filter leaves out."""
 SHOWN: Final = 50
 """Named one by one; all are counted."""
 _REASONS: Final = {
     "share": "share group (KIP-932): brokers track its records one by one, so it has no committed offsets "
     "as a consumer group has; not synchronised",
     "streams": "streams group (KIP-1071): groups of this protocol are not synchronised",
+    LEFT_OUT: "it reads copied topics, and groups or groups_exclude of the flow leave it out",
     "connect": "group of Kafka Connect workers: it has no committed offsets; not synchronised",
 }
 
@@ -25,7 +28,7 @@ class OtherGroup(NamedTuple):
 
     group: str
     kind: str
-    """Its protocol type: ``share``, ``streams``, ``connect`` and so on."""
+    """Its protocol type: ``share``, ``streams``, ``connect`` and so on; or :data:`LEFT_OUT`."""
 
     @property
     def reason(self) -> str:
@@ -46,6 +49,20 @@ def other_groups(listed: Mapping[str, ListedGroup], accepts: Callable[[str], boo
     """Those of the listed groups that a filter accepts and that are not consumer groups, by name."""
     return tuple(
         OtherGroup(g, x.protocol) for g, x in sorted(listed.items()) if not is_consumer(x) and accepts(g)
+    )
+
+
+def left_out(
+    listed: Mapping[str, ListedGroup], reads: Callable[[str], bool], accepts: Callable[[str], bool]
+) -> tuple[OtherGroup, ...]:
+    """Groups that the filter does not accept and that read copied topics, by name.
+
+    :param reads: whether a group has committed offsets in a copied topic
+    """
+    return tuple(
+        OtherGroup(g, LEFT_OUT if is_consumer(x) else x.protocol)
+        for g, x in sorted(listed.items())
+        if not accepts(g) and reads(g)
     )
 
 

@@ -47,12 +47,12 @@ _COMMANDS: Final = {
     "failover": _Row(
         "drkit.cli.commands.failover",
         "failover",
-        "Move topics and their groups to the standby, or take it back.",
+        "Move topics and their groups to the standby, or roll it back.",
     ),
     "fence": _Row(
         "drkit.cli.commands.fence",
         "fence",
-        "How the old primary is fenced; pay a fence that is owed, or lift it.",
+        "How the old primary is fenced; apply a pending fence, or lift it.",
     ),
     "divergence": _Row(
         "drkit.cli.commands.divergence",
@@ -76,6 +76,9 @@ _COMMANDS: Final = {
         "Beside the primary: stops writes when its lease is lost.",
     ),
     "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
+    "completion": _Row(
+        "drkit.cli.commands.completion", "completion", "What makes bash, zsh or fish complete drkit's words."
+    ),
     "help": _Row("drkit.cli.commands.help", "help_on", "The help of drkit, or of one of its commands."),
 }
 

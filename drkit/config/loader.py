@@ -7,50 +7,30 @@ import os
 from pathlib import Path
 import re
 import tomllib
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from drkit.config.files.document import Document
 from drkit.config.files.interpolate import Problem, interpolate, place
 from drkit.config.files.layers import override
 from drkit.config.files.toml_lines import lines_of
+from drkit.config.in_words import translated
 from drkit.config.mm2.file import translate
 from drkit.config.mm2.keys import KeySupport
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.config.tables.auto_proof import by_number
 from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.control import keys_beside
-from drkit.config.tables.fields import TO_DO
 from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
 from drkit.config.tables.settings import Settings
+from drkit.config.unchecked import unknown_aliases
 from drkit.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
-_TYPES: Final = "docs/reference/configuration.md has the type, unit and default of every setting"
-_MUST_BE: Final = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "string_type": "text",
-    "tuple_type": "an array",
-}
-"""Pydantic's kinds of errors → what it wants, in plain words."""
-_SHAPES: Final = {
-    "^[A-Za-z0-9_-]+$": "must consist of letters, digits, '-' and '_'",
-    "^[._-]$": "must be '.', '-' or '_'",
-    "^[^:*]+:[^*]+$": "must be a type and a name, as in User:drkit",
-    r"\S+(\s+\S+){4}": "must be five fields: minute, hour, day of month, month, day of week",
-}
-"""Expressions of the model → what they want, in plain words."""
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
 _SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
 _IDLE: Final = re.compile(r"drills\b.*")
@@ -91,17 +71,17 @@ def read(
     override(document, env, flags)
     if file.suffix == MM2_SUFFIX:  # what is wrong in a key makes no table, and the model would miss it
         _refuse(file, document.problems)
+    if not document.tables:
+        raise _empty(file)
     keys_beside(file.parent, document.tables)
     try:
         settings = Settings.model_validate(document.tables)
     except ValidationError as error:
         # `from None`: pydantic's own text repeats the input, and with it passwords.
-        named = {problem.at for problem in document.problems}
-        more = [p for p in _in_the_users_words(document, _translated(error)) if p.at not in named]
-        raise _problems(file, [*document.problems, *more]) from None
-    _refuse(file, document.problems)
+        found = [*translated(error), *unknown_aliases(document.tables)]
+        raise _problems(file, _with_those_of_the_file(document, found)) from None
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
-    _refuse(file, _in_the_users_words(document, found))
+    _refuse(file, _with_those_of_the_file(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
     unnamed = (Problem(*each) for each in by_number(settings.watch, settings.fence_agent))
     notes = (*document.notes, *idle_here, *unnamed, *_misspelt(settings))
@@ -176,6 +156,13 @@ def _tables_of_properties(settings: Settings) -> Iterator[tuple[str, Mapping[str
         yield f"detection.listeners[{number}].client", listener.client
 
 
+def _with_those_of_the_file(document: Document, found: Sequence[Problem]) -> list[Problem]:
+    """All problems: a value that could not be filled in is named once, and hides no others."""
+    named = {problem.at for problem in document.problems}
+    more = [p for p in _in_the_users_words(document, found) if p.at not in named]
+    return [*document.problems, *more]
+
+
 def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
     # One line of all flows may be wrong in each of them: it is told once.
     return list(dict.fromkeys(p._replace(at=document.called(p.at) or p.at) for p in problems))
@@ -200,6 +187,16 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
         where=str(file.absolute()),
         evidence=f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}",
         hint="name a file with --config FILE, or begin with drkit config init; without one: drkit demo",
+    )
+
+
+def _empty(file: Path) -> ConfigError:
+    return ConfigError(
+        "the configuration is empty",
+        where=str(file),
+        evidence="it needs two clusters ([clusters.ALIAS] with bootstrap_servers) and a flow ([[flows]] with"
+        " source and target)",
+        hint="drkit config init FILE writes one to begin with",
     )
 
 
@@ -243,47 +240,6 @@ def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
         evidence="\n".join(lines),
         hint=_AGAIN.replace("it;", "each;"),
     )
-
-
-def _translated(error: ValidationError) -> list[Problem]:
-    return [
-        _problem(e["loc"], e["type"], e["msg"], e.get("ctx", {}).get(TO_DO, ""))
-        for e in error.errors(include_url=False, include_input=False)
-    ]
-
-
-def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
-    at = ""
-    # An alias is no setting of its own but the name of a table.
-    for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
-        at = place(at, step)
-    if kind == "extra_forbidden":
-        return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
-    if kind == "missing":
-        return Problem(at, "this setting is needed", _TYPES)
-    if kind in _MUST_BE:
-        return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
-    if shape := next((plain for expression, plain in _SHAPES.items() if expression in message), None):
-        return Problem(at, shape, _TYPES)
-    return Problem(at, message[:1].lower() + message[1:], hint)
-
-
-def _known(location: tuple[str | int, ...]) -> list[str]:
-    """Names of the settings of the table at this place."""
-    model: Any = Settings
-    for step in location:
-        fields = model.model_fields if _is_model(model) else {}
-        # Below a name comes its type; below an index or a table's key, the element's type.
-        model = fields[step].annotation if step in fields else _element(model)
-    return [f for f in model.model_fields if f != "alias"] if _is_model(model) else []
-
-
-def _element(annotation: Any) -> Any:
-    return next((a for a in get_args(annotation) if _is_model(a)), None)
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _places(value: Any, at: str) -> Iterable[str]:

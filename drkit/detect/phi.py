@@ -35,7 +35,7 @@ class PhiRules(NamedTuple):
 class PhiAccrual:
     """Suspicion by arrivals. Times are those of a clock that stands still while we do (`AwakeClock`).
 
-    :param now: counts as an arrival: the silence before we listened is nobody's fault
+    :param now: of the first arrival, which is no sample of an interval
     """
 
     def __init__(self, rules: PhiRules, now: float) -> None:

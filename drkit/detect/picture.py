@@ -53,6 +53,8 @@ class Picture:
     """Since replication last moved anything, heartbeats included; None: not seen yet."""
     moved_what: str = ""
     """Which copy grew last."""
+    watched_for: float | None = None
+    """Since we began to see whether copies grow; None: we do not see it."""
     still_seconds: float = 5.0
     """Replication that moved within this time still moves."""
     promoted: bool = False
@@ -94,9 +96,14 @@ class Picture:
 
     @property
     def moves(self) -> bool:
-        """Replication moved just now, or its heartbeats are not late yet."""
+        """Replication moved just now, or its heartbeats are not late yet, or we have only begun to look."""
         recent = self.moved_ago is not None and self.moved_ago < self.still_seconds
-        return recent or (self.phi is not None and not self.beats_late)
+        return recent or self._is_fresh or (self.phi is not None and not self.beats_late)
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether a copy that moves may not have been seen moving yet."""
+        return self.target_answers and self.watched_for is not None and self.watched_for < self.still_seconds
 
     @property
     def facts(self) -> FailoverFacts:
@@ -129,5 +136,7 @@ class Picture:
         if self.moved_ago is not None:
             what = f" ({self.moved_what})" if self.moved_what else ""
             yield f"replication last moved {self.moved_ago:.1f} s ago{what}"
+        if self._is_fresh:
+            yield f"replication has been watched for {self.watched_for:.1f} s only"
         if not self.target_answers:
             yield f"the target does not answer: {self.target_error}"

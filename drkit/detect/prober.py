@@ -16,7 +16,7 @@ from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import TOPIC, CanaryTarget, ProbeResult, is_forbidden, placed, probe_write
 from drkit.detect.seen import Address, Probe, ProbeOutcome
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import ClusterUnreachable, DrkitError, error_text
 from drkit.kafka.probe import ProbeKind, probe
 from drkit.kafka.raw import EventLoop, KafkaTimeoutError, RawCluster, RawError
 from drkit.kafka.requests import MetadataRequest
@@ -198,4 +198,5 @@ class Prober:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name, text = type(error).__name__, error_text(error)
+    return name if text == name else f"{name}: {text}"

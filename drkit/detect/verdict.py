@@ -1,6 +1,6 @@
 """The one table: what is the matter with the primary, and may a failover go on? Pure.
 
-The rows are asked from the top, the first that is true decides. LOST is the last row: it is only reached when
+The rows are evaluated top to bottom; the first match wins. LOST is the last row: it is only reached when
 nothing above speaks against it. docs/explanation/detection.md is generated from this table, and each
 HOLD has a runbook.
 """

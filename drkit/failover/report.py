@@ -72,7 +72,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
         loss["seconds"] += later
         loss["statement"] += (
             f"; it is not fenced, and may have taken records for {later:.1f} s more, until clients were told:"
-            f" at the most {loss['seconds']:.1f} s in all, and what clients write that do not follow"
+            f" at most {loss['seconds']:.1f} s in all, and what clients write that do not follow"
         )
     return loss
 

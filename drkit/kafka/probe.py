@@ -8,6 +8,7 @@ import ssl
 import struct
 from typing import Final, NamedTuple
 
+from drkit.errors import error_text
 from drkit.kafka import codes
 from drkit.kafka.client_config import tls_context
 from drkit.kafka.security.settings import Security, Tls
@@ -118,7 +119,9 @@ def _look(
         except TimeoutError:
             return _after_silence(plain, timeout)
         except (_NoKafkaError, OSError) as error:
-            return _other_language(server, with_tls=context is not None, timeout=timeout, seen=str(error))
+            return _other_language(
+                server, with_tls=context is not None, timeout=timeout, seen=error_text(error)
+            )
 
 
 def _after_silence(connection: socket.socket, timeout: float) -> tuple[ProbeKind, str]:

@@ -205,7 +205,7 @@ class Board:
         self.watches: Sequence[FlowWatch] = ()
         self._clock = clock
         self._registry = CollectorRegistry()
-        flows = FlowCollector(self._figures, clock)
+        flows = FlowCollector(self._figures, clock, self.faults)
         self._registry.register(Labelled((observe.REGISTRY, flows), labels))
 
     def _figures(self) -> list[FlowFigures]:
@@ -215,10 +215,14 @@ class Board:
         """Everything in Prometheus' text format."""
         return generate_latest(self._registry)
 
+    def faults(self) -> dict[str, tuple[Fault, ...]]:
+        """What is wrong with each flow now: for the health check, the page and the metrics alike."""
+        now = self._clock()
+        return {w.name: w.faults(now) for w in self.watches}
+
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Whether every flow is healthy, and each one's faults."""
-        now = self._clock()
-        found = {w.name: w.faults(now) for w in self.watches}
+        found = self.faults()
         told = {
             name: {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
             for name, faults in found.items()
@@ -231,7 +235,8 @@ class Board:
         :param find: by flow, a part of the names of the groups to show
         """
         now = self._clock()
-        return {"flows": [_shown(w, now, find.get(w.name, "")) for w in self.watches]}
+        faults = self.faults()
+        return {"flows": [_shown(w, faults[w.name], now, find.get(w.name, "")) for w in self.watches]}
 
     def group(self, flow: str, group: str) -> dict[str, Any] | None:
         """A group of a flow with all of its partitions; None when nobody knows of it now."""
@@ -243,8 +248,8 @@ class Board:
         return None
 
 
-def _shown(watch: FlowWatch, now: float, find: str) -> dict[str, Any]:
-    figures, faults = watch.figures, watch.faults(now)
+def _shown(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> dict[str, Any]:
+    figures = watch.figures
     told: dict[str, Any] = {
         "flow": watch.name,
         "health": "fault" if faults else "ok",

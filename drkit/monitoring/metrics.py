@@ -17,7 +17,7 @@ from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
-from drkit.status.model import FlowStatus
+from drkit.status.model import Fault, FlowStatus, Loss
 from drkit.status.progress import Moved, Totals
 
 _FLOW: Final = ("source", "target")
@@ -25,7 +25,7 @@ _TOPIC: Final = (*_FLOW, "topic")
 _PARTITION: Final = (*_TOPIC, "partition")
 MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 """How the JMX exporter spells MirrorMaker 2's MBeans in the dashboards that people have."""
-
+_NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)
 
 _UNITS: Final = (
     ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
@@ -142,10 +142,16 @@ class FlowCollector(Collector):
 
     :param figures: the flows now
     :param clock: the steady clock of the figures
+    :param faults: of each flow by its name, as the health check and the page have them
     """
 
-    def __init__(self, figures: Callable[[], Iterable[FlowFigures]], clock: Callable[[], float]) -> None:
-        self._figures = figures
+    def __init__(
+        self,
+        figures: Callable[[], Iterable[FlowFigures]],
+        clock: Callable[[], float],
+        faults: Callable[[], Mapping[str, Iterable[Fault]]] = dict,
+    ) -> None:
+        self._figures, self._faults = figures, faults
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
@@ -156,8 +162,9 @@ class FlowCollector(Collector):
             )
             for row in _TABLE
         }
-        for figures in self._figures():
-            for name, labels, value in self._samples(figures):
+        samples = [_health(self._faults()), *(self._samples(figures) for figures in self._figures())]
+        for each in samples:
+            for name, labels, value in each:
                 if value is not None:
                     families[name].add_metric(labels, float(value))
         yield from families.values()
@@ -167,11 +174,11 @@ class FlowCollector(Collector):
         return iter(())
 
     def _samples(self, figures: FlowFigures) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-        status, totals, loss = figures.status, figures.totals, figures.status.loss
+        status, totals = figures.status, figures.totals
+        loss = status.loss_now or _NO_LOSS
         flow = (status.source, status.target)
         beat = status.heartbeat
         yield from (
-            ("drkit_flow_healthy", flow, not status.faults),
             ("drkit_status_age_seconds", flow, self._clock() - figures.looked_at),
             ("drkit_rpo_records", flow, loss.records),
             ("drkit_rpo_bytes", flow, loss.bytes),
@@ -185,8 +192,6 @@ class FlowCollector(Collector):
         for cluster in (status.source, status.target):
             ages = [t.age_seconds or 0.0 for t in status.open_transactions if t.cluster == cluster]
             yield "drkit_open_transaction_seconds", (*flow, cluster), max(ages, default=0.0)
-        for code in {f.code for f in status.faults}:
-            yield "drkit_fault", (*flow, code), 1
         if totals is not None:
             yield "drkit_epoch_gap_seconds", flow, totals.epoch_gap_seconds
             yield "drkit_stopped_partitions", flow, len(totals.stopped)
@@ -200,6 +205,17 @@ class FlowCollector(Collector):
             yield "drkit_held_back_records", name, topic.held_back
         yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
         yield from _as_mm2(figures, flow)
+
+
+def _health(
+    faults: Mapping[str, Iterable[Fault]],
+) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+    for name, found in faults.items():
+        source, _, target = name.partition("->")
+        codes = {f.code for f in found}
+        yield "drkit_flow_healthy", (source, target), not codes
+        for code in sorted(codes):
+            yield "drkit_fault", (source, target, code), 1
 
 
 class Labelled(Collector):

@@ -76,7 +76,7 @@ class PartitionPosition:
 
     def _too_far(self, upstream: int) -> str:
         if self.source_end is not None and upstream > self.source_end:
-            return f"source offset {upstream} lies behind the source's end {self.source_end}"
+            return f"source offset {upstream} is past the end of the source, {self.source_end}"
         if self.waits_for(upstream):
             return f"source offset {upstream} is not copied yet: the copy has reached {self.frontier}"
         return ""

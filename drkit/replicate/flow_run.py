@@ -259,7 +259,7 @@ class FlowRun:
         self._internal.restore()
 
     def _end(self, loop: EpochLoop) -> None:
-        """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""
+        """Let the tasks drain in-flight batches, then end the epochs; seconds, whatever is broken."""
         may_copy = loop.is_active and not self._finished.is_set() and self._epochs.hold()
         if may_copy and self._lease.is_held and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
             loop.wait(_DRAIN_SECONDS)

@@ -126,7 +126,7 @@ class FlowThread:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
         lag = self.watch.lag if seen.lag is None and self.watch else seen.lag
-        phase = "" if seen.records or progress.totals.epochs else READS_MAP
+        phase = "" if seen.records or progress.totals.epochs or lag == 0 else READS_MAP
         tell(Glance(self.name, seen.records_per_second, lag, seen.records, self._held(), phase))
 
     def _phase(self) -> str:

@@ -9,8 +9,11 @@ from typing import Final, NamedTuple
 from drkit import observe
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import NotAuthorized
+from drkit.errors import NotAuthorized, Refused
 from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.lease.lost import held_by_another
+from drkit.flow_state.processes import lives_here
+from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
@@ -74,9 +77,10 @@ def refuse_missing(
         raise _refusal(list(dict.fromkeys(lacking)), list(dict.fromkeys(without)))
 
 
-def refuse_unready(target: Cluster, flow: FlowSettings) -> None:
+def refuse_unready(target: Cluster, flow: FlowSettings) -> Refused | None:
     """Refuse a target that no run can work with, asked before Spark takes its seconds to start.
 
+    :returns: the refusal of a flow that another process of this machine runs; one elsewhere may be dead
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
     :raises Refused: the target was promoted
     """
@@ -85,6 +89,8 @@ def refuse_unready(target: Cluster, flow: FlowSettings) -> None:
     with StateTopic(target.settings, flow.source) as state:
         state.load()
         refuse_promoted(flow, state.records)
+        lease = state.get(LeaseRecord)
+    return held_by_another(flow.name, lease) if lease is not None and lives_here(lease.holder) else None
 
 
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:

@@ -152,8 +152,9 @@ def _start(
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
-    for flow in flows:
-        refuse_unready(clusters_now[flow.target], flow)
+    held = [refuse_unready(clusters_now[flow.target], flow) for flow in flows]
+    if held and not options.standby and all(held) and held[0] is not None:
+        raise held[0]
     if stop.is_set():
         return
     observe.identify(run=run_id)

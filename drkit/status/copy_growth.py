@@ -40,6 +40,8 @@ class Growth:
         self._grown = grown
         self._seconds = seconds
         self._ends: dict[TopicPartition, int] = {}
+        self.began: float | None = None
+        """When ends were first known, on the clock of `monotonic`; None: they never were."""
         self._raw: RawCluster | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"growth {target.alias}", daemon=True)
@@ -85,6 +87,7 @@ class Growth:
     def _compare(self, ends: dict[TopicPartition, int]) -> None:
         grown = [(at, end - self._ends[at]) for at, end in ends.items() if end > self._ends.get(at, end)]
         self._ends |= ends
+        self.began = monotonic() if self.began is None else self.began
         if grown:
             at, by = max(grown, key=lambda g: g[1])
             self._grown(f"{at} grew by {by}, and {len(grown) - 1} other partitions")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import astuple
 
 from drkit.config import FlowSettings
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, error_text
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
+    EventRecord,
     GenerationRecord,
     NotedEnds,
     NotedHeld,
@@ -27,6 +28,13 @@ from drkit.status.model import PartitionStatus
 def copied_of(topic: str, entry: GenerationRecord) -> Copied:
     """A topic of the flow's registry."""
     return Copied(topic, entry.source_id, entry.target, entry.target_id)
+
+
+def why_not_copied(state: FlowState, topic: str) -> str:
+    """Why a topic has no copy that counts, as its newest event says."""
+    event = state.readable(EventRecord).get(EventRecord.name_of("topic_left_out", topic))
+    told = "" if event is None else str(event.fields.get("reason", ""))
+    return f"not copied: {told or 'the target has no copy of this topic'}"
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
@@ -53,7 +61,7 @@ def said(error: BaseException) -> str:
     """An error in one line."""
     if isinstance(error, DrkitError):
         return f"{error.what} ({error.evidence})" if error.evidence else error.what
-    return str(error) or type(error).__name__
+    return error_text(error)
 
 
 def status_of(

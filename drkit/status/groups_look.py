@@ -34,6 +34,7 @@ from drkit.status.groups import (
     GroupStatus,
     Rounds,
 )
+from drkit.status.left_out_groups import left_out_readers
 
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
@@ -199,8 +200,10 @@ class GroupLook:
             ours = self._asking(source)
             found = await ours.listed()
             listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
-            others = other_groups(found, accepted)
             theirs = await ours.committed(sorted(listed))
+            others = other_groups(found, accepted) + await left_out_readers(
+                ours, found, known.topics, accepted
+            )
         groups = self._asking(target)
         states = await groups.listed()
         # Without the source those count of which something was written down, as checkpoint or as offset.

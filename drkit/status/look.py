@@ -29,6 +29,7 @@ from drkit.status.facts import (
     seen_record,
     status_of,
     term_of,
+    why_not_copied,
 )
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
@@ -227,9 +228,7 @@ class StatusCollector:
             if at.topic in known:
                 frontiers[at] = gone or places.get(at) or CopyPosition(0, None)
             else:
-                frontiers[at] = CopyPosition(
-                    0, None, reason="not copied: the target has no copy of this topic"
-                )
+                frontiers[at] = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
         gaps = gaps_of(frontiers, source.ends)
         records: dict[TopicPartition, UncopiedRecords] = {}

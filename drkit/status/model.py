@@ -157,9 +157,14 @@ class FlowStatus:
         return "fault" if self.faults else "ok"
 
     @property
-    def map_segments(self) -> int:
-        """Segments of the offset map over all partitions."""
-        return sum(p.segments for p in self.partitions)
+    def loss_now(self) -> Loss | None:
+        """What a death of the primary would lose; None once a failover has taken its role."""
+        return None if self.role == "promoted" else self.loss
+
+    @property
+    def map_segments(self) -> int | None:
+        """Segments of the offset map over all partitions; None: the target does not answer."""
+        return sum(p.segments for p in self.partitions) if self.target_answers else None
 
     def as_dict(self, *, details: bool = True) -> dict[str, Any]:
         """The status as plain data.
@@ -169,6 +174,7 @@ class FlowStatus:
         whole = self if details else replace(self, partitions=())
         told = {"health": self.health, **asdict(replace(whole, groups=None))}
         told |= {"faults": [f._asdict() for f in self.faults], "map_segments": self.map_segments}
+        told["loss"] = None if self.loss_now is None else asdict(self.loss_now)
         seen = self.groups
         told["checkpoints"] = None if seen is None else seen.as_dict()
         told["groups"] = None if seen is None else [g.as_dict(details=details) for g in seen.groups]
@@ -248,7 +254,8 @@ def faults_of(
         text = f"the lag of {len(unknown)} partitions is not known, of {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
     if found.left_out:
-        text = f"{len(found.left_out)} topics of the source are not copied: {', '.join(found.left_out[:3])}"
+        more = f" and {len(found.left_out) - 3:,} more" if len(found.left_out) > 3 else ""  # noqa: PLR2004
+        text = f"of the source are not copied: {', '.join(found.left_out[:3])}{more}"
         faults.append(Fault("topics_left_out", text))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 

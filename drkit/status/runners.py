@@ -30,7 +30,7 @@ class StandbyStatus:
     run_id: str
     since_ms: int
     renewed_seconds: float
-    """Since its last sign of life."""
+    """Since its last note."""
     ready: bool
     reason: str = ""
     """Why it is not ready."""
@@ -54,7 +54,7 @@ def standbys_of(state: FlowState, now_ms: int) -> tuple[StandbyStatus, ...]:
         if not alive:
             reason = "gone"
         elif age > record.ttl_ms:
-            reason = f"no sign of life for {age / 1000:.0f} s"
+            reason = f"no note from it for {age / 1000:.0f} s"
         ready = record.ready and not reason
         who = record.process
         found.append(

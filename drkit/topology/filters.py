@@ -58,11 +58,16 @@ class NameFilter:
 
     @cached_property
     def _include(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(re.compile, self.include))
+        return _compiled(self.include)
 
     @cached_property
     def _exclude(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(re.compile, self.exclude))
+        return _compiled(self.exclude)
+
+
+def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    # A dot is any character: `.*` must not leave out a group with a line break in its name in silence.
+    return tuple(re.compile(pattern, re.DOTALL) for pattern in patterns)
 
 
 def _matches(patterns: tuple[re.Pattern[str], ...], name: str) -> bool:

@@ -66,9 +66,9 @@ class HeartbeatListener:
             if self._detector is not None and self._clock.stalled_since(self._asked_at):
                 self._detector.interrupted()
             self._asked_at = now
-            if self._detector is None and self._tail.newest() is not None:
-                # They came before we listened: from now on their absence counts.
-                self._detector = PhiAccrual(self._rules, now)
+            if self._detector is None and (newest := self._tail.newest()) is not None:
+                # It came before we listened: its own time says for how long no other has come.
+                self._detector = PhiAccrual(self._rules, now - newest.age_seconds)
             if self._detector is None:
                 return Arrivals(None, None, None, self._tail.ahead_seconds)
             return Arrivals(

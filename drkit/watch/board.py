@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from drkit.detect.seen import WELL
 from drkit.detect.verdict import VerdictKind
 from drkit.monitoring.board import Board
+from drkit.status.model import Fault
 from drkit.watch.observer import Moment
 
 _FLOW: Final = ("source", "target")
@@ -83,10 +84,19 @@ class WatchBoard(Board):
         """Everything in Prometheus' text format."""
         return super().metrics() + generate_latest(self._verdicts)
 
+    def faults(self) -> dict[str, tuple[Fault, ...]]:
+        """Those of the status, and a verdict that is worse than a suspicion."""
+        found = super().faults()
+        for moment, _ in self._moments():
+            if moment.verdict.kind > VerdictKind.SUSPECT:
+                text = "; ".join([f"the primary: {moment.verdict.name}", *moment.verdict.evidence])
+                found[moment.flow] = (*found.get(moment.flow, ()), Fault("verdict", text))
+        return found
+
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Healthy while every flow is, and no verdict is worse than a suspicion."""
         healthy, told = super().health()
         for moment, _ in self._moments():
-            told["flows"].setdefault(moment.flow, {})["verdict"] = moment.verdict.name
-            healthy = healthy and moment.verdict.kind <= VerdictKind.SUSPECT
+            told["flows"].setdefault(moment.flow, {"health": "ok", "faults": []})
+            told["flows"][moment.flow]["verdict"] = moment.verdict.name
         return healthy, told

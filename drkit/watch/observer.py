@@ -180,6 +180,12 @@ class Observer:
         return any(p is not None for p in self.senses.probes.newest().values())
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the target has answered, or had its time to."""
+        silent = self.target_board.silent_seconds()
+        return silent is not None or self._clock.now() - self._began >= _START_SECONDS
+
+    @property
     def target_board(self) -> Noticeboard:
         """The topic on the flow's target."""
         return self.boards[0]
@@ -260,6 +266,7 @@ class Observer:
             beat_silence=sensed.beat_silence,
             moved_ago=sensed.moved_ago,
             moved_what=sensed.moved_what,
+            watched_for=sensed.watched_for,
             still_seconds=settings.detection.confirm_seconds,
             promoted=sensed.promoted,
             fence_owed=sensed.fence_owed,

@@ -21,7 +21,7 @@ from drkit.watch.board import TABLE as METRICS
 
 PAGE: Final = Path("docs", "explanation", "detection.md")
 _BEAT_SECONDS: Final = float(FlowSettings.model_fields["heartbeats_interval_seconds"].default)
-_WHEN: Final = "asked from the top; the first that is true decides"
+_WHEN: Final = "evaluated top to bottom; first match wins"
 
 
 def verdicts() -> str:

@@ -10,7 +10,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock, Ticker
-from drkit.detect.reasons import runbook
+from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
 from drkit.monitoring.page.server import Listen, answering
@@ -24,6 +24,8 @@ from drkit.watch.pending_fences import by_desk as paid_by_desk
 from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
+_SETTLING_SECONDS: Final = 10.0
+"""How much longer than `confirm_seconds` a look with an end waits for a verdict that is confirmed."""
 _LEVELS: Final[Mapping[VerdictKind, observe.Level]] = {
     VerdictKind.UP: "info", VerdictKind.SUSPECT: "info", VerdictKind.DEGRADED: "warning",
     VerdictKind.HOLD: "warning", VerdictKind.LOST: "error",
@@ -39,8 +41,8 @@ class WatchOptions(NamedTuple):
     given: Given = Given()
     """Options of this run that the commands of its verdicts need too, such as ``--config FILE``."""
     once: float | None = None
-    """End after so many seconds, with what is known then; None: go on. Such a look calls and acts for nobody:
-    its identity does not vote."""
+    """End after so many seconds, or as soon as the verdict is confirmed after that; None: go on. Such a look
+    calls and acts for nobody: its identity does not vote."""
 
 
 class FlowMoment(NamedTuple):
@@ -67,6 +69,7 @@ class _Desk:
         self.payer = PendingFences(flow, paid_by_desk(settings, flow))
         self.newest: Moment | None = None
         self._options = options
+        self.confirm_seconds = settings.detection.confirm_seconds
         self._announcer = Announcer(settings.detection.confirm_seconds, settings.watch.repeat_seconds)
         self._key: tuple[object, ...] = ()
 
@@ -150,10 +153,20 @@ def _go_on(
     while not all(d.observer.is_ready for d in desks) and not stop.wait(TICK_SECONDS / 5):
         pass
     while True:
+        settled = all(desk.observer.is_settled for desk in desks)
         said = [desk.look(teller) for desk in desks]
         show(said)
-        if stop.wait(TICK_SECONDS) or (ends is not None and monotonic() >= ends):
+        sure = settled and not any(s.moment.verdict.reason is Reason.UNCONFIRMED for s in said)
+        if stop.wait(TICK_SECONDS) or (ends is not None and _is_over(desks, monotonic() - ends, sure=sure)):
             return said
+
+
+def _is_over(desks: Sequence[_Desk], late: float, *, sure: bool) -> bool:
+    """Whether a look with an end may end; one that sees something fail waits until that is confirmed.
+
+    :param late: seconds since the time that was asked for; negative before it
+    """
+    return late >= 0 and (sure or late > max(d.confirm_seconds for d in desks) + _SETTLING_SECONDS)
 
 
 def _newest(desks: Sequence[_Desk]) -> list[tuple[Moment, Mapping[Any, Any]]]:

@@ -59,6 +59,8 @@ class Sensed(NamedTuple):
     """Who owes the old primary a fence, and what pays it; empty: nobody."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
+    watched_for: float | None = None
+    """Since the copies' ends were first known; None: they never were."""
 
 
 class Senses:
@@ -127,6 +129,7 @@ class Senses:
             findings=self._findings,
             fence_owed=_owed(status),
             beat_ahead=beats.ahead,
+            watched_for=None if self._growth.began is None else monotonic() - self._growth.began,
         )
 
     def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:

@@ -1,9 +1,9 @@
-"""``drkit failover``: move topics and their groups to the standby, or go on with it, or take it back."""
+"""``drkit failover``: move topics and their groups to the standby, or go on with it, or roll it back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
@@ -40,9 +40,12 @@ def failover(
     evict_members: bool,
     keep_positions: bool,
     repoint_others: bool,
+    quiet: bool,
     verbose: bool,
 ) -> None:
     """Run ``drkit failover``."""
+    if quiet and not dry_run:
+        raise Usage("--quiet is for --dry-run", where=_PLACE, hint=f"{_PLACE} --all --dry-run --quiet")
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = RunRequest(
@@ -53,7 +56,10 @@ def failover(
     chosen = settings.one_flow(flow)
     with FailoverService(settings, chosen, Progressing()) as desk:
         if dry_run:
-            _rehearse(chosen.name, desk.rehearse(groups, request, topics))
+            found = desk.rehearse(groups, request, topics)
+            if quiet:
+                _say_verdict(found)
+            _rehearse(chosen.name, found)
             return
 
         def work() -> dict[str, Any]:
@@ -104,6 +110,14 @@ def _print(report: dict[str, Any], *, verbose: bool) -> None:
         return
     for part in shown(report, verbose=verbose):
         emit(part)
+
+
+def _say_verdict(found: Rehearsal) -> NoReturn:
+    """A dry run in one line, with the exit code of the failover that it stands for."""
+    verdict = verdict_of(found)
+    refused = [gate for gate, _ in found.refusals]
+    emit({"verdict": verdict, "refused": refused} if session().as_json else verdict)
+    raise SystemExit(found.refusals[0][1].exit_code if found.refusals else 0)
 
 
 def _rehearse(flow: str, found: Rehearsal) -> None:

@@ -106,7 +106,7 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
 
 
 def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answer; for people what is held back is a table of its own."""
+    """The answer; for people whatever has a text is a table of its own."""
     if session().as_json:
         return {"flows": flows}
     rows = [
@@ -119,8 +119,19 @@ def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
         for held in f.get("held_back", ())
         for by in held.transactions or (None,)
     ]  # fmt: skip
-    shown = [{k: v for k, v in f.items() if k != "held_back"} for f in flows]
-    return {"flows": shown, **({"held back by open transactions": rows} if rows else {})}
+    apart = {
+        "left out": [{"topic": t, "why": why} for f in flows for t, why in f.get("left_out", {}).items()],
+        "stopped partitions": [
+            {"partition": at, "why": why}
+            for f in flows
+            for at, why in f.get("stopped_partitions", {}).items()
+        ],
+        "errors": [{"flow": f["flow"], **f["error"]} for f in flows if f.get("error")],
+        "held back by open transactions": rows,
+    }
+    hidden = {"left_out", "stopped_partitions", "error", "held_back"}
+    shown = [{k: v for k, v in f.items() if k not in hidden} for f in flows]
+    return {"flows": shown, **{name: table for name, table in apart.items() if table}}
 
 
 def _show(seen: Glance) -> None:

@@ -7,8 +7,8 @@ import threading
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.screens.status import as_data, show_again
-from drkit.cli.screens.status_view import Shown, view
+from drkit.cli.screens.status import as_data, show, show_again
+from drkit.cli.screens.status_view import Shown
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config.tables.closest import closest
@@ -24,13 +24,14 @@ def status(
     *,
     all_groups: bool,
     partitions: bool,
+    short: bool,
     watch: bool,
 ) -> int:
     """Run ``drkit status``."""
     settings = configuration().settings
     flows = settings.chosen_flows(names)
     collectors = [StatusCollector(settings, flow) for flow in flows]
-    shown = Shown(partitions, groups, all_groups)
+    shown = Shown(partitions, groups, all_groups, short)
     # Raised where it falls, an interrupt could end in an event loop that takes it for a failed request.
     stop = until_signalled() if watch else threading.Event()
     if watch:
@@ -54,7 +55,7 @@ def status(
     if session().as_json:
         emit(as_data(found, shown))
     else:
-        emit({f.flow: view(f, shown) for f in found})
+        show(found, shown)
     return int(any(f.faults for f in found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 import getpass
 from typing import Any
@@ -23,7 +24,7 @@ from drkit.watch.run import watch as run_watch
 
 _EXIT_CODES = {
     VerdictKind.UP: 0,
-    VerdictKind.SUSPECT: 0,
+    VerdictKind.SUSPECT: 1,
     VerdictKind.DEGRADED: 1,
     VerdictKind.HOLD: Refused.exit_code,
     VerdictKind.LOST: 1,
@@ -68,12 +69,13 @@ def resume(names: tuple[str, ...]) -> None:
 def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
-    emit([by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)])
+    found = [by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
+    emit(found if session().as_json else [_with_times(asdict(each)) for each in found])
 
 
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:
     """Times as a person reads them, instead of milliseconds."""
-    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms")}
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
     return {
         k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
         for k, v in row.items()

@@ -1,4 +1,4 @@
-"""``drkit failover``: move topics and their groups to the standby, or go on with it, or take it back."""
+"""``drkit failover``: move topics and their groups to the standby, or go on with it, or roll it back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from drkit.cli.loading import work
 @click.option("--all", "whole", is_flag=True, help="All that the flow copies and that has not moved yet.")
 @click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
+@click.option("--quiet", is_flag=True, help="With --dry-run: the verdict alone, in one line.")
 @click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
-@click.option("--abort", is_flag=True, help="Take it back; until the step OPEN.")
+@click.option("--abort", is_flag=True, help="Roll back; only before the step OPEN.")
 @click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")

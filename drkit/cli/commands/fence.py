@@ -1,4 +1,4 @@
-"""``drkit fence``: how the old primary is fenced; pay a fence that is owed, or lift it."""
+"""``drkit fence``: how the old primary is fenced; apply a pending fence, or lift it."""
 
 from __future__ import annotations
 

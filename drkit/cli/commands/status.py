@@ -13,6 +13,7 @@ from drkit.cli.loading import work
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
 @click.option("--group", "groups", multiple=True, help="Only this group, with each of its partitions.")
 @click.option("--all-groups", is_flag=True, help="A line for every group, however many.")
+@click.option("--short", is_flag=True, help="One line for each flow: role, health, lag, loss, faults.")
 @click.option("--partitions", is_flag=True, help="Each partition, not only sums by topic.")
 @click.option("--watch", is_flag=True, help="Look again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, metavar="SECONDS",

@@ -27,7 +27,9 @@ def watch(context: click.Context, /, **given: Any) -> Any:
     its own. With --json: one line for each change. With --once the last word alone: such a look does not
     vote, and neither calls nor acts for anybody.
 
-    Exit code with --once: 0 up or suspect, 1 degraded or lost, 3 on hold.
+    Such a look goes on for some seconds more while something fails that is not confirmed.
+
+    Exit code with --once: 0 up, 1 suspect, degraded or lost, 3 on hold.
     """
     return work("drkit.cli.actions.watch").watch(**given) if context.invoked_subcommand is None else 0
 

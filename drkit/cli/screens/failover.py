@@ -144,7 +144,7 @@ def _details(report: Mapping[str, Any]) -> dict[str, Any]:
     if report["moved_before"]:
         out["already moved"] = first_of(report["moved_before"], _SHOWN)
     if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:
-        out["not at work yet"] = first_of(waiting, _SHOWN)
+        out["no active members yet"] = first_of(waiting, _SHOWN)
     if seconds := report["seconds"]:
         out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
     for step in report["steps"]:

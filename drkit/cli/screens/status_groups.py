@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drkit.failover.core.words import counted
 from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, worst_first
 from drkit.status.model import FlowStatus
 
@@ -21,7 +22,7 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
     """
     seen = status.groups
     if seen is None:
-        return {"groups": "not known" if not status.target_answers else "not looked after, or not yet"}
+        return {"groups": "unknown" if not status.target_answers else "not looked after, or not yet"}
     shown: dict[str, Any] = {"groups": summary(seen)}
     groups = worst_first(seen.groups)
     if chosen:
@@ -43,13 +44,13 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
 def summary(seen: GroupsSeen) -> str:
     """How many are ready, and how fresh that is, in one sentence."""
     if seen.error:
-        return f"not known: {seen.error}"
+        return f"unknown: {seen.error}"
     text = f"{seen.ready:,} of {len(seen.groups):,} ready" if seen.groups else "none has a committed offset"
     text += f"; last checkpoints {ago(seen.rounds.age_seconds)}"
     if seen.rounds.source_gone_seconds:
         text += f", the source was seen last {ago(seen.rounds.source_gone_seconds)}"
     if seen.others_total:
-        text += f"; {seen.others_total:,} of other kinds not synchronised"
+        text += f"; {counted(seen.others_total, 'other group')} not synchronised"
     if seen.unreadable:
         text += f"; {seen.unreadable:,} records of the checkpoint topic are not checkpoints"
     return text
@@ -72,8 +73,8 @@ def _group(g: GroupStatus, seen: GroupsSeen) -> dict[str, Any]:
         "state": g.state or "–",
         "protocol": g.protocol or "–",
         "ready": f"{g.ready_partitions}/{len(g.wanted)}",
-        "reads again": _number(g.repeats),
-        "left to read": _number(g.left),
+        "will reprocess": _number(g.repeats),
+        "remaining": _number(g.left),
         "checkpoint": ago(seen.rounds.age_seconds),
         "why not": g.reason,
     }
@@ -87,8 +88,8 @@ def _partition(g: GroupStatus, p: GroupPartition, now_ms: int) -> dict[str, Any]
         "committed": _number(p.committed),
         "position": _number(p.position),
         "stored": _number(p.stored),
-        "reads again": _number(p.repeats),
-        "left to read": _number(p.left),
+        "will reprocess": _number(p.repeats),
+        "remaining": _number(p.left),
         "written": ago(None if p.written_ms is None else max(0, now_ms - p.written_ms) / 1000),
         "": p.state.value,
         "why not": p.reason,

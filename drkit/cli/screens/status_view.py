@@ -24,9 +24,12 @@ class Shown(NamedTuple):
     groups: tuple[str, ...] = ()
     """Only these groups, with each of their partitions."""
     every_group: bool = False
+    short: bool = False
+    """One line for each flow."""
 
 
 _USUAL: Final = Shown()
+UNKNOWN: Final = "unknown"
 
 
 def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
@@ -37,18 +40,19 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         if parts.partitions
         else [_topic(t, holds=holds) for t in status.topics]
     )
+    known = status.target_answers
     shown: dict[str, Any] = {
         "role": status.role,
         "health": status.health,
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
-        "run_by": _runner(status.runner),
+        "run_by": _runner(status.runner) if known else UNKNOWN,
         "standbys": [_standby(s, status.at_ms) for s in status.standbys],
         "fence owed": _owed(status),
         "left out": _left_out(status),
-        "loss if the primary died now": loss_text(status.loss, status.open_transactions),
-        "replication delay": _delay(status.heartbeat),
-        "heartbeat": _beat(status.heartbeat),
-        "map segments": status.map_segments,
+        "loss if the primary died now": _loss(status),
+        "replication delay": _delay(status.heartbeat) if known else UNKNOWN,
+        "heartbeat": _beat(status.heartbeat) if known else UNKNOWN,
+        "map segments": status.map_segments if known else UNKNOWN,
         "topics": rows,
         "open transactions": [_open(t) for t in status.open_transactions[:_SHOWN_OPEN]],
         **group_lines(status, chosen=parts.groups, every=parts.every_group),
@@ -59,10 +63,28 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
     return {k: v for k, v in shown.items() if v not in ([], (), None)}
 
 
+def short(status: FlowStatus) -> str:
+    """The flow in one line: role, health, lag, what would be lost, and the codes of its faults."""
+    lags = [t.records for t in status.topics]
+    known = status.target_answers and None not in lags
+    lag = counted(sum(n or 0 for n in lags), "record") if known else UNKNOWN
+    loss = _loss(status)
+    parts = [status.flow, status.role, status.health, f"lag {lag}", *([f"loss {loss}"] if loss else [])]
+    parts += ["faults " + ", ".join(f.code for f in status.faults)] if status.faults else []
+    return "  ".join(parts)
+
+
+def _loss(status: FlowStatus) -> str | None:
+    """What a death of the primary would lose; None once a failover has taken its role."""
+    if status.loss_now is None:
+        return None
+    return loss_text(status.loss, status.open_transactions) if status.target_answers else UNKNOWN
+
+
 def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     """The loss in one sentence."""
     if loss.records is None:
-        return "not known"
+        return UNKNOWN
     some = "" if loss.exact else "up to " if loss.held_back else "about "
     text = f"{some}{counted(loss.records, 'record')}"
     if loss.bytes is not None and loss.records:
@@ -137,9 +159,9 @@ def _left_out(status: FlowStatus) -> str | None:
 
 def _runner(runner: Runner | None) -> str:
     if runner is None:
-        return "nobody"
+        return "no run holds the lease"
     state = "" if runner.alive else "no longer: "
-    return f"{state}{runner.host}, process {runner.process}, sign of life {runner.renewed_seconds:.0f} s ago"
+    return f"{state}{runner.host}, process {runner.process}, lease renewed {runner.renewed_seconds:.0f} s ago"
 
 
 def _standby(s: StandbyStatus, now_ms: int) -> dict[str, Any]:
@@ -157,7 +179,7 @@ def _beat(beat: HeartbeatStatus | None) -> str:
 def _delay(beat: HeartbeatStatus | None) -> str:
     """From the source's clock to the target: how long the newest heartbeat was on its way."""
     if beat is None or beat.delay_seconds is None:
-        return "not known: no heartbeat arrives"
+        return "unknown: no heartbeat arrives"
     return f"{beat.delay_seconds * 1000:,.0f} ms"
 
 

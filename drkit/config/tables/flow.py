@@ -84,7 +84,7 @@ class FlowSettings(Strict):
     epoch_seconds: PositiveFloat = 300.0
     """How long tasks copy before the work is dealt out again."""
     lease_seconds: float = Field(15.0, ge=3.0, le=600.0)
-    """Without a sign of life for so long the replicator is taken for gone, and a standby takes over."""
+    """Without a renewal for so long the replicator is taken for gone, and a standby takes over."""
     refresh_topics_interval_seconds: PositiveFloat = 10.0
     """How often new topics and partitions are looked for."""
     replication_factor: int | None = None

@@ -108,7 +108,9 @@ def _moving(context: Context, tail: HeartbeatTail) -> Iterator[str]:
     interval = context.flow.heartbeats_interval_seconds
     beat, recent = tail.newest(), max(_RECENT_SECONDS, _RECENT_BEATS * interval)
     if tail.ahead_seconds or (beat is not None and beat.age_seconds <= recent):
-        context.tell(StepProgress(StepName.SNAPSHOT, "waiting for a sign of life: a heartbeat is fresh"))
+        context.tell(
+            StepProgress(StepName.SNAPSHOT, "waiting: a heartbeat is fresh, so the primary may live")
+        )
         settled: int | None = None
         while context.clock() < began + _WAIT_SECONDS + 2 * interval:
             tail.read()

@@ -193,20 +193,20 @@ def _statement(
     held = held_of(lost)
     if held_by := held_text(held.records, held.acknowledged):
         count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
-    span = "" if seconds is None else f", at the most {seconds:.1f} s"
+    span = "" if seconds is None else f"at most {seconds:.1f} s"
     if silent is not None:
-        return (
-            f"lost is everything on the source from these offsets on: {places}; of that {count} were seen"
-            f" there{span} ({silent.basis})"
+        bound = ": ".join(filter(None, (span, silent.basis)))
+        return f"known lost: {count}; unknown: anything the primary accepted at or after {places}" + (
+            f" ({bound})" if bound else ""
         )
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {hanging} partitions have an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
-    return f"lost are {count}{span}: {places}{opened}{unfenced}"
+    return f"lost are {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
 
 
 def _places(missing: Sequence[Lost]) -> str:
-    shown = ", ".join(f"{p.topic}-{p.partition} from {p.lost_from}" for p in missing[:_SHOWN])
+    shown = ", ".join(f"{p.topic}-{p.partition}@{p.lost_from}" for p in missing[:_SHOWN])
     return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
 
 

@@ -47,7 +47,7 @@ class CommitOffsetsStep:
             why = f"{kept} of drkit's stand there already"
             if found.members:
                 why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
-            effects.append(StepEffect(f"commit the places of {group}", context.flow.target, why))
+            effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
         return effects
 
     def run(self, context: Context) -> StepResult:

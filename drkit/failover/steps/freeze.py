@@ -124,7 +124,7 @@ class FreezeStep:
                 return True
             context.pause(_PAUSE_SECONDS)
             state.load()
-        context.tell(StepProgress(self.name, "the replicator has not let go by itself: it is fenced"))
+        context.tell(StepProgress(self.name, "the replicator did not stop in time: it is fenced now"))
         return False
 
     def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:

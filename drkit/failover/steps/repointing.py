@@ -27,7 +27,7 @@ class RepointStep:
         text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
         return [StepEffect(text, way.adapter.name, renamed) for way in ways] or [
-            StepEffect("tell nobody", _no_way(context), "clients have to be moved by other means")
+            StepEffect("no client endpoint configured", _no_way(context), "move clients by other means")
         ]
 
     def run(self, context: Context) -> StepResult:

@@ -110,7 +110,7 @@ class VerifyStep:
                 return found
             if context.clock() - told > _TELL_SECONDS:
                 told = context.clock()
-                text = f"{len(waiting)} of {len(found)} groups are not at work yet"
+                text = f"{len(found) - len(waiting)} of {len(found)} groups have active members yet"
                 context.tell(StepProgress(self.name, text, {"first": min(waiting)}))
             left = max(0.0, deadline - context.clock())
             context.pause(min(_PAUSE_SECONDS, left))

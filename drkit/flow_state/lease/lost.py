@@ -28,7 +28,7 @@ def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
         where=f"host {holder.holder.host}, process {holder.holder.pid}",
         evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
         hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
-        " sign of life; drkit replicate --standby waits for that and takes over",
+        " renewal; drkit replicate --standby waits for that and takes over",
     )
 
 

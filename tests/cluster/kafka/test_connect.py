@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable, DrkitError, NotAuthenticated, NotAuthorized, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, NotAuthenticated, NotAuthorized, Refused, error_text
 from drkit.kafka import topics
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.local.cluster import LocalCluster, start_together
@@ -213,3 +213,9 @@ def test_without_permission(guarded: Guarded, topic_name: str):
     with pytest.raises(NotAuthorized) as caught:
         topics.describe_topics(cluster, [topic_name])
     assert caught.value.where == f"x: {topic_name}"
+
+
+def test_a_connection_that_is_reset_is_told_without_the_systems_number() -> None:
+    assert error_text(ConnectionResetError(104, "Connection reset by peer")) == "Connection reset by peer"
+    assert error_text(OSError("all of it")) == "all of it"
+    assert error_text(TimeoutError()) == "TimeoutError"

@@ -139,7 +139,7 @@ def opened(world: World, browser: Browser, ready: str = SHOWN) -> str:
 @needs_browser
 def test_a_browser_shows_flows_curves_and_faults(world: World, browser: Browser):
     shown = opened(world, browser)
-    for words in ("1 of 1 flows healthy", "host-7", "records lost if the primary died now", "source_gap",
+    for words in ("1 of 1 flow healthy", "host-7", "records lost if the primary died now", "source_gap",
                   "orders-3", "31 ms", "50 behind", "looks after no groups"):  # fmt: skip
         assert words in shown
     curves = browser.run("[...document.querySelectorAll('path.curve')].map(c => c.getAttribute('d'))")
@@ -152,7 +152,7 @@ def test_a_browser_shows_flows_curves_and_faults(world: World, browser: Browser)
     world.show(Fault("source_unreachable", "the source does not answer"), loss=lost, source_answers=False)
     browser.until("document.title === 'drkit: fault'")
     shown = browser.text()
-    for words in ("1 of 1 flows with a fault", "The source was last seen 31.0 s ago", "does not answer"):
+    for words in ("1 of 1 flow with a fault", "The source was last seen 31.0 s ago", "does not answer"):
         assert words in shown
     world.server.close()
     browser.until("document.title === 'drkit: no answer'")

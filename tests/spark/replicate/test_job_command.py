@@ -16,7 +16,10 @@ import uuid
 
 import pytest
 
-from drkit.config import ClusterSettings
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
@@ -97,6 +100,25 @@ def test_too_few_slots_are_refused_before_spark_starts(config, source: LocalClus
     code, said = refused(path, "--master", "local[2]", JAVA_HOME="/no-java")
     assert code == 3
     assert "2 slots, 4 tasks" in said
+
+
+def test_a_second_replicator_is_refused_before_spark_starts(
+    config, tag, source: LocalCluster, target: LocalCluster
+):
+    flow = FlowSettings(source=f"a{tag}", target=f"b{tag}", buckets=2)
+    settings = ClusterSettings(alias=f"b{tag}", bootstrap_servers=target.bootstrap())
+    ensure_state_topic(Cluster.connect(settings), flow)
+    with StateTopic(settings, flow.source) as state:
+        lease = FlowLease(settings, flow, state, "first")
+        lease.acquire()
+        try:
+            code, said = refused(config(source.bootstrap(), target.bootstrap()), JAVA_HOME="/no-java")
+        finally:
+            lease.release()
+    assert code == 3
+    assert f"another run replicates {flow.name}" in said
+    assert "Traceback" not in said
+    assert "starting Spark" not in said
 
 
 def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(

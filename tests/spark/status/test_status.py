@@ -83,7 +83,7 @@ def test_a_healthy_flow_has_no_fault_and_no_loss(world: World):
     assert found.heartbeat.age_seconds < 5
     assert found.runner is not None
     assert found.runner.alive
-    assert found.map_segments > 1  # every transaction marker begins one
+    assert (found.map_segments or 0) > 1  # every transaction marker begins one
     assert not [t for t in found.topics if "heartbeats" in t.topic]
 
 

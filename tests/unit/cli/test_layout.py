@@ -22,7 +22,7 @@ STATUS = {
         "topics": [{"topic": LONG, "copy": "orders", "partitions": 4, "lag": 0, "bytes": "0 B"}],
         "positions": [
             {"group": "billing-of-the-shop", "state": "Empty", "protocol": "classic", "ready": "3/3",
-             "reads again": "0", "left to read": "711", "checkpoint": "4 s ago", "why not": "behind"}
+             "will reprocess": "0", "remaining": "711", "checkpoint": "4 s ago", "why not": "behind"}
         ],
     }
 }  # fmt: skip

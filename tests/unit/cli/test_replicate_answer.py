@@ -99,3 +99,21 @@ def test_the_answer_has_a_row_for_each_open_transaction():
         ("payments", "up to 3", None, None),
     ]
     assert replicate._view([{"flow": "a->b", "held_back": ()}]) == {"flows": [{"flow": "a->b"}]}
+
+
+def test_texts_of_the_answer_are_tables_of_their_own():
+    """A dictionary in a column of seven letters is unreadable at 80 columns."""
+    error = {"error": "another run replicates a->b", "where": "host x", "hint": "stop it", "exit_code": 3}
+    flow = {
+        "flow": "a->b",
+        "ended": "failed",
+        "left_out": {"t": "promoted"},
+        "stopped_partitions": {"u-0": "x"},
+    }
+    view = replicate._view([flow | {"error": error}])
+    assert view == {
+        "flows": [{"flow": "a->b", "ended": "failed"}],
+        "left out": [{"topic": "t", "why": "promoted"}],
+        "stopped partitions": [{"partition": "u-0", "why": "x"}],
+        "errors": [{"flow": "a->b", **error}],
+    }

@@ -84,7 +84,12 @@ def test_settings_travel_to_workers():
         (FLOW + 'separator = "::"', "flows[0].separator", "'.', '-' or '_'", ""),
         (FLOW + 'naming = "com.acme.Own:Policy."', "flows[0].naming", "cannot be used", ""),
         (FLOW + 'target_admin = { "ssl.key.path" = "x" }', "flows[0].target_admin", "no property", ""),
-        (FLOW.replace("standby", "a_b") + 'naming = "prefix"\nseparator = "_"', "flows[0]", "alias", "set"),
+        (
+            '[clusters.a_b]\nbootstrap_servers = "p:1"\n'
+            + FLOW.replace("standby", "a_b")
+            + 'naming = "prefix"\nseparator = "_"',
+            "flows[0]", "alias", "set",
+        ),
         (FLOW + FLOW, "flows[1]", "already primary->standby", "join"),
         ('[clusters.x]\nbootstrap_servers = "p1"', "clusters.x.bootstrap_servers", "host:port", "commas"),
         (ONE + 'bootstrap = "p:1"', "clusters.x.bootstrap", "unknown", "'bootstrap_servers'"),

@@ -20,7 +20,7 @@ def loaded(folder: Path, text: str, *flags: str, **env: str) -> Loaded:
 
 
 def test_nothing_is_served_by_default(tmp_path: Path):
-    found = loaded(tmp_path, "").settings.metrics
+    found = loaded(tmp_path, "[metrics]").settings.metrics
     assert found == MetricsSettings()
     assert (found.port, found.host, found.labels) == (None, "127.0.0.1", {})
 

@@ -6,6 +6,7 @@ from prometheus_client import generate_latest
 import pytest
 
 from drkit import observe
+from drkit.errors import Failed
 
 
 def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
@@ -19,6 +20,14 @@ def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
         "source_gap", "warning", "orders", 3
     )  # fmt: skip
     assert observe.REGISTRY.get_sample_value("drkit_events_total", {"kind": "source_gap"}) == before + 1
+
+
+def test_an_error_is_an_event_of_one_kind_and_its_text_a_field(capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    observe.error(Failed("cannot list topics", where="a", hint="look"))
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["what"], line["kind"]) == ("error", "cannot list topics", "Failed")
+    assert (line["where"], line["hint"]) == ("a", "look")
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

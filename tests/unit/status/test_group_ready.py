@@ -212,8 +212,8 @@ def test_lines_are_capped_and_the_rest_is_counted():
     assert shown["groups"] == "1,999 of 2,000 ready; last checkpoints 2 s ago"
     assert len(shown["positions"]) == 20
     assert shown["positions"][0] == {
-        "group": "g-1234", "state": "–", "protocol": "–", "ready": "0/1", "reads again": "0",
-        "left to read": "3", "checkpoint": "2 s ago", "why not": "members",
+        "group": "g-1234", "state": "–", "protocol": "–", "ready": "0/1", "will reprocess": "0",
+        "remaining": "3", "checkpoint": "2 s ago", "why not": "members",
     }  # fmt: skip
     assert shown["not shown"] == "1,980 groups more, 1,980 of them ready: --all-groups, or --json"
     assert len(group_lines(status(*many), every=True)["positions"]) == 2000
@@ -225,11 +225,11 @@ def test_lines_are_capped_and_the_rest_is_counted():
 
 
 def test_what_nobody_knows_is_said():
-    assert group_lines(status(error="no broker of b answered"))["groups"].startswith("not known: no broker")
+    assert group_lines(status(error="no broker of b answered"))["groups"].startswith("unknown: no broker")
     assert group_lines(status())["groups"].startswith("none has a committed offset")
     unknown = part()._replace(position=None, repeats=None, committed=None, left=None)
     line = group_lines(status(GroupStatus("g", partitions=(unknown,))), chosen=("g",))["partitions"][0]
-    assert [line[k] for k in ("committed", "position", "reads again", "left to read")] == ["?"] * 4
+    assert [line[k] for k in ("committed", "position", "will reprocess", "remaining")] == ["?"] * 4
     assert [ago(s) for s in (None, 0.4, 119, 600, 7201, 400_000)] == [
         "never", "0 s ago", "119 s ago", "10 min ago", "2 h ago", "5 d ago"
     ]  # fmt: skip

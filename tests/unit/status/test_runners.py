@@ -22,7 +22,7 @@ DEAD = replace(this_process(), born=1)
         (AWAY, 4_000, "", ""),
         (AWAY, 4_000, "Spark is starting", "Spark is starting"),
         (AWAY, 16_000, "", "gone"),
-        (this_process(), 16_000, "", "no sign of life for 16 s"),
+        (this_process(), 16_000, "", "no note from it for 16 s"),
         (DEAD, 1_000, "", "gone"),
     ],
     ids=["ready", "not ready", "silent elsewhere", "stands still here", "killed here"],

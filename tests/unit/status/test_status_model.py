@@ -221,13 +221,12 @@ def test_what_a_person_reads():
     assert shown["loss if the primary died now"] == "0 records"
     assert (shown["heartbeat"], shown["replication delay"]) == ("0.5 s old", "30 ms")
     assert (
-        view(status(heartbeat=HeartbeatStatus(40.0)))["replication delay"]
-        == "not known: no heartbeat arrives"
+        view(status(heartbeat=HeartbeatStatus(40.0)))["replication delay"] == "unknown: no heartbeat arrives"
     )
     assert shown["topics"][0]["lag"] == "~1,500"
     assert shown["groups"] == "not looked after, or not yet"
     assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5
-    assert view(status(runner=None, heartbeat=None))["run_by"] == "nobody"
+    assert view(status(runner=None, heartbeat=None))["run_by"] == "no run holds the lease"
     assert "left out" not in shown
     left_out = replace(status(), left_out_producers=tuple(range(4711, 4718)))
     assert view(left_out)["left out"].endswith("producers 4711, 4712, 4713, 4714, 4715 and 2 more")
@@ -235,7 +234,7 @@ def test_what_a_person_reads():
 
 
 def test_the_loss_in_a_sentence():
-    assert loss_text(Loss(None, None, None, exact=False, source_seen_seconds=None)) == "not known"
+    assert loss_text(Loss(None, None, None, exact=False, source_seen_seconds=None)) == "unknown"
     told = loss_text(Loss(1200, 4096, 2.5, exact=False, source_seen_seconds=31.0))
     assert told.startswith(
         "about 1,200 records, 4.0 KiB, the oldest 2.5 s old; the source was last seen 31 s ago"

@@ -17,6 +17,11 @@ def test_a_pattern_matches_whole_names_only():
     assert chosen.select(["orders", "orders2", "my-orders", "payments", "repay"]) == ["orders", "payments"]
 
 
+def test_a_dot_is_any_character_so_that_no_name_is_left_out_in_silence():
+    assert NameFilter((".*",)).accepts("billing\nnight")
+    assert not NameFilter((".*",), ("billing.*",)).accepts("billing\nnight")
+
+
 def test_exclude_wins():
     """P2: what is excluded stays out."""
     assert NameFilter((".*",), ("orders",)).select(["orders", "payments"]) == ["payments"]

@@ -53,6 +53,9 @@ def test_health_is_the_verdict_too(sight: Sight, *, healthy: bool):
     found, told = board(moment(sight, phi=0.1)).health()
     assert found is healthy
     assert told["flows"]["a->b"]["verdict"]
+    assert (told["flows"]["a->b"]["health"] == "ok") is healthy, "what says 503 says why"
+    metrics = board(moment(sight, phi=0.1)).metrics().decode()
+    assert f'drkit_flow_healthy{{source="a",target="b"}} {float(healthy)}' in metrics or healthy
 
 
 def test_what_is_posted_says_what_a_failover_asks():

@@ -1,0 +1,75 @@
+"""What pydantic finds wrong in a file, in the words of whoever wrote the file. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from drkit.config.files.interpolate import Problem, place
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.fields import TO_DO
+from drkit.config.tables.settings import Settings
+
+_TYPES: Final = "docs/configuration.md has the type, unit and default of every setting"
+_MUST_BE: Final = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "tuple_type": "an array",
+}
+"""Pydantic's kinds of errors → what it wants, in plain words."""
+_SHAPES: Final = {
+    "^[A-Za-z0-9_-]+$": "must consist of letters, digits, '-' and '_'",
+    "^[._-]$": "must be '.', '-' or '_'",
+    "^[^:*]+:[^*]+$": "must be a type and a name, as in User:drkit",
+    r"\S+(\s+\S+){4}": "must be five fields: minute, hour, day of month, month, day of week",
+}
+"""Expressions of the model → what they want, in plain words."""
+
+
+def translated(error: ValidationError) -> list[Problem]:
+    """What pydantic found wrong, each at its place and with what to do."""
+    return [
+        _problem(e["loc"], e["type"], e["msg"], e.get("ctx", {}).get(TO_DO, ""))
+        for e in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
+    at = ""
+    # An alias is no setting of its own but the name of a table.
+    for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
+        at = place(at, step)
+    if kind == "extra_forbidden":
+        return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
+    if kind == "missing":
+        return Problem(at, "this setting is needed", _TYPES)
+    if kind in _MUST_BE:
+        return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
+    if shape := next((plain for expression, plain in _SHAPES.items() if expression in message), None):
+        return Problem(at, shape, _TYPES)
+    return Problem(at, message[:1].lower() + message[1:], hint)
+
+
+def _known(location: tuple[str | int, ...]) -> list[str]:
+    """Names of the settings of the table at this place."""
+    model: Any = Settings
+    for step in location:
+        fields = model.model_fields if _is_model(model) else {}
+        # Below a name comes its type; below an index or a table's key, the element's type.
+        model = fields[step].annotation if step in fields else _element(model)
+    return [f for f in model.model_fields if f != "alias"] if _is_model(model) else []
+
+
+def _element(annotation: Any) -> Any:
+    return next((a for a in get_args(annotation) if _is_model(a)), None)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,156 @@
+"""The health check, the metrics, the page and ``drkit status --json`` say the same of one flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+import json
+import re
+from typing import Any, NamedTuple
+
+import pytest
+
+from drkit.cli.screens.status import as_data
+from drkit.cli.screens.status_view import UNKNOWN, Shown, short, view
+from drkit.clock import wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.monitoring.board import Board, FlowWatch
+from drkit.monitoring.metrics import FlowFigures
+from drkit.monitoring.page.server import Listen, PageServer
+from drkit.status.model import Fault, FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner
+from drkit.status.progress import Progress, Totals
+from drkit.status.sums import topics_of
+
+PARTS = (PartitionStatus("orders", "orders", 0, 100, 150, 100, 50, 5000, 0.4, segments=3),)
+KNOWN = Loss(50, 5000, 0.4, exact=True, source_seen_seconds=0.0)
+NOTHING = Loss(None, None, None, exact=False, source_seen_seconds=None)
+RUNNER = Runner("host-7", 4711, "r", 1.0, alive=True)
+LATE = Fault("heartbeat_stale", "the newest heartbeat is 40.0 s old, more than 10 s")
+AWAY = Fault("target_unreachable", "the target does not answer: nothing listens")
+OWED = Fault("fence_owed", "the source was never fenced")
+
+
+def status(role: str, *faults: Fault, **more: Any) -> FlowStatus:
+    fields: dict[str, Any] = {
+        "loss": KNOWN, "heartbeat": HeartbeatStatus(0.7, 0.031), "runner": RUNNER,
+        "topics": topics_of(list(PARTS)), "partitions": PARTS, **more,
+    }  # fmt: skip
+    return FlowStatus("a->b", "a", "b", wall_ms(), role, tuple(faults), **fields)
+
+
+NOT_SEEN: dict[str, Any] = {
+    "loss": NOTHING, "heartbeat": None, "runner": None, "topics": (), "partitions": (),
+    "target_answers": False,
+}  # fmt: skip
+STATES = {
+    "ok": status("replicating"),
+    "fault": status("replicating", LATE),
+    "target away": status("unknown", AWAY, **NOT_SEEN),
+    "after a failover": status("promoted", OWED, promoted_topics=("orders",)),
+}
+
+
+class Told(NamedTuple):
+    """What one of them says: whether the flow is well, the codes of its faults, and the records at risk."""
+
+    well: bool
+    codes: frozenset[str]
+    records: float | None
+
+
+class Job:
+    """A flow that somebody else runs."""
+
+    progress: Progress | None = None
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.flow = flow
+
+
+class World:
+    """A board with one flow, behind a server."""
+
+    def __init__(self) -> None:
+        flow = FlowSettings(source="a", target="b")
+        clusters = {x: ClusterSettings(alias=x, bootstrap_servers="127.0.0.1:1") for x in ("a", "b")}
+        self.watch = FlowWatch(Settings(clusters=clusters, flows=(flow,)), Job(flow))
+        self.watch._began = 0.0
+        self.board = Board(lambda: 1000.0)
+        self.board.watches = [self.watch]
+        self.server = PageServer(Listen("127.0.0.1", 0), self.board)
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = HTTPConnection("127.0.0.1", self.server.port, timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        found = answer.status, answer.read().decode()
+        connection.close()
+        return found
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.server.close()
+
+
+def of_flow(told: dict[str, Any]) -> Told:
+    loss = told.get("loss")
+    records = None if loss is None else loss["records"]
+    return Told(told["health"] == "ok", frozenset(f["code"] for f in told["faults"]), records)
+
+
+def of_metrics(text: str) -> Told:
+    found = dict(re.findall(r"^(drkit_[a-z_]+\{[^}]*\}) (\S+)$", text, re.MULTILINE))
+    records = found.get('drkit_rpo_records{source="a",target="b"}')
+    codes = re.findall(r'drkit_fault\{fault="([^"]+)"', text)
+    well = float(found['drkit_flow_healthy{source="a",target="b"}']) == 1.0
+    return Told(well, frozenset(codes), None if records is None else float(records))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_all_four_agree(world: World, state: str) -> None:
+    now = STATES[state]
+    world.watch.figures = FlowFigures(now, 1000.0, Totals())
+    code, text = world.get("/healthz")
+    checked = json.loads(text)["flows"]["a->b"]
+    command = of_flow(as_data([now], Shown())["flows"][0])
+    page = of_flow(json.loads(world.get("/status.json")[1])["flows"][0])
+    metrics = of_metrics(world.get("/metrics")[1])
+    assert page == command == metrics
+    assert of_flow(checked)._replace(records=command.records) == command
+    assert (code == 200) is command.well
+
+
+def test_what_is_not_known_of_a_silent_target_is_unknown() -> None:
+    shown = view(STATES["target away"])
+    names = (
+        "run_by",
+        "heartbeat",
+        "replication delay",
+        "map segments",
+        "loss if the primary died now",
+        "groups",
+    )
+    assert {name: shown[name] for name in names} == dict.fromkeys(names, UNKNOWN)
+    assert STATES["target away"].as_dict()["map_segments"] is None
+
+
+def test_after_a_failover_nothing_is_said_of_a_loss() -> None:
+    now = STATES["after a failover"]
+    assert "loss if the primary died now" not in view(now)
+    assert now.as_dict()["loss"] is None
+    assert "loss" not in short(now)
+
+
+def test_one_line_has_role_health_lag_loss_and_faults() -> None:
+    assert short(STATES["ok"]) == (
+        "a->b  replicating  ok  lag 50 records  loss 50 records, 4.9 KiB, the oldest 0.4 s old"
+    )
+    assert short(STATES["fault"]).endswith("faults heartbeat_stale")
+    assert short(STATES["target away"]) == (
+        "a->b  unknown  fault  lag unknown  loss unknown  faults target_unreachable"
+    )
+    told = as_data([STATES["fault"]], Shown(short=True))["flows"][0]
+    assert set(told) == {"flow", "role", "health", "faults", "loss"}
