@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-import os
-import socket
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
-import uuid
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.config.tables.auto_proof import fenced_within_seconds
-from drkit.config.tables.watch import WatchSettings
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
@@ -23,40 +19,13 @@ from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.speakers import Speakers
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
-from drkit.watch.names import configured_name
+from drkit.watch.identity import ObserverIdentity
 from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
 """A target has this long until its first answer is missed."""
 _SHOWN: Final = 5
 """Notes that do not count and are shown; whoever invents more names is known by then."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObserverIdentity:
-    """Who votes."""
-
-    name: str
-    """Stable, and another one for each observer."""
-    run: str
-    """Of this process."""
-    votes: bool = True
-    """Whether it tells the others what it sees. One that only looks on must not change what they decide."""
-
-
-def this_process(
-    name: str | None = None, *, votes: bool = True, watch: WatchSettings | None = None
-) -> ObserverIdentity:
-    """An identity, by default called as the settings say, else after the machine.
-
-    :raises ConfigError: others would not take notes under this name
-    """
-    watch = watch or WatchSettings()
-    option = "--observer" if name or not watch.name else "watch.name"
-    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
-    names = watch.observer_names if votes else ()
-    usable = configured_name(called, names, "watch.observers", option)
-    return ObserverIdentity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
 
 
 class Moment(NamedTuple):

@@ -18,7 +18,8 @@ from drkit.next_command import Given, completed
 from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.automatic import AutoFailover, by_desk
 from drkit.watch.board import WatchBoard
-from drkit.watch.observer import Moment, Observer, ObserverIdentity
+from drkit.watch.identity import ObserverIdentity
+from drkit.watch.observer import Moment, Observer
 from drkit.watch.pending_fences import PendingFences
 from drkit.watch.pending_fences import by_desk as paid_by_desk
 from drkit.watch.tell import Teller

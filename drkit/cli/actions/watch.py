@@ -18,7 +18,7 @@ from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
 from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
-from drkit.watch.observer import this_process
+from drkit.watch.identity import this_process
 from drkit.watch.run import WatchOptions
 from drkit.watch.run import watch as run_watch
 

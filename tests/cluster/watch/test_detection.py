@@ -21,7 +21,8 @@ from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
 from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
-from drkit.watch.observer import Observer, ObserverIdentity, this_process
+from drkit.watch.identity import ObserverIdentity, this_process
+from drkit.watch.observer import Observer
 from drkit.watch.run import WatchOptions, watch
 from tests.support.flows.beside import Beside
 from tests.support.waiting import eventually

@@ -17,7 +17,8 @@ from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.watch.observer import Moment, Observer, ObserverIdentity
+from drkit.watch.identity import ObserverIdentity
+from drkit.watch.observer import Moment, Observer
 from tests.support.waiting import eventually
 
 

@@ -27,7 +27,8 @@ from drkit.local.ports import PortReservation
 from drkit.watch.agent import FenceAgent
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.claim import acknowledgement, against_claim
-from drkit.watch.observer import Observer, ObserverIdentity, this_process
+from drkit.watch.identity import ObserverIdentity, this_process
+from drkit.watch.observer import Observer
 from tests.support.detect.any_notes import AUTOMATIC, HARD, NOW_MS, records
 
 Written = Sequence[tuple[bytes, bytes | None]]

@@ -22,7 +22,8 @@ from drkit.detect.reasons import Reason
 from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.local.cluster import LocalCluster
 from drkit.watch.automatic import AutoFailover
-from drkit.watch.observer import Moment, Observer, ObserverIdentity
+from drkit.watch.identity import ObserverIdentity
+from drkit.watch.observer import Moment, Observer
 from tests.support.waiting import eventually
 
 _ROOT = Path(__file__).parents[3]

@@ -1,0 +1,38 @@
+"""Who an observer is: the name under which it votes, and the run of its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import os
+import socket
+import uuid
+
+from drkit.config.tables.watch import WatchSettings
+from drkit.watch.names import configured_name
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverIdentity:
+    """Who votes."""
+
+    name: str
+    """Stable, and another one for each observer."""
+    run: str
+    """Of this process."""
+    votes: bool = True
+    """Whether it tells the others what it sees. One that only looks on must not change what they decide."""
+
+
+def this_process(
+    name: str | None = None, *, votes: bool = True, watch: WatchSettings | None = None
+) -> ObserverIdentity:
+    """An identity, by default called as the settings say, else after the machine.
+
+    :raises ConfigError: others would not take notes under this name
+    """
+    watch = watch or WatchSettings()
+    option = "--observer" if name or not watch.name else "watch.name"
+    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
+    names = watch.observer_names if votes else ()
+    usable = configured_name(called, names, "watch.observers", option)
+    return ObserverIdentity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
