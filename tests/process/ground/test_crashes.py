@@ -8,7 +8,7 @@ import sys
 
 ROOT = Path(__file__).parents[3]
 FILES = {
-    "conftest.py": "import tests.support.crashes\ntests.crashes.GRACE_SECONDS = 0.5\n",
+    "conftest.py": "import tests.support.crashes\ntests.support.crashes.GRACE_SECONDS = 0.5\n",
     "test_crash.py": "import ctypes\ndef test_bad():\n    ctypes.string_at(0)\ndef test_good():\n    pass\n",
     "test_hold.py": "import ctypes\ndef test_bad():\n    ctypes.PyDLL(None).sleep(300)  # with the lock\n",
     "test_one.py": "def test_good():\n    pass\n",
