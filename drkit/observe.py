@@ -105,11 +105,11 @@ def event(kind: str, *, level: Level = "info", **fields: object) -> None:
 
 
 def error(problem: BaseException, **fields: object) -> None:
-    """An error was met and dealt with: log it and count it by its class."""
+    """An error was met and dealt with: log it as the event ``error`` and count it by its class."""
     kind = type(problem).__name__
     ERRORS.labels(kind).inc()
     told = {k: v for k in ("where", "evidence", "hint") if (v := getattr(problem, k, ""))}
-    structlog.get_logger("drkit").error(str(problem), kind=kind, **told, **fields)
+    structlog.get_logger("drkit").error("error", what=str(problem), kind=kind, **told, **fields)
 
 
 def copied(

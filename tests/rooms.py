@@ -1,6 +1,7 @@
 """The rooms of drkit from the ground up, and what each says of itself.
 
-``python -m tests.rooms`` writes the table of rooms into ``docs/architecture.md`` of the current folder.
+``python -m tests.rooms`` writes the table of rooms into ``docs/explanation/architecture.md`` below the
+current folder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ PACKAGE: Final = Path(__file__).parent.parent / "drkit"
 FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     (
         "model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key",
-        "time_limit", "visible", "allocator", "spread",
+        "time_limit", "visible", "allocator", "min_max_mean",
     ),
     ("offsets", "wire", "topology"),
     # The settings are above the topology: they refuse what filters and names say cannot be.
@@ -112,4 +113,4 @@ def main(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path("docs/architecture.md"))
+    main(Path("docs/explanation/architecture.md"))

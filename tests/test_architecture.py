@@ -6,6 +6,7 @@ Those of the rooms, such as who may import whom, are in `test_rooms.py`.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 import re
 import sys
@@ -50,10 +51,13 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
     "drkit.replicate.epoch_loop": "what ends the epochs is kept and raised by the flow's own thread",
-    "drkit.replicate.run": "the last line of defence of a flow's thread: the flow fails, by name",
+    "drkit.replicate.flow_thread": "the last line of defence of a flow's thread: the flow fails, by name",
     "drkit.time_limit": "a thread's error is raised where its result is asked for",
     "drkit.copy_task.core.context": "a callback's error is kept, and raised by the task outside the loop",
 }
+MAX_POSITIONAL = 6
+TAKES_ANY_NUMBER = {"pack", "pack_into"}
+"""Of `struct`: its arguments have no names."""
 NAMED_AFTER = {"drkit.kafka.transport.WideManager": "it is a KafkaConnectionManager of kafka-python"}
 BAD_NAMES = {"utils", "util", "helpers", "helper", "manager", "common_utils", "misc"}
 
@@ -160,6 +164,33 @@ def test_no_error_is_swallowed():
             if broad and not any(isinstance(n, ast.Raise) for n in ast.walk(node)):
                 found.append(f"{source.name}:{node.lineno}")
     broken("broad except without raise", found)
+
+
+def towers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Lines of calls with too many arguments without names, and the calls; ``*some`` counts as one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL:
+            name = ast.unparse(node.func)
+            if name.rpartition(".")[2] not in TAKES_ANY_NUMBER:
+                yield node.lineno, name
+
+
+def test_many_arguments_have_names():
+    found = [f"{s.name}:{line}: {name}" for s in sources() for line, name in towers(s.tree)]
+    broken(f"calls with more than {MAX_POSITIONAL} positional arguments", found)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_broken"),
+    [
+        ("f(1, 2, 3, 4, 5, 6, 7)", True),
+        ("x = a.b(1, 2, 3, 4, 5, 6, *c)", True),
+        ("f(1, 2, 3, 4, 5, 6, g=7)", False),
+        ("_HEAD.pack_into(data, 0, 1, 2, 3, 4, 5, 6)", False),
+    ],
+)
+def test_a_tower_of_arguments_is_found(text: str, *, is_broken: bool):
+    assert bool(list(towers(ast.parse(text)))) is is_broken
 
 
 def test_one_place_reads_the_wall_clock():

@@ -1,4 +1,4 @@
-"""docs/promises.md keeps its word: its tests exist and name their promise, and nothing else is promised."""
+"""docs/explanation/promises.md: its tests exist and name their promise; nothing else is promised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/explanation/promises.md").read_text(encoding="utf-8")
 ID = re.compile(r"\bP\d+\b")
 
 

@@ -112,9 +112,9 @@ def test_every_refusal_says_what_was_seen_and_what_to_do(path: Path):
 
 def test_derived_kinds_are_seen():
     names = {name for _, name in derived()}
-    assert {"Taken", "OlderTerm"} <= names
-    assert kinds_of(Path(str(journal.__file__)))["Taken"] == NEEDED["Refused"]
-    assert "Taken" not in kinds_of(Path(str(changes.__file__))), "another class of that name"
+    assert {"RunLocked", "OlderTerm"} <= names
+    assert kinds_of(Path(str(journal.__file__)))["RunLocked"] == NEEDED["Refused"]
+    assert "RunLocked" not in kinds_of(Path(str(changes.__file__))), "it neither defines nor imports it"
 
 
 def test_a_poor_refusal_is_seen():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 import re
 
 import pytest
 
 from tests.rooms import FLOOR_OF, FLOORS, GROUND, filled, packages, room_of
-from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, sources
+from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, sources, tree
 
 MAX_MODULES = 20
 """In one folder, besides its ``__init__.py``: what one can keep in mind at a time."""
@@ -19,10 +17,11 @@ JAVA = {"pyspark", "py4j"}
 SPARK_ROOM = "spark"
 MAY_USE_SPARK = {
     "drkit.replicate.run": "the driver: it starts Spark for all flows of a process",
+    "drkit.replicate.flow_thread": "a flow's thread: it knows the error of a Spark that is gone",
     "drkit.verify.run": "verify's entry: it starts Spark for one comparison",
 }
 SENTENCES = range(2, 5)
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/explanation/architecture.md"
 
 
 def packages_of(tree: Iterable[Source]) -> set[str]:
@@ -109,17 +108,6 @@ def test_the_page_names_files_that_are_there():
     assert len(named) > len(FLOORS)
     found = [n for n in named if not ((ROOT / n).exists() or (PACKAGE / n).exists())]
     broken("files on the page that are not there", found)
-
-
-def tree(*files: tuple[str, str]) -> list[Source]:
-    """Sources that nobody wrote to a disk: pairs of a path below drkit and a text."""
-    found = []
-    for name, text in files:
-        path = Path("drkit") / name
-        parts = path.with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found.append(Source(module, path, text, ast.parse(text)))
-    return found
 
 
 ROOMS = [(f"{room}/__init__.py", "") for room in ("kafka", "kafka/groups", "spark", "status", "status/lag")]

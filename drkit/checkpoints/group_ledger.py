@@ -18,9 +18,9 @@ from heapq import nsmallest
 from typing import Final
 
 from drkit.checkpoints.shard import NO_ROUND, Refusal, ShardReport
-from drkit.offsets.group_guard import Verdict
+from drkit.offsets.group_guard import GuardVerdict
 
-_DONE: Final = {v.name: Verdict.UNCHANGED.name for v in (Verdict.WRITE, Verdict.REFRESH)}
+_DONE: Final = {v.name: GuardVerdict.UNCHANGED.name for v in (GuardVerdict.WRITE, GuardVerdict.REFRESH)}
 """What the verdicts of a round are to the ones behind it."""
 
 SOON_SECONDS: Final = 120.0

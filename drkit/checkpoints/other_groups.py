@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.records import CheckpointsRecord, NotSynchronised
-from drkit.kafka.groups.requests import Listed
+from drkit.kafka.groups.requests import ListedGroup
 
 CONSUMERS: Final = frozenset({"", "consumer"})
 """Protocol types of groups that are looked after: consumers, and offsets stored without a member."""
@@ -37,12 +37,12 @@ class OtherGroup(NamedTuple):
         return {"group": self.group, "kind": self.kind, "reason": self.reason}
 
 
-def is_consumer(listed: Listed) -> bool:
+def is_consumer(listed: ListedGroup) -> bool:
     """Whether a group has committed offsets as consumers have."""
     return listed.protocol in CONSUMERS
 
 
-def other_groups(listed: Mapping[str, Listed], accepts: Callable[[str], bool]) -> tuple[OtherGroup, ...]:
+def other_groups(listed: Mapping[str, ListedGroup], accepts: Callable[[str], bool]) -> tuple[OtherGroup, ...]:
     """Those of the listed groups that a filter accepts and that are not consumer groups, by name."""
     return tuple(
         OtherGroup(g, x.protocol) for g, x in sorted(listed.items()) if not is_consumer(x) and accepts(g)

@@ -10,7 +10,7 @@ from drkit.checkpoints.other_groups import OtherGroup, is_consumer, other_groups
 from drkit.checkpoints.shard import NO_ROUND, Shard, shards_of
 from drkit.checkpoints.summary import promoted_topics
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
@@ -28,7 +28,7 @@ class Terms(NamedTuple):
     """What holds for all groups; when it changes, every group has to be looked at."""
 
     source: str
-    known: Known
+    known: CopiedTopics
     topic: str
     topic_id: str
     refresh_ms: int
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
         )
 
 
-class Frame(NamedTuple):
+class GroupsFrame(NamedTuple):
     """The groups of a flow at one moment."""
 
     terms: Terms
@@ -77,12 +77,22 @@ class Frame(NamedTuple):
         terms = self.terms
         return [
             Shard(
-                index, terms.source, names, terms.known, terms.topic, sync, terms.refresh_ms, terms.promoted,
-                gone if index == 0 else (), terms.topic_id, number, tuple(rounds[g] for g in names),
-                quick.intersection(names),
+                number=index,
+                source=terms.source,
+                groups=names,
+                known=terms.known,
+                topic=terms.topic,
+                sync=sync,
+                refresh_ms=terms.refresh_ms,
+                promoted=terms.promoted,
+                gone=gone if index == 0 else (),
+                topic_id=terms.topic_id,
+                round=number,
+                last=tuple(rounds[g] for g in names),
+                quick=quick.intersection(names),
             )
             for index, names in enumerate(parts)
-        ]  # fmt: skip
+        ]
 
 
 class FrameLook:
@@ -96,7 +106,7 @@ class FrameLook:
         self._refresh_ms = 0
         self._topic_id: UUID | None = None
 
-    def look(self, flow: FlowSettings, state: FlowState) -> Frame | None:
+    def look(self, flow: FlowSettings, state: FlowState) -> GroupsFrame | None:
         """As it is now; None when nothing was copied yet.
 
         :param state: the flow's state
@@ -123,4 +133,4 @@ class FrameLook:
         promoted = frozenset(promoted_topics(state))
         topic_id = str(self._topic_id or "")
         terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
-        return Frame(terms, groups, tuple(gone), other_groups(theirs, accepted))
+        return GroupsFrame(terms, groups, tuple(gone), other_groups(theirs, accepted))

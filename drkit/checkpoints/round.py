@@ -7,40 +7,44 @@ One that it has not passed waits; meanwhile the newest one seen before that it h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from drkit.checkpoints.memory import Memory, Remembered
-from drkit.checkpoints.shard import SHOWN, Shard, ShardReport
+from drkit.checkpoints.shard import Shard, ShardReport
+from drkit.checkpoints.sync import GroupPosition, Positions, follow_deleted, sync_groups
 from drkit.clock import monotonic, wall_ms
 from drkit.errors import Failed
-from drkit.kafka.groups.requests import Committed, Groups, Offsets
+from drkit.kafka.groups.requests import Groups, Offsets
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import Case, Stored, Verdict, judge, may_delete, to_write
+from drkit.offsets.group_guard import GuardVerdict, StoredOffset
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.offsets.translation import Place, Translation
+from drkit.offsets.translation import PartitionPosition, Translation
 
-_TOGETHER: Final = 100
-"""Groups that are looked at and written in one go."""
-_LANES: Final = 3
-"""Such goes at once: while brokers work on one, we work on another."""
 _SETTLED: Final = frozenset(
-    {Verdict.WRITE, Verdict.REFRESH, Verdict.UNCHANGED, Verdict.ECHO, Verdict.PROMOTED, Verdict.MOVED}
+    {
+        GuardVerdict.WRITE,
+        GuardVerdict.REFRESH,
+        GuardVerdict.UNCHANGED,
+        GuardVerdict.ECHO,
+        GuardVerdict.PROMOTED,
+        GuardVerdict.MOVED,
+    }
 )
-_AGAIN: Final = frozenset(verdict.name for verdict in Verdict if verdict not in _SETTLED)
+_AGAIN: Final = frozenset(verdict.name for verdict in GuardVerdict if verdict not in _SETTLED)
 """Of groups with one of these the next round sees whether it still holds."""
 
 
-class Links(NamedTuple):
+class RoundLinks(NamedTuple):
     """The connections of a round."""
 
     source: RawCluster
     target: RawCluster
-    places: Places
+    places: PositionReader
     topic: CheckpointTopic | None
     """Where checkpoints go; None when none are wanted."""
     theirs: Groups
@@ -49,21 +53,7 @@ class Links(NamedTuple):
     """The target's."""
 
 
-class _Position(NamedTuple):
-    """A group's offset on the source, and where that is on the target."""
-
-    theirs: Stored
-    at: TopicPartition
-    """On the target."""
-    found: Translation
-    place: Place | None
-
-
-_Positions = dict[TopicPartition, _Position]
-"""Of one group, by partition of the source."""
-
-
-async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardReport:
+async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> ShardReport:
     """Do one round.
 
     :raises RawError: a cluster stopped answering; the next round begins anew
@@ -77,9 +67,9 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
     again: set[str] = set()
     positions = await _positions(shard, links, memory, report, again)
     if shard.sync:
-        await _sync(shard, links, positions, report)
+        await sync_groups(shard, links.ours, links.target.loop, positions, report)
         if shard.gone:
-            report.deleted = await _follow_deleted(shard, links.ours)
+            report.deleted = await follow_deleted(shard, links.ours)
     if links.topic is not None:
         try:
             changed = _emit(links.topic, positions, memory)
@@ -96,8 +86,8 @@ async def checkpoint_round(shard: Shard, links: Links, memory: Memory) -> ShardR
 
 
 async def _positions(
-    shard: Shard, links: Links, memory: Memory, report: ShardReport, again: set[str]
-) -> dict[str, _Positions]:
+    shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
+) -> dict[str, Positions]:
     """Where the groups of the shard read on; adds those to `again` of which the copy has not passed all."""
     theirs = await _committed(shard, links.theirs, memory, report)
     for group, offsets in theirs.items():
@@ -106,14 +96,14 @@ async def _positions(
     if not pairs:
         return {}
     places = await links.places.look(pairs.values(), shard.known.producers, links.source)
-    out: dict[str, _Positions] = {}
+    out: dict[str, Positions] = {}
     for group, offsets in theirs.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
         for at, committed in offsets.items():
-            place, stored = places[at], Stored(*committed)
+            place, stored = places[at], StoredOffset(*committed)
             theirs_now, found = _newest(remembered, at, stored, place)
-            known = place if isinstance(place, Place) else None
-            positions[at] = _Position(theirs_now, pairs[at].target, found, known)
+            known = place if isinstance(place, PartitionPosition) else None
+            positions[at] = GroupPosition(theirs_now, pairs[at].target, found, known)
             if (isinstance(found, Unavailable) or theirs_now is not stored) and stored.mark is None:
                 again.add(group)
     return out
@@ -136,8 +126,8 @@ async def _committed(shard: Shard, groups: Groups, memory: Memory, report: Shard
 
 
 def _newest(
-    group: Remembered, at: TopicPartition, theirs: Stored, place: Place | Unavailable
-) -> tuple[Stored, Translation]:
+    group: Remembered, at: TopicPartition, theirs: StoredOffset, place: PartitionPosition | Unavailable
+) -> tuple[StoredOffset, Translation]:
     """The group's offset and its place; an earlier offset while the copy has not passed the newest."""
     seen = group.newest_first(at, theirs.offset)
     if isinstance(place, Unavailable):
@@ -146,11 +136,11 @@ def _newest(
         for earlier in seen:
             found = place.forward(earlier)
             if not isinstance(found, Unavailable):
-                return Stored(earlier), found
+                return StoredOffset(earlier), found
     return theirs, place.forward(theirs.offset)
 
 
-def _emit(topic: CheckpointTopic, positions: Mapping[str, _Positions], memory: Memory) -> Counter[str]:
+def _emit(topic: CheckpointTopic, positions: Mapping[str, Positions], memory: Memory) -> Counter[str]:
     """Write the checkpoints that changed; returns how many, by group."""
     changed: list[tuple[TopicPartition, Checkpoint]] = []
     for group, of_group in positions.items():
@@ -165,116 +155,3 @@ def _emit(topic: CheckpointTopic, positions: Mapping[str, _Positions], memory: M
     for at, found in changed:
         memory.groups[found.group].emitted[at] = (found.upstream, found.downstream)
     return Counter(found.group for _, found in changed)
-
-
-async def _sync(shard: Shard, links: Links, positions: Mapping[str, _Positions], report: ShardReport) -> None:
-    """Write the groups' offsets on the target, some groups at a time; tell what became of them.
-
-    Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
-    """
-    names = sorted(group for group, of_group in positions.items() if of_group)
-    some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
-
-    async def lane(first: int) -> None:
-        for group_names in some[first::_LANES]:
-            await _sync_some(shard, links.ours, {g: positions[g] for g in group_names}, report)
-
-    for running in [links.target.loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
-        await running
-
-
-async def _sync_some(
-    shard: Shard, groups: Groups, mine: Mapping[str, _Positions], report: ShardReport
-) -> None:
-    """Look at some groups on the target, write what the table allows, and read it back."""
-    states, there = await groups.describe(mine), await groups.committed(mine)
-    copies = {target for target, _, _ in shard.known.topics.values()}
-    now = wall_ms()
-    decided: dict[str, dict[TopicPartition, Verdict]] = {}
-    writes: dict[str, dict[TopicPartition, Committed]] = {}
-    for group, positions in mine.items():
-        state, stored = states[group].value, there[group].value
-        told = None if state is None or stored is None else state.state
-        kept = in_copies(stored, copies)
-        has_worked = worked(shard.source, kept.values())
-        verdicts = decided[group] = {}
-        for at, p in positions.items():
-            case = Case(
-                shard.source, p.theirs, p.found, told, kept.get(p.at), has_worked,
-                p.place.start if p.place else 0, p.place.end if p.place else -1,
-                p.at.topic in shard.promoted, now, shard.refresh_ms,
-            )  # fmt: skip
-            verdicts[at] = verdict = judge(case)
-            if verdict.is_write:
-                writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
-    failed = await _write(groups, writes)
-    for group, positions in mine.items():
-        _count(report, group, positions, decided[group], failed.get(group, {}))
-
-
-def _count(
-    report: ShardReport,
-    group: str,
-    positions: _Positions,
-    decided: Mapping[TopicPartition, Verdict],
-    failed: Mapping[TopicPartition, str],
-) -> None:
-    """Add one group to the report."""
-    counts = Counter[Verdict]()
-    for at, p in positions.items():
-        why = failed.get(p.at, "")
-        verdict = Verdict.NOT_STORED if why else decided[at]
-        counts[verdict] += 1
-        if verdict.is_refusal and len(report.refused) < SHOWN:
-            reason = why or (p.found.reason if isinstance(p.found, Unavailable) else "")
-            report.refused.append((group, str(at), verdict.name, reason))
-    by_name = report.verdicts_of[group] = {verdict.name: count for verdict, count in counts.items()}
-    for name, count in by_name.items():
-        report.verdicts[name] = report.verdicts.get(name, 0) + count
-
-
-def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, Stored]:
-    """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
-    return {at: Stored(*c) for at, c in (offsets or {}).items() if at.topic in copies}
-
-
-def worked(source: str, stored: Iterable[Stored]) -> bool:
-    """Whether a group has committed by itself in one of the copied topics.
-
-    :param stored: its offsets in these
-    """
-    marks = (offset.mark for offset in stored)
-    return any(mark is None or mark.source != source for mark in marks)
-
-
-async def _write(
-    groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]]
-) -> dict[str, dict[TopicPartition, str]]:
-    """Write and read back; returns what of it does not stand on the target, and why, by group."""
-    if not writes:
-        return {}
-    answers = await groups.alter(writes)
-    stored = await groups.committed(writes)
-    failed: dict[str, dict[TopicPartition, str]] = {}
-    for group, wanted in writes.items():
-        codes, there = answers[group].value or {}, stored[group].value or {}
-        for at, offset in wanted.items():
-            if code := codes.get(at, answers[group].error):
-                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
-            elif there.get(at) != offset:
-                failed.setdefault(group, {})[at] = f"read back: {there.get(at)}"
-    return failed
-
-
-async def _follow_deleted(shard: Shard, groups: Groups) -> list[str]:
-    """Delete the groups that are gone from the source, where nobody but this flow made them."""
-    states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
-    doomed = []
-    for group in shard.gone:
-        state, stored = states[group].value, there[group].value
-        kept: list[Any] = [Stored(*c) for c in (stored or {}).values()]
-        if may_delete(shard.source, state.state if state else None, kept):
-            doomed.append(group)
-    if not doomed:
-        return []
-    return [g for g, error in (await groups.delete(doomed)).items() if not error]

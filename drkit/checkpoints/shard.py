@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 import zlib
 
-from drkit.flow_state.copied_topics import Known, Producers
+from drkit.flow_state.copied_topics import CopiedTopics, Producers
 
 NO_ROUND: Final = -1
 """In place of a round's number."""
@@ -26,7 +26,7 @@ class Shard:
     source: str
     """Alias of the source; it stands in the mark of every offset that is written."""
     groups: tuple[str, ...]
-    known: Known
+    known: CopiedTopics
     topic: str = ""
     """Where checkpoints go; empty: none are wanted."""
     sync: bool = False
@@ -78,7 +78,7 @@ class Shard:
         raw: dict[str, Any] = json.loads(text)
         current, own, left_out, map_id = raw.pop("producers")
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
-        raw["known"] = Known(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
+        raw["known"] = CopiedTopics(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)

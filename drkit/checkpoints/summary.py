@@ -13,9 +13,9 @@ from drkit.config import FlowSettings
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import CheckpointsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
+from drkit.min_max_mean import MinMaxMean
 from drkit.observe import MOST_GROUPS
-from drkit.offsets.group_guard import Verdict
-from drkit.spread import Spread
+from drkit.offsets.group_guard import GuardVerdict
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:
@@ -38,7 +38,7 @@ class RoundTotals:
     """Of these, how many broke off for some groups."""
     refused: Counter[str] = field(default_factory=Counter)
     """Positions that were not written, by verdict, over all rounds."""
-    latency_ms: dict[str, Spread] = field(default_factory=dict)
+    latency_ms: dict[str, MinMaxMean] = field(default_factory=dict)
     """By group: from the reading of its offsets to the moment when its checkpoint was durable."""
 
     def take(self, reports: Sequence[ShardReport]) -> None:
@@ -50,8 +50,8 @@ class RoundTotals:
             verdicts.update(report.verdicts)
             for group in report.emitted_groups:
                 if group in self.latency_ms or len(self.latency_ms) < MOST_GROUPS:
-                    self.latency_ms.setdefault(group, Spread()).add(report.latency_ms)
-        self.refused.update({v: n for v, n in verdicts.items() if Verdict[v].is_refusal})
+                    self.latency_ms.setdefault(group, MinMaxMean()).add(report.latency_ms)
+        self.refused.update({v: n for v, n in verdicts.items() if GuardVerdict[v].is_refusal})
 
 
 def summary(

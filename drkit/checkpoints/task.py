@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from drkit.allocator import search_seldom
 from drkit.checkpoints.memory import Memory
-from drkit.checkpoints.round import Links, checkpoint_round
+from drkit.checkpoints.round import RoundLinks, checkpoint_round
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 
 _CONNECT_MS = 10_000
 
@@ -23,7 +23,7 @@ class CheckpointTask:
         self._source, self._target, self._flow = source, target, flow
         self._loop = EventLoop()
         self._memory = Memory()
-        self._links: Links | None = None
+        self._links: RoundLinks | None = None
 
     def run(self, shard: Shard) -> ShardReport:
         """One round; blocking."""
@@ -42,12 +42,12 @@ class CheckpointTask:
             await cluster.connected()
         return await checkpoint_round(shard, links, self._memory)
 
-    def _connect(self, topic: str) -> Links:
+    def _connect(self, topic: str) -> RoundLinks:
         source = RawCluster(self._loop, self._source, "checkpoints")
         target = RawCluster(self._loop, self._target, "checkpoints")
-        places = Places(target, self._flow.source)
+        places = PositionReader(target, self._flow.source)
         checkpoints = CheckpointTopic(self._target, topic) if topic else None
-        return Links(source, target, places, checkpoints, Groups(source), Groups(target))
+        return RoundLinks(source, target, places, checkpoints, Groups(source), Groups(target))
 
     def _let_go(self) -> None:
         """After an error the next round begins with new connections and reads the map anew."""

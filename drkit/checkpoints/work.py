@@ -8,7 +8,7 @@ from typing import Final
 from drkit.checkpoints.group_ledger import GroupLedger
 from drkit.checkpoints.moved_groups import MovedGroups
 from drkit.checkpoints.other_groups import OtherGroup
-from drkit.checkpoints.plan import GROUPS_PER_SHARD, Frame, FrameLook
+from drkit.checkpoints.plan import GROUPS_PER_SHARD, FrameLook, GroupsFrame
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -39,7 +39,7 @@ class CheckpointWork:
         """It looks at all groups."""
         self.unlisted = ""
         """Why nobody can say which groups there are now; those of before stay."""
-        self._frame: Frame | None = None
+        self._frame: GroupsFrame | None = None
         self._gone: tuple[str, ...] = ()
         self._look_at = self._synced_at = float("-inf")
 
@@ -82,7 +82,7 @@ class CheckpointWork:
             changed = None
         return self._shards(flow, self._frame, changed)
 
-    def _all_are_due(self, before: Frame, now: Frame) -> bool:
+    def _all_are_due(self, before: GroupsFrame, now: GroupsFrame) -> bool:
         """Whether something changed for all groups. For a topic more many groups are not asked at once.
 
         Who commits there now is told by the log; the others committed there before it was copied.
@@ -116,7 +116,7 @@ class CheckpointWork:
         self._look_at = self._clock() + pause if self._frame is not None else float("-inf")
 
     def _shards(
-        self, flow: FlowSettings, frame: Frame, changed: frozenset[str] | None, *, at_once: bool = False
+        self, flow: FlowSettings, frame: GroupsFrame, changed: frozenset[str] | None, *, at_once: bool = False
     ) -> list[Shard]:
         now = self._clock()
         sync = self._syncs(flow, now, at_once=at_once)

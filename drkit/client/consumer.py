@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from drkit.client.calls import deadline_of, positions, turn, unhindered
 from drkit.client.errors import EndpointMoved, WrongCluster
-from drkit.client.identity import KNOWN_SECONDS, Identity
+from drkit.client.identity import KNOWN_SECONDS, ClusterIdCheck
 from drkit.client.questions import ConsumerQuestions
 from drkit.client.read import ReadSince
 from drkit.client.selection import ConsumerSelection, Rebalance, Selection
@@ -193,7 +193,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             if callable(config.get(name)):
                 config[name] = self._only_of(number, config[name])
         client = Shared(Consumer(config, **self._more))
-        return Opened(client, Identity(client, endpoint), Calls())
+        return Opened(client, ClusterIdCheck(client, endpoint), Calls())
 
     def _only_of(self, number: int, call: Callable[..., Any]) -> Callable[..., Any]:
         """A callback that is silent once its client is closing in the background."""

@@ -14,7 +14,7 @@ KNOWN_SECONDS: Final = 1.0
 """Longer than a reachable cluster takes to tell its id."""
 
 
-class Identity:
+class ClusterIdCheck:
     """Compares the cluster id once for each client, as soon as librdkafka knows it."""
 
     def __init__(self, client: Any, endpoint: Endpoint) -> None:

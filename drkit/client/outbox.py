@@ -19,7 +19,7 @@ _SMALL: Final = 64 * 1024
 
 
 @dataclass(eq=False, slots=True)
-class Record:
+class OutboxRecord:
     """One call of `produce`."""
 
     number: int
@@ -46,12 +46,12 @@ class Record:
         return sum(len(x) for x in (self.key, self.value) if isinstance(x, (str, bytes)))
 
 
-class Settled(NamedTuple):
+class DeliveryResult(NamedTuple):
     """What a delivery report means."""
 
     final: bool
     """The application is told."""
-    send: list[Record]
+    send: list[OutboxRecord]
     """These may go now."""
 
 
@@ -66,10 +66,10 @@ class Outbox:
 
     def __init__(self, hold_seconds: float) -> None:
         self._hold_seconds = hold_seconds
-        self._pending: dict[int, Record] = {}
-        self._held: dict[str, list[Record]] = {}
-        self._trying: dict[str, Record] = {}
-        self._waiting: list[Record] | None = []
+        self._pending: dict[int, OutboxRecord] = {}
+        self._held: dict[str, list[OutboxRecord]] = {}
+        self._trying: dict[str, OutboxRecord] = {}
+        self._waiting: list[OutboxRecord] | None = []
         self._next_try = 0.0
         self._count = 0
 
@@ -86,7 +86,7 @@ class Outbox:
         self._count += 1
         return self._count
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: OutboxRecord) -> bool:
         """Take a record; whether it may be sent now."""
         self._pending[record.number] = record
         if self._waiting is not None:
@@ -97,17 +97,17 @@ class Outbox:
             return True
         return False
 
-    def drop(self, record: Record) -> None:
+    def drop(self, record: OutboxRecord) -> None:
         """It could not be handed to the client after all."""
         self._pending.pop(record.number, None)
 
-    def hold(self, record: Record) -> None:
+    def hold(self, record: OutboxRecord) -> None:
         """It must wait, and what follows in its topic behind it."""
         if self._trying.get(record.topic) is record:
             del self._trying[record.topic]
         insort(self._held.setdefault(record.topic, []), record, key=lambda r: r.number)
 
-    def open(self) -> list[Record]:
+    def open(self) -> list[OutboxRecord]:
         """The cluster is the right one: what waited for that may go."""
         found, self._waiting = self._waiting or [], None
         return found
@@ -117,23 +117,23 @@ class Outbox:
         """Whether the cluster is known to be the right one."""
         return self._waiting is None
 
-    def knows(self, record: Record, generation: int) -> bool:
+    def knows(self, record: OutboxRecord, generation: int) -> bool:
         """Whether a report of this client about the record still counts."""
         return record.generation == generation and record.number in self._pending
 
-    def settle(self, record: Record, error: KafkaError | None, now: float) -> Settled:
+    def settle(self, record: OutboxRecord, error: KafkaError | None, now: float) -> DeliveryResult:
         """A delivery report came."""
         if error is not None and self._is_fence(record, error) and now - record.born < self._hold_seconds:
             record.error = error
             self.hold(record)
-            return Settled(final=False, send=[])
+            return DeliveryResult(final=False, send=[])
         self._pending.pop(record.number, None)
         if self._trying.get(record.topic) is not record:
-            return Settled(final=True, send=[])
+            return DeliveryResult(final=True, send=[])
         del self._trying[record.topic]
-        return Settled(final=True, send=self._held.pop(record.topic, []))
+        return DeliveryResult(final=True, send=self._held.pop(record.topic, []))
 
-    def due(self, now: float) -> list[Record]:
+    def due(self, now: float) -> list[OutboxRecord]:
         """One record of each held topic, to try the fence with."""
         if now < self._next_try or not self._held:
             return []
@@ -145,7 +145,7 @@ class Outbox:
                 found.append(self._trying[topic])
         return found
 
-    def expired(self, now: float) -> list[Record]:
+    def expired(self, now: float) -> list[OutboxRecord]:
         """Held ones whose time is over: they are given up."""
         found = []
         for topic in list(self._held):
@@ -158,7 +158,7 @@ class Outbox:
             self.drop(record)
         return found
 
-    def purge(self) -> list[Record]:
+    def purge(self) -> list[OutboxRecord]:
         """What waits here instead of in the client: it is given up."""
         found = [r for records in self._held.values() for r in records] + (self._waiting or [])
         self._held = {topic: [] for topic in self._trying}
@@ -167,7 +167,7 @@ class Outbox:
             self.drop(record)
         return sorted(found, key=lambda r: r.number)
 
-    def leave(self) -> list[Record]:
+    def leave(self) -> list[OutboxRecord]:
         """The cluster is left: everything whose fate is open, in its order; nothing is held any more."""
         self._held.clear()
         self._trying.clear()
@@ -177,6 +177,6 @@ class Outbox:
         return found
 
     @staticmethod
-    def _is_fence(record: Record, error: KafkaError) -> bool:
+    def _is_fence(record: OutboxRecord, error: KafkaError) -> bool:
         code = error.code()
         return code in _REFUSED or (code == _TOO_LARGE and record.size < _SMALL)

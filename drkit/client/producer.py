@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from drkit.client.calls import deadline_of, turn
 from drkit.client.errors import NotSent, TransactionCut
-from drkit.client.outbox import Delivered, Record
+from drkit.client.outbox import Delivered, OutboxRecord
 from drkit.client.questions import ClusterQuestions
 from drkit.client.sending import Sending
 from drkit.client.switch import LOG, EndpointWatch, OnSwitch, configuration, end_producer, in_background
@@ -125,8 +125,16 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         if self._transaction:
             self._transaction.refuse_if_cut()
         call = on_delivery or callback or self._default_call
-        record = Record(
-            0, topic, value, key, partition, timestamp or self._wall(), headers, call, monotonic()
+        record = OutboxRecord(
+            number=0,
+            topic=topic,
+            value=value,
+            key=key,
+            partition=partition,
+            timestamp=timestamp or self._wall(),
+            headers=headers,
+            call=call,
+            born=monotonic(),
         )
         self._sending.put(record, self._most)
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drkit.client.calls import served, unhindered
-from drkit.client.identity import KNOWN_SECONDS, Identity
-from drkit.client.outbox import Outbox, Record
+from drkit.client.identity import KNOWN_SECONDS, ClusterIdCheck
+from drkit.client.outbox import Outbox, OutboxRecord
 from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, Switch, end_producer, in_background
 from drkit.client.waiting import Calls, Opened
 from drkit.clock import monotonic
@@ -60,7 +60,7 @@ class Sending:
         """Whether this thread runs a delivery report now, inside of the client."""
         return getattr(self._here, "in_report", False)
 
-    def put(self, record: Record, most: int) -> None:
+    def put(self, record: OutboxRecord, most: int) -> None:
         """Take a record. Raises BufferError when there are too many, and what confluent-kafka raises."""
         with self._lock:
             if len(self.outbox) >= most:
@@ -118,7 +118,7 @@ class Sending:
         self.prove(KNOWN_SECONDS)
         return Switch(old, new, len(resent), sum(r.uncertain for r in resent))
 
-    def leave(self) -> list[Record]:
+    def leave(self) -> list[OutboxRecord]:
         """Hear the last words of the client; returns the records whose fate is open, in their order."""
         with self._serving, self._lock:
             self._leaving = True
@@ -143,7 +143,7 @@ class Sending:
             given_up = self.outbox.purge() if what.get("in_queue", True) else []
         self.abandon(given_up)
 
-    def abandon(self, records: list[Record]) -> None:
+    def abandon(self, records: list[OutboxRecord]) -> None:
         """Nobody tries any more: the application is told."""
         for record in records:
             said = f"not acknowledged by {self._watch.endpoint.cluster} or the cluster of before"
@@ -155,12 +155,12 @@ class Sending:
             if callable(config.get(name)):
                 config[name] = self._while_current(config[name], generation)
         client = Producer(config, **self._more)
-        return Opened(client, Identity(client, endpoint), Calls())
+        return Opened(client, ClusterIdCheck(client, endpoint), Calls())
 
     def _while_current(self, call: Callable[..., Any], generation: int) -> Callable[..., Any]:
         return unhindered(lambda *args: call(*args) if generation == self._generation else None)
 
-    def _send(self, record: Record) -> None:
+    def _send(self, record: OutboxRecord) -> None:
         record.generation = self._generation
         given = {} if record.headers is None else {"headers": record.headers}
         self.client.produce(
@@ -173,7 +173,7 @@ class Sending:
             **given,
         )
 
-    def _send_all(self, records: list[Record]) -> None:
+    def _send_all(self, records: list[OutboxRecord]) -> None:
         for record in records:
             try:
                 self._send(record)
@@ -182,7 +182,7 @@ class Sending:
                 self.outbox.hold(record)
 
     def _reported(
-        self, record: Record, generation: int, error: KafkaError | None, message: Message | None
+        self, record: OutboxRecord, generation: int, error: KafkaError | None, message: Message | None
     ) -> None:
         """A delivery report of librdkafka's."""
         with self._lock:
@@ -198,7 +198,7 @@ class Sending:
         if settled.final:
             self._tell(record, error)
 
-    def _tell(self, record: Record, error: KafkaError | None) -> None:
+    def _tell(self, record: OutboxRecord, error: KafkaError | None) -> None:
         if record.call is None or (self._only_errors and error is None):
             return
         before, self._here.in_report = self.in_report, True

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from drkit.client.calls import deadline_of
-from drkit.client.identity import Identity
+from drkit.client.identity import ClusterIdCheck
 from drkit.client.switch import CHECK_SECONDS
 from drkit.clock import monotonic
 
@@ -189,7 +189,7 @@ class Opened(NamedTuple):
     """A client of one cluster."""
 
     client: Any
-    identity: Identity
+    identity: ClusterIdCheck
     calls: Calls
 
 

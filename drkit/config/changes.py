@@ -27,6 +27,7 @@ LIVE: Final = (
     "on_source_recreated",
     "on_source_deleted",
     "on_target_deleted",
+    "on_target_not_empty",
     "heartbeats_replication",
     "heartbeats_interval_seconds",
     "checkpoint_interval_seconds",
@@ -46,7 +47,7 @@ _AT_START: Final = (
 """Settings of the whole process."""
 
 
-class Taken(NamedTuple):
+class AppliedChange(NamedTuple):
     """New values of a flow's settings, and a line about each."""
 
     values: dict[str, Any]
@@ -60,7 +61,7 @@ class Changes(NamedTuple):
     :param restart: what waits for a restart, as ``flows.A->B.tasks: 2 → 4``
     """
 
-    live: dict[str, Taken]
+    live: dict[str, AppliedChange]
     restart: tuple[str, ...]
 
 
@@ -69,7 +70,7 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
 
     :param names: the flows that this process runs; others are none of its business
     """
-    live: dict[str, Taken] = {}
+    live: dict[str, AppliedChange] = {}
     restart: list[str] = []
     theirs = {f.name: f for f in wanted.flows}
     ours = [running.flow(name) for name in names]
@@ -80,7 +81,7 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
         values = {n: getattr(theirs[flow.name], n) for n in FlowSettings.model_fields}
         told = {n: _told(n, getattr(flow, n), v) for n, v in values.items() if getattr(flow, n) != v}
         if taken := [n for n in told if n in LIVE]:
-            live[flow.name] = Taken({n: values[n] for n in taken}, tuple(told[n] for n in taken))
+            live[flow.name] = AppliedChange({n: values[n] for n in taken}, tuple(told[n] for n in taken))
         restart += [f"flows.{flow.name}.{line}" for n, line in told.items() if n not in LIVE]
     known = {f.name for f in running.flows}
     restart += [f"flows.{name}: it is new in the file" for name in theirs if name not in known]

@@ -16,7 +16,7 @@ from drkit.config.files.interpolate import Problem, interpolate, place
 from drkit.config.files.layers import override
 from drkit.config.files.toml_lines import lines_of
 from drkit.config.mm2.file import translate
-from drkit.config.mm2.keys import Effect
+from drkit.config.mm2.keys import KeySupport
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.config.tables.auto_proof import by_number
 from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
@@ -31,7 +31,7 @@ CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
-_TYPES: Final = "docs/configuration.md has the type, unit and default of every setting"
+_TYPES: Final = "docs/reference/configuration.md has the type, unit and default of every setting"
 _MUST_BE: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -52,7 +52,7 @@ _SHAPES: Final = {
 }
 """Expressions of the model → what they want, in plain words."""
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
-_SECURITY_PAGE: Final = "docs/security.md has the properties and their values"
+_SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
 _IDLE: Final = re.compile(r"drills\b.*")
 
 
@@ -133,7 +133,7 @@ def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
     """What stands in a drkit.toml and is checked, but not acted on yet."""
     for at in sorted(written):
         if _IDLE.match(at) and not document.labels.get(at):
-            yield Problem(at, Effect.LATER.value, "it is checked, but nothing acts on it yet")
+            yield Problem(at, KeySupport.LATER.value, "it is checked, but nothing acts on it yet")
 
 
 def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
@@ -143,7 +143,7 @@ def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem
             for name, value in getattr(flow, setting).items():
                 at = place(place(place("flows", number), setting), name)
                 if (why := idle(role, name, value)) and not document.labels.get(at):
-                    yield Problem(at, Effect.NOTHING.value, why)
+                    yield Problem(at, KeySupport.NOTHING.value, why)
 
 
 def _misspelt(settings: Settings) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """The reference pages, made from the settings model and the table of MM2's keys.
 
-``python -m drkit.config.reference`` writes them into ``docs/`` of the current folder.
+``python -m drkit.config.reference`` writes them into ``docs/reference/`` of the current folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from drkit.config.changes import LIVE
 from drkit.config.meanings import definitions
-from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect, Mm2Key
+from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, KeySupport, Mm2Key
 from drkit.config.reference_toml import reference_toml, unit
 from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
 
@@ -105,8 +105,9 @@ reason. An unknown key is an error that names the closest one.
 2. `drkit config show --plan --config mm2.properties` lists every change that drkit would make to topics of
    the targets: with the same file it should list none, or only what "What differs" below explains.
 3. Stop MirrorMaker 2, all of its processes: drkit refuses to copy into topics that it still writes.
-4. `drkit replicate --takeover-from-mm2 --config mm2.properties` goes on behind the last record that
-   MirrorMaker 2 copied, proven by content: see [Taking over](takeover-from-mm2.md). Then `drkit verify`.
+4. `drkit replicate --takeover-from-mm2 --config mm2.properties` continues after the last record that
+   MirrorMaker 2 copied, proven by content ([Taking over](../how-to/takeover-from-mm2.md)). Then
+   `drkit verify`.
 
 MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit does not copy them.
 
@@ -186,9 +187,9 @@ def coming_from_mm2() -> str:
     overrides = [(f"`{role}.{name}`", "works", f"`{to}`") for (role, name), to in FLOW_FIELDS.items()]
     connection = ", ".join(f"`{name}`" for name in sorted(CONNECTION))
     overrides.append((f"{connection}, `security.…`, `sasl.…`, `ssl.…`", "works", _ROLES_HERE))
-    overrides += [(f"`{name}`", Effect.NOTHING.value, idle.why) for name, idle in IDLE.items()]
+    overrides += [(f"`{name}`", KeySupport.NOTHING.value, idle.why) for name, idle in IDLE.items()]
     overrides.append(
-        ("any other of Kafka's", Effect.NOTHING.value, "only Java's clients have what it steers")
+        ("any other of Kafka's", KeySupport.NOTHING.value, "only Java's clients have what it steers")
     )
     connect = [(f"`{name}`, `{name}.…`", why) for name, why in CONNECT_KEYS.items()]
     refused = [(f"`{name}`, `{name}.…`", to_do) for name, to_do in CHOOSES_COPIES.items()]
@@ -258,4 +259,4 @@ def _type(found: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path("docs"))
+    main(Path("docs/reference"))

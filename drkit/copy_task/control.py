@@ -24,7 +24,7 @@ _LOOK_BACK = 1000
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadProgress:
     """How far a task has read the flow's state."""
 
     position: int | None = None
@@ -40,19 +40,19 @@ async def until_renewed(task: TaskContext) -> None:
 
     Spark starts a task again with what it was given at first, also late in an epoch. Nothing is written here.
     """
-    reading, until = Reading(), task.started + (task.lease.lease_seconds or 0.0)
+    reading, until = ReadProgress(), task.started + (task.lease.lease_seconds or 0.0)
     while task.expired and not task.ending and boottime() < until:
         await _look(task, reading)
 
 
 async def follow_control(task: TaskContext) -> None:
     """Poll the state topic until the epoch ends or the control record ends it."""
-    reading = Reading()
+    reading = ReadProgress()
     while not task.ending:
         await _look(task, reading)
 
 
-async def _look(task: TaskContext, reading: Reading) -> None:
+async def _look(task: TaskContext, reading: ReadProgress) -> None:
     has_more = False
     try:
         has_more = await _poll(task, reading)
@@ -62,7 +62,7 @@ async def _look(task: TaskContext, reading: Reading) -> None:
         await task.loop.sleep(_POLL_SECONDS)
 
 
-async def _poll(task: TaskContext, reading: Reading) -> bool:
+async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
     """Read on, and do what is said there; returns whether there is more to read at once.
 
     Of a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
@@ -93,7 +93,7 @@ async def _poll(task: TaskContext, reading: Reading) -> bool:
     return reading.position > before
 
 
-def take(task: TaskContext, reading: Reading, records: Iterable[Record]) -> None:
+def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) -> None:
     """Do what the newest control record and the newest lease record say.
 
     :param records: of one look

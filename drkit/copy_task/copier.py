@@ -10,28 +10,26 @@ from contextlib import suppress
 import math
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.allocator import keep_memory
 from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.control import follow_control, until_renewed
-from drkit.copy_task.core.context import Links, TaskContext
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
+from drkit.copy_task.core.context import TaskContext, WorkerLinks
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.marks import write_marks
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.report import TaskReport, report_of
 from drkit.copy_task.source.fetching import Fetcher
 from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.target.bulk import BulkAppender
 from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import LiveAppender
-from drkit.copy_task.target.resolver import Resolver
+from drkit.copy_task.target.resolver import PartitionResolver
 from drkit.copy_task.worker_links import keep_links, take_links
 from drkit.errors import Failed
 from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.transactions.producer import Transactions
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
@@ -47,7 +45,7 @@ _GIVE_UP_SECONDS = 2.0
 
 
 def copy_task(
-    lease: TaskLease, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+    lease: TaskAssignment, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
 ) -> TaskReport:
     """Copy the lease's partitions until the epoch ends.
 
@@ -68,7 +66,7 @@ def copy_task(
     return report
 
 
-async def _copy(lease: TaskLease, flow: FlowSettings, links: Links) -> TaskReport:
+async def _copy(lease: TaskAssignment, flow: FlowSettings, links: WorkerLinks) -> TaskReport:
     links.open_gates()
     await links.connect()
     buckets = sorted({p.bucket for p in lease.partitions})
@@ -152,7 +150,7 @@ class CopyTask:
             await future
         for future in [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]:
             await future
-        resolver = Resolver(task)
+        resolver = PartitionResolver(task)
         await resolver.begin()
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
@@ -186,10 +184,10 @@ class CopyTask:
     def _offer(self, p: PartitionCopy) -> None:
         """Stage what waits, and hand it to the appender of the partition's leader."""
         task = self.task
-        if p.state is State.BULK:
+        if p.state is CopyState.BULK:
             task.changed.set()
             return
-        if p.state is not State.LIVE:
+        if p.state is not CopyState.LIVE:
             return
         if p.waiting:
             self._stage(p)
@@ -204,7 +202,7 @@ class CopyTask:
     def _stage(self, p: PartitionCopy) -> None:
         task = self.task
         barrier = Future()
-        intent = p.stage(task.live_floor_ms(State.LIVE), task.nonce, barrier)
+        intent = p.stage(task.live_floor_ms(CopyState.LIVE), task.nonce, barrier)
         if intent is not None:
             task.loop.spawn(self._intend, p, p.generation, intent, barrier)
         if p.deviation:
@@ -252,7 +250,7 @@ class CopyTask:
         for p in task.partitions:
             p.let_go()
         while boottime() < until and (
-            any(p.in_flight or p.ready for p in task.partitions if p.state is State.LIVE)
+            any(p.in_flight or p.ready for p in task.partitions if p.state is CopyState.LIVE)
             or any(b.busy for b in self._bulk)
             or not all(e.is_done for e in task.events)
         ):

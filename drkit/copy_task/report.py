@@ -9,7 +9,7 @@ from typing import Any, Final
 from drkit.clock import boottime
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.source.health import SourceHealth
-from drkit.spread import Spread
+from drkit.min_max_mean import MinMaxMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class PartitionReport:
     records: int
     bytes: int
     batches: int = 0
-    age_ms: Spread = field(default_factory=Spread)
+    age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched."""
-    latency_ms: Spread = field(default_factory=Spread)
+    latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old they were when they stood on the target."""
 
 
@@ -95,17 +95,17 @@ def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskRe
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         partitions=[
             PartitionReport(
-                p.source.topic,
-                p.source.partition,
-                p.acked_upstream,
-                p.acked_downstream,
-                p.state.value,
-                health.reason(p, now),
-                p.records,
-                p.bytes,
-                p.batches,
-                p.age_ms,
-                p.latency_ms,
+                topic=p.source.topic,
+                partition=p.source.partition,
+                frontier=p.acked_upstream,
+                target_end=p.acked_downstream,
+                state=p.state.value,
+                reason=health.reason(p, now),
+                records=p.records,
+                bytes=p.bytes,
+                batches=p.batches,
+                age_ms=p.age_ms,
+                latency_ms=p.latency_ms,
             )
             for p in task.partitions
         ],

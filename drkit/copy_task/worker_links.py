@@ -7,7 +7,7 @@ from typing import Final
 
 from drkit.allocator import keep_memory
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.context import Links, reason_of
+from drkit.copy_task.core.context import WorkerLinks, reason_of
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
 from drkit.kafka.raw import RawCluster, RawError
@@ -17,17 +17,17 @@ from drkit.wire.merge import WHOLE_FROM
 
 _TOGETHER_SECONDS: Final = 0.2
 _REHEARSED: Final = 4
-_links: dict[str, Links] = {}
+_links: dict[str, WorkerLinks] = {}
 
 
-def take_links(flow: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> Links:
+def take_links(flow: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> WorkerLinks:
     """The connections of a flow that this worker kept, or new ones that are not connected yet."""
-    return _links.pop(flow.name, None) or Links.open(
+    return _links.pop(flow.name, None) or WorkerLinks.open(
         source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
     )
 
 
-def keep_links(flow: FlowSettings, links: Links, *, idle: bool = True) -> None:
+def keep_links(flow: FlowSettings, links: WorkerLinks, *, idle: bool = True) -> None:
     """Keep connections for the next task of the flow in this worker.
 
     :param idle: nothing waits on them any more; else they are closed
@@ -72,7 +72,7 @@ def rehearse(flow: FlowSettings) -> int:
     return len(done.chunks)
 
 
-async def _ask(links: Links, topic: str) -> None:
+async def _ask(links: WorkerLinks, topic: str) -> None:
     await links.connect()
     both: tuple[RawCluster, RawCluster] = links.source, links.target
     for cluster in both:

@@ -166,7 +166,7 @@ class CloseShop:
         )
 
 
-class Verify:
+class VerifyAct:
     """What a user would run to be sure."""
 
     title = "Is it the same?"
@@ -227,7 +227,7 @@ def _close(stage: Stage) -> bool:
 
 
 _BEGINNING: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(), Kill(), CloseShop())
-_PROOF: tuple[Act, ...] = (Verify(), BothSides())
+_PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
 ACTS: tuple[Act, ...] = (*_BEGINNING, *_PROOF, PrimaryDies(), FailOver(), GoOn())
 """In the order in which they are played."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)

@@ -30,7 +30,7 @@ class Latency(NamedTuple):
     orders: int
 
 
-class Observer:
+class StandbyObserver:
     """Reads all topics of the standby in a thread of its own, from their first records on."""
 
     def __init__(self, bootstrap: str, topics: dict[str, int]) -> None:

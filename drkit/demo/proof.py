@@ -12,10 +12,10 @@ from drkit.demo.shop import ORDERS, PAYMENTS
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.verify.reading import Reader
+from drkit.verify.reading import RangeReader
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """What a consumer got from one cluster."""
 
     records: int
@@ -32,14 +32,14 @@ class Reading(NamedTuple):
         return len(self.orders) - len(set(self.orders))
 
 
-def read_all(settings: ClusterSettings, topics: list[str]) -> Reading:
+def read_all(settings: ClusterSettings, topics: list[str]) -> ReadResult:
     """Read topics from their first to their last committed record."""
     cluster = Cluster.connect(settings)
     where = [
         TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.partitions
     ]
     ends = list_offsets(cluster, where, "latest", committed=True)
-    reader = Reader(settings)
+    reader = RangeReader(settings)
     records = size = 0
     fingerprints: dict[TopicPartition, str] = {}
     orders: list[int] = []
@@ -55,7 +55,7 @@ def read_all(settings: ClusterSettings, topics: list[str]) -> Reading:
             fingerprints[at] = digest.hexdigest()
     finally:
         reader.close()
-    return Reading(records, size, fingerprints, orders)
+    return ReadResult(records, size, fingerprints, orders)
 
 
 def payments(settings: ClusterSettings) -> Payments:
@@ -63,7 +63,7 @@ def payments(settings: ClusterSettings) -> Payments:
     cluster = Cluster.connect(settings)
     where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].partitions]
     ends = list_offsets(cluster, where, "latest", committed=True)
-    reader = Reader(settings)
+    reader = RangeReader(settings)
     try:
         found = {
             at.partition: [(s.key, s.value) for s in reader.read(at, 0, ends[at])] for at in sorted(where)

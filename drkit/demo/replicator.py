@@ -23,7 +23,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder)}
 
 
-class Replicator:
+class ReplicatorProcess:
     """Starts, kills and stops one replicator after another.
 
     Each ends with this process at the latest, however that happens (see :mod:`drkit.local.launcher`).

@@ -19,8 +19,8 @@ from typing import Any, NoReturn, Self
 from drkit.clock import wall_ms
 from drkit.config import Settings, load
 from drkit.demo.accounting import Payments
-from drkit.demo.observer import Observer
-from drkit.demo.replicator import Replicator, environment
+from drkit.demo.observer import StandbyObserver
+from drkit.demo.replicator import ReplicatorProcess, environment
 from drkit.demo.screen import Scene, Screen
 from drkit.demo.shop import ORDERS, PAYMENTS, Shop
 from drkit.errors import Failed, Refused
@@ -80,8 +80,8 @@ class Stage:
     _addresses: dict[str, str] = field(default_factory=dict, init=False)
     _primary: LocalCluster | None = field(default=None, init=False)
     _shop: Shop | None = field(default=None, init=False)
-    _observer: Observer | None = field(default=None, init=False)
-    _replicator: Replicator | None = field(default=None, init=False)
+    _observer: StandbyObserver | None = field(default=None, init=False)
+    _replicator: ReplicatorProcess | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="drkit-demo-"))
@@ -208,17 +208,17 @@ class Stage:
         return self._shop
 
     @property
-    def observer(self) -> Observer:
+    def observer(self) -> StandbyObserver:
         """Reads from the standby."""
         if self._observer is None:
-            self._observer = Observer(self._addresses["standby"], TOPICS)
+            self._observer = StandbyObserver(self._addresses["standby"], TOPICS)
         return self._observer
 
     @property
-    def replicator(self) -> Replicator:
+    def replicator(self) -> ReplicatorProcess:
         """`drkit replicate`."""
         if self._replicator is None:
-            self._replicator = Replicator(self.config, self.folder)
+            self._replicator = ReplicatorProcess(self.config, self.folder)
         return self._replicator
 
     # -- watching -----------------------------------------------------------------------------------

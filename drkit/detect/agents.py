@@ -11,11 +11,11 @@ from drkit.detect.shapes import count, label, lines, moment
 from drkit.detect.votes import MOST_AGENTS
 from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import flag, member
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 
 
 @record
-class AgentNote(Record):
+class AgentNote(StateRecord):
     """What an agent published: a request for its lease, and how it stands."""
 
     KEY: ClassVar[str] = "agent/"

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from confluent_kafka.admin import NewPartitions, NewTopic
-from kafka.errors import for_code
-
 from drkit.clock import wall_ms
-from drkit.detect.seen import Outcome
+from drkit.detect.seen import ProbeOutcome
 from drkit.flow_state.names import CANARY_TOPIC
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import NewPartitions, NewTopic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, produce_request
 from drkit.kafka.topics import describe_topics
@@ -36,17 +34,17 @@ _MOVES: Final = codes.LEADER_MOVES | {codes.FENCED_LEADER_EPOCH, codes.UNKNOWN_L
 _FETCH_BYTES: Final = 64 * 1024
 
 
-class Place(NamedTuple):
+class CanaryTarget(NamedTuple):
     """The canary's partition on one broker."""
 
     topic_id: UUID
     partition: int
 
 
-class Sung(NamedTuple):
+class ProbeResult(NamedTuple):
     """How it went."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     evidence: str = ""
 
 
@@ -73,16 +71,18 @@ def ensure_canary(cluster: Cluster) -> str:
     return f"{len(missing)} partitions more, for new brokers"
 
 
-def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> Place | None:
+def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTarget | None:
     """The partition that a broker leads.
 
     :param leaders: partition → broker
     """
     led = sorted(p for p, leader in leaders.items() if leader == broker)
-    return Place(topic_id, led[0]) if led else None
+    return CanaryTarget(topic_id, led[0]) if led else None
 
 
-async def sing(cluster: RawCluster, broker: int, place: Place, token: bytes, timeout_ms: int) -> Sung:
+async def probe_write(
+    cluster: RawCluster, broker: int, place: CanaryTarget, token: bytes, timeout_ms: int
+) -> ProbeResult:
     """Produce a record with a token and fetch it back.
 
     :raises RawError: no answer in time
@@ -103,8 +103,10 @@ async def sing(cluster: RawCluster, broker: int, place: Place, token: bytes, tim
     if fetched.error_code:
         return refused("fetch", fetched.error_code)
     if token not in _values(fetched.records or b"", told.base_offset):
-        return Sung(Outcome.WRITE_REFUSED, f"the record at offset {told.base_offset} is not what was written")
-    return Sung(Outcome.WORKS)
+        return ProbeResult(
+            ProbeOutcome.WRITE_REFUSED, f"the record at offset {told.base_offset} is not what was written"
+        )
+    return ProbeResult(ProbeOutcome.WORKS)
 
 
 def _values(records: bytes, offset: int) -> list[bytes | None]:
@@ -120,13 +122,13 @@ def _values(records: bytes, offset: int) -> list[bytes | None]:
     return []
 
 
-def refused(what: str, code: int) -> Sung:
+def refused(what: str, code: int) -> ProbeResult:
     """An error of Kafka's as an outcome."""
     if code in _MOVES:
-        return Sung(Outcome.ANSWERS, f"canary: {for_code(code).__name__}")
-    return Sung(Outcome.WRITE_REFUSED, f"{what}: {for_code(code).__name__} ({code})")
+        return ProbeResult(ProbeOutcome.ANSWERS, f"canary: {codes.bare_name(code)}")
+    return ProbeResult(ProbeOutcome.WRITE_REFUSED, f"{what}: {codes.error_name(code)}")
 
 
-def is_forbidden(sung: Sung) -> bool:
+def is_forbidden(sung: ProbeResult) -> bool:
     """Whether drkit's principal may not use the canary: then the broker is no worse for it."""
     return f"({codes.TOPIC_AUTHORIZATION_FAILED})" in sung.evidence

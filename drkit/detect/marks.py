@@ -8,7 +8,7 @@ from drkit.detect.seen import Address
 from drkit.detect.shapes import label, line, lines, moment, server
 from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import optional, row, tuple_of, whole
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 
 LOOK: Final = "look"
 """Key of whoever only looks on: no vote. What its topic takes tells an observer that the cluster is there."""
@@ -21,7 +21,7 @@ def _address(value: Any) -> Address:
 
 
 @record
-class Known(Record):
+class KnownBrokers(StateRecord):
     """What the observers know of the primary's brokers, for one that starts when the primary is gone."""
 
     KEY: ClassVar[str] = "known"
@@ -32,7 +32,7 @@ class Known(Record):
 
 
 @record
-class Pause(Record):
+class Pause(StateRecord):
     """Somebody holds failovers off."""
 
     KEY: ClassVar[str] = "pause"
@@ -47,7 +47,7 @@ class Pause(Record):
 
 
 @record
-class Automatic(Record):
+class Automatic(StateRecord):
     """The last automatic failover."""
 
     KEY: ClassVar[str] = "automatic"

@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from drkit.detect.agents import AgentNote
-from drkit.detect.marks import LOOK, Automatic, Known, Pause
+from drkit.detect.marks import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.speakers import ANYBODY, NO_DOUBT, Doubt, Speakers, Speaking
 from drkit.detect.votes import Vote
 from drkit.flow_state.codec.fields import Malformed
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 
-R = TypeVar("R", bound=Record)
-_BY_NAME: Final[tuple[type[Record], ...]] = (Vote, AgentNote)
-_SINGLE: Final[Mapping[str, type[Record]]] = {
-    LOOK: Vote, Pause.KEY: Pause, Automatic.KEY: Automatic, Known.KEY: Known,
+R = TypeVar("R", bound=StateRecord)
+_BY_NAME: Final[tuple[type[StateRecord], ...]] = (Vote, AgentNote)
+_SINGLE: Final[Mapping[str, type[StateRecord]]] = {
+    LOOK: Vote, Pause.KEY: Pause, Automatic.KEY: Automatic, KnownBrokers.KEY: KnownBrokers,
 }  # fmt: skip
 _MOST_BYTES: Final = 1 << 20
 """No broker takes a larger record by default."""
@@ -92,7 +92,7 @@ class Notes:
         doubt = self._doubt(name, body, value, arrived, live=live)
         self._notes[name] = Note(body, arrived, wall_ms, live, doubt)
 
-    def _is_stranger(self, key: str, body: Record) -> str:
+    def _is_stranger(self, key: str, body: StateRecord) -> str:
         """Why the writer of a note is not believed; empty when it is."""
         who = self._speakers
         if key.startswith(Vote.KEY) and who.observers is not None and _name_of(body) not in who.observers:
@@ -112,7 +112,7 @@ class Notes:
         """Names that are not configured and published since then, and why they do not count."""
         return {key: why for key, (why, at) in sorted(self._strangers.items()) if at >= since}
 
-    def _doubt(self, key: str, body: Record, value: bytes, arrived: float, *, live: bool) -> Doubt:
+    def _doubt(self, key: str, body: StateRecord, value: bytes, arrived: float, *, live: bool) -> Doubt:
         who = self._speakers
         if isinstance(body, AgentNote) and who.agents is not None:
             quiet, number = who.agent_quiet, body.sequence or body.number
@@ -155,7 +155,7 @@ class Notes:
         """The note of a kind that has a single one."""
         return cast("Note[R] | None", self._notes.get(kind.KEY))
 
-    def damaged(self, kind: type[Record]) -> str:
+    def damaged(self, kind: type[StateRecord]) -> str:
         """Why the newest note of such a kind is dropped; empty when it is not."""
         return self._damaged.get(kind.KEY, "")
 
@@ -176,7 +176,7 @@ class Notes:
         return None if note is None else note.body
 
 
-def read_note(key: str, value: bytes) -> Record | None:
+def read_note(key: str, value: bytes) -> StateRecord | None:
     """The note under a key; None under a key that is not drkit's.
 
     :raises Malformed: this drkit has not written it
@@ -192,5 +192,5 @@ def read_note(key: str, value: bytes) -> Record | None:
     return body
 
 
-def _name_of(body: Record) -> str:
+def _name_of(body: StateRecord) -> str:
     return body.observer if isinstance(body, Vote) else body.agent if isinstance(body, AgentNote) else ""

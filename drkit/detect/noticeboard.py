@@ -13,9 +13,6 @@ import json
 import threading
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as ConfluentPartition
-
 from drkit import observe
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -25,14 +22,23 @@ from drkit.detect.marks import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
-from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import (
+    OFFSET_BEGINNING,
+    ConfluentPartition,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.compacted import Newest, newest_values
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -65,7 +71,7 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     """All notes of now, of those who are believed. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
-    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     for key, value in found.items():
         notes.take(key, value)
     for key, why in found.refused.items():
@@ -158,7 +164,7 @@ class Noticeboard:
         if self._thread.is_alive():
             self._thread.join(3.0)
 
-    def publish(self, key: str, note: Record) -> None:
+    def publish(self, key: str, note: StateRecord) -> None:
         """Tell the others, as soon as possible; a newer note of the same key replaces one that waits."""
         with self._lock:
             self._waiting[key] = note.encode()
@@ -229,8 +235,8 @@ class Noticeboard:
     def _open(self) -> Consumer:
         cluster = Cluster.connect(self._cluster)
         ensure_board(cluster, self._flow)
-        at = TopicPartition(self.topic, 0)
-        self._end = list_offsets(cluster, [at], "latest", committed=True)[at]
+        notes = TopicPartition(self.topic, 0)
+        self._end = list_offsets(cluster, [notes], "latest", committed=True)[notes]
         self._is_read = self._is_read or self._end == 0
         consumer = Consumer(
             {
@@ -255,9 +261,8 @@ class Noticeboard:
             waiting, self._waiting = self._waiting, {}
         for key, body in waiting.items():
             try:
-                at = key.encode()
-                headers = signed(self._cluster.control, self.topic, at, body)
-                producer.produce(self.topic, body, at, partition=0, headers=headers, on_delivery=self._told)
+                headers = signed(self._cluster.control, self.topic, key.encode(), body)
+                producer.produce(self.topic, body, key, partition=0, headers=headers, on_delivery=self._told)
             except (KafkaException, BufferError) as error:
                 self._fails(str(error))
         producer.poll(0)
@@ -274,13 +279,11 @@ class Noticeboard:
             observe.event("board_silent", level="debug", where=f"{self.topic} on {self.alias}", reason=why)
 
     def _take(self, message: Message | None) -> None:
-        if message is None:
-            return
-        if (error := message.error()) is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                self._is_read = True
-            return
-        self.take(message.key(), message.value(), message.offset() or 0, headers_of(message))
+        error = message.error() if message is not None else None
+        if message is not None and error is None:
+            self.take(message.key(), message.value(), message.offset() or 0, headers_of(message))
+        elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  its only name
+            self._is_read = True
 
     def take(self, key: Any, value: Any, offset: int, headers: Headers | None = None) -> None:
         """Take one record of the topic."""
@@ -289,9 +292,9 @@ class Noticeboard:
         self._is_read = live or offset + 1 >= self._end
         if not isinstance(key, bytes):
             return
+        body = value if isinstance(value, bytes) else None
         with self._lock:
-            body = value if isinstance(value, bytes) else None
             if why := verify(self._cluster.control, self.topic, key, body, headers):
                 self._notes.refuse(key, why, live=live)
-                return
-            self._notes.take(key, body, self._clock.now(), self._wall(), live=live)
+            else:
+                self._notes.take(key, body, self._clock.now(), self._wall(), live=live)

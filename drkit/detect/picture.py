@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from drkit.detect.reasons import Facts
+from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, unknown
-from drkit.detect.seen import NOTHING_SEEN, Seen
+from drkit.detect.seen import NOTHING_SEEN, SourceView
 from drkit.detect.votes import Tally
 
 UNKNOWN: Final = unknown("not known yet")
@@ -39,7 +39,7 @@ class AutoFacts:
 class Picture:
     """One moment. Times in seconds."""
 
-    seen: Seen = NOTHING_SEEN
+    seen: SourceView = NOTHING_SEEN
     gone_for: float = 0.0
     """Since every address began to fail; 0 while one works."""
     phi: float | None = None
@@ -99,12 +99,12 @@ class Picture:
         return recent or (self.phi is not None and not self.beats_late)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> FailoverFacts:
         """What speaks against a failover of a primary that no observer of ours reaches."""
         beats, votes = tuple(self.beats_in_words()), self.tally.told()
         seen, tally = self.seen.evidence, self.tally
         ahead = f"the newest heartbeat is {self.beat_ahead:,.0f} s ahead of this machine's clock"
-        return Facts(
+        return FailoverFacts(
             self.risk,
             self.rpo_seconds,
             moving=(*beats, *seen) if self.moves else (),

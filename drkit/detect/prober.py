@@ -11,27 +11,25 @@ import os
 import threading
 from typing import Any, Final, NamedTuple
 
-from kafka.errors import KafkaTimeoutError
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.canary import TOPIC, Place, Sung, is_forbidden, placed, sing
-from drkit.detect.seen import Address, Outcome, Probe
+from drkit.detect.canary import TOPIC, CanaryTarget, ProbeResult, is_forbidden, placed, probe_write
+from drkit.detect.seen import Address, Probe, ProbeOutcome
 from drkit.errors import ClusterUnreachable, DrkitError
-from drkit.kafka.probe import Kind, probe
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.probe import ProbeKind, probe
+from drkit.kafka.raw import EventLoop, KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.requests import MetadataRequest
 from drkit.kafka.security.settings import read_security
 
 _RENEW_SECONDS: Final = 10.0
 """Then a name is resolved and an identity asked for anew: it may point elsewhere by now."""
 _OUTCOMES: Final = {
-    Kind.UNRESOLVED: Outcome.UNRESOLVED,
-    Kind.REFUSED: Outcome.REFUSED,
-    Kind.NO_ROUTE: Outcome.NO_ROUTE,
-    Kind.SILENT: Outcome.SILENT,
-    Kind.NOT_KAFKA: Outcome.HUNG_UP,
+    ProbeKind.UNRESOLVED: ProbeOutcome.UNRESOLVED,
+    ProbeKind.REFUSED: ProbeOutcome.REFUSED,
+    ProbeKind.NO_ROUTE: ProbeOutcome.NO_ROUTE,
+    ProbeKind.SILENT: ProbeOutcome.SILENT,
+    ProbeKind.NOT_KAFKA: ProbeOutcome.HUNG_UP,
 }
 
 
@@ -43,14 +41,14 @@ class Met(NamedTuple):
     """Id and host:port, on the listener that was asked."""
 
 
-def stranger(found: str | None, wanted: str) -> tuple[Outcome, str, None]:
+def stranger(found: str | None, wanted: str) -> tuple[ProbeOutcome, str, None]:
     """What a probe of somebody else's cluster has to tell."""
-    return Outcome.WRONG_CLUSTER, f"cluster id {found}, expected {wanted}", None
+    return ProbeOutcome.WRONG_CLUSTER, f"cluster id {found}, expected {wanted}", None
 
 
 class _Answer(NamedTuple):
     met: Met
-    place: Place | None
+    place: CanaryTarget | None
 
 
 class Prober:
@@ -109,41 +107,45 @@ class Prober:
             self._drop()
             loop.close()
 
-    def _look(self, loop: EventLoop, began: float) -> tuple[Outcome, str, Met | None]:
+    def _look(self, loop: EventLoop, began: float) -> tuple[ProbeOutcome, str, Met | None]:
         where, logs_in = f"clusters.{self._cluster.alias}.client", self._logs_in()
         seconds = self._settings.probe_timeout_seconds
         try:
             security = read_security(self._cluster)
             found = probe(self.address.server, security, where, seconds, handshake=logs_in)
         except DrkitError as error:
-            return Outcome.SHUT_OUT, error.what, None
-        if found.kind is not Kind.KAFKA:
+            return ProbeOutcome.SHUT_OUT, error.what, None
+        if found.kind is not ProbeKind.KAFKA:
             self._drop()
             if found.kind in _OUTCOMES:
                 return _OUTCOMES[found.kind], found.evidence, None
-            return Outcome.SHUT_OUT, "; ".join(filter(None, (found.kind.value, found.evidence))), None
+            return ProbeOutcome.SHUT_OUT, "; ".join(filter(None, (found.kind.value, found.evidence))), None
         if not logs_in:
-            return Outcome.UNCONFIRMED, "", None
+            return ProbeOutcome.UNCONFIRMED, "", None
         if self.address.broker < 0 or began - self._renewed > _RENEW_SECONDS:
             self._drop()
             self._renewed = began
         return self._deeper(loop)
 
-    def _deeper(self, loop: EventLoop) -> tuple[Outcome, str, Met | None]:
+    def _deeper(self, loop: EventLoop) -> tuple[ProbeOutcome, str, Met | None]:
         """Behind ApiVersions: who it is, and whether it takes a record."""
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:
-            outcome, evidence, met = Outcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
+            outcome, evidence, met = ProbeOutcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
         except DrkitError as error:
-            outcome, evidence, met = Outcome.SHUT_OUT, error.what, None
+            outcome, evidence, met = ProbeOutcome.SHUT_OUT, error.what, None
         except RawError as error:
-            outcome, evidence, met = Outcome.SILENT, f"ApiVersions is answered, then: {_said(error)}", None
+            outcome, evidence, met = (
+                ProbeOutcome.SILENT,
+                f"ApiVersions is answered, then: {_said(error)}",
+                None,
+            )
         if met is None:
             self._drop()
         return outcome, evidence, met
 
-    async def _ask(self, loop: EventLoop) -> tuple[Outcome, str, Met | None]:
+    async def _ask(self, loop: EventLoop) -> tuple[ProbeOutcome, str, Met | None]:
         timeout_ms = int(self._settings.probe_timeout_seconds * 1000)
         if self._raw is None:
             self._raw = RawCluster(loop, self._cluster, "probe")
@@ -156,9 +158,9 @@ class Prober:
         if wanted is not None and met.cluster_id != wanted:
             return stranger(met.cluster_id, wanted)
         if self.address.broker < 0 or not self._settings.canary:
-            return Outcome.ANSWERS, "", met
+            return ProbeOutcome.ANSWERS, "", met
         if answer.place is None:
-            return Outcome.ANSWERS, "it leads no partition of the canary", met
+            return ProbeOutcome.ANSWERS, "it leads no partition of the canary", met
         sung = await self._canary(self._raw, answer.place, timeout_ms)
         return sung.outcome, sung.evidence, met
 
@@ -170,23 +172,23 @@ class Prober:
         brokers = tuple(sorted((b.node_id, f"{b.host}:{b.port}") for b in answer.brokers))
         return _Answer(Met(answer.cluster_id, brokers), self._place(answer.topics))
 
-    def _place(self, topics: Any) -> Place | None:
+    def _place(self, topics: Any) -> CanaryTarget | None:
         for t in topics:
             if t.name == TOPIC and not t.error_code:
                 leaders = {p.partition_index: p.leader_id for p in t.partitions}
                 return placed(t.topic_id, leaders, self.address.broker)
         return None
 
-    async def _canary(self, raw: RawCluster, place: Place, timeout_ms: int) -> Sung:
+    async def _canary(self, raw: RawCluster, place: CanaryTarget, timeout_ms: int) -> ProbeResult:
         self._number += 1
         token = f"{os.getpid()}/{id(self)}/{self._number}".encode()
         try:
-            sung = await sing(raw, self.address.broker, place, token, timeout_ms)
+            sung = await probe_write(raw, self.address.broker, place, token, timeout_ms)
         except KafkaTimeoutError as error:
-            return Sung(Outcome.WRITE_SILENT, _said(error))
-        self._sang = self._sang or sung.outcome is Outcome.WORKS
+            return ProbeResult(ProbeOutcome.WRITE_SILENT, _said(error))
+        self._sang = self._sang or sung.outcome is ProbeOutcome.WORKS
         if is_forbidden(sung) and not self._sang:
-            return Sung(Outcome.ANSWERS, "drkit may not write its canary")
+            return ProbeResult(ProbeOutcome.ANSWERS, "drkit may not write its canary")
         return sung
 
     def _drop(self) -> None:

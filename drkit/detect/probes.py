@@ -12,19 +12,18 @@ from collections.abc import Iterable, Mapping
 import threading
 from typing import Final
 
-from kafka.protocol.admin.cluster import DescribeClusterRequest
-
 from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
-from drkit.detect.marks import MOST_ADDRESSES, Known
+from drkit.detect.marks import MOST_ADDRESSES, KnownBrokers
 from drkit.detect.prober import Met, Prober, stranger
-from drkit.detect.seen import Address, Probe, Seen, SightRules, Track, see
+from drkit.detect.seen import Address, Probe, SightRules, SourceView, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import DescribeClusterRequest
 from drkit.kafka.security.settings import read_security
 
 OWN: Final = "own"
@@ -80,7 +79,7 @@ class Probes:
             for prober in self._probers.values():
                 prober.stop()
 
-    def seen(self) -> Seen:
+    def seen(self) -> SourceView:
         """What the newest probes of all addresses say together."""
         return see(self._view(), self._clock.now(), self._rules)
 
@@ -102,13 +101,13 @@ class Probes:
                 view[address] = Track(shown.last, shown.failing_since, of_note=by_note and at not in doubled)
             return view
 
-    def known(self) -> Known:
+    def known(self) -> KnownBrokers:
         """What others, and we after a restart, need to know of the cluster: its id and its brokers."""
         with self._lock:
             brokers = sorted(a for a in self._tracks if a.broker >= 0)
-        return Known(self.cluster_id, tuple(brokers[:MOST_ADDRESSES]))
+        return KnownBrokers(self.cluster_id, tuple(brokers[:MOST_ADDRESSES]))
 
-    def remember(self, notes: Iterable[Known]) -> None:
+    def remember(self, notes: Iterable[KnownBrokers]) -> None:
         """Take the addresses in the newest notes of all topics; what a broker says itself wins."""
         with self._lock:
             ours = [n for n in notes if self.cluster_id in {None, n.cluster_id}]

@@ -16,7 +16,7 @@ PARITY_SECONDS: Final = 900.0
 """An older comparison of the two clusters is named."""
 
 
-class Finding(NamedTuple):
+class ReadinessFinding(NamedTuple):
     """Something that is not as it should be on the target."""
 
     code: str
@@ -80,77 +80,87 @@ _FAULTS: Final[Mapping[str, tuple[bool, str]]] = {
 _ABOUT_GROUPS: Final = ("checkpoint", "group")
 
 
-def readiness(facts: TargetFacts) -> list[Finding]:
+def readiness(facts: TargetFacts) -> list[ReadinessFinding]:
     """Everything that speaks against the target, what blocks first."""
     found = [*_of_brokers(facts), *_of_partitions(facts), *_of_status(facts), *_of_parity(facts)]
     found += _of_disks(facts.disks or ())
     return sorted(found, key=lambda f: not f.blocks)
 
 
-def _of_brokers(facts: TargetFacts) -> Iterator[Finding]:
+def _of_brokers(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     if facts.error:
         text = f"the target does not answer: {facts.error}"
-        yield Finding("target_unreachable", blocks=True, text=text, next=_FAULTS["target_unreachable"][1])
+        yield ReadinessFinding(
+            "target_unreachable", blocks=True, text=text, next=_FAULTS["target_unreachable"][1]
+        )
         return
     down = sorted(set(facts.registered or ()) - set(facts.alive))
     if down:
         most = 2 * len(down) >= len(facts.registered or ())
         text = f"brokers of the target are down: {_few(map(str, down))}"
-        yield Finding("brokers_down", most, text, "start them")
+        yield ReadinessFinding("brokers_down", most, text, "start them")
 
 
-def _of_partitions(facts: TargetFacts) -> Iterator[Finding]:
+def _of_partitions(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     if facts.offline:
         text = f"{len(facts.offline)} partitions have no leader: {_few(facts.offline)}"
-        yield Finding(
+        yield ReadinessFinding(
             "partitions_offline", blocks=True, text=text, next="start the brokers of their replicas"
         )
     if facts.under_min_isr:
         text = f"{len(facts.under_min_isr)} partitions refuse acks=all: {_few(facts.under_min_isr)}"
-        yield Finding("under_min_isr", blocks=True, text=text, next="start the brokers of their replicas")
+        yield ReadinessFinding(
+            "under_min_isr", blocks=True, text=text, next="start the brokers of their replicas"
+        )
     if facts.behind:
         text = f"{facts.behind} partitions have replicas that are not in sync"
-        yield Finding("replicas_behind", blocks=False, text=text, next="wait, or look at the brokers")
+        yield ReadinessFinding(
+            "replicas_behind", blocks=False, text=text, next="wait, or look at the brokers"
+        )
 
 
-def _of_status(facts: TargetFacts) -> Iterator[Finding]:
+def _of_status(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     if facts.faults is None:
-        yield Finding("not_looked", blocks=True, text="nobody has looked at the flow yet", next="wait")
+        yield ReadinessFinding(
+            "not_looked", blocks=True, text="nobody has looked at the flow yet", next="wait"
+        )
         return
     for code, text in facts.faults.items():
         if code in _FAULTS and not (facts.error and code == "target_unreachable"):
             blocks, hint = _FAULTS[code]
-            yield Finding(code, blocks, text, hint)
+            yield ReadinessFinding(code, blocks, text, hint)
         elif code.startswith(_ABOUT_GROUPS):
-            yield Finding(code, blocks=False, text=text, next="drkit status names the groups and why")
+            yield ReadinessFinding(
+                code, blocks=False, text=text, next="drkit status names the groups and why"
+            )
 
 
-def _of_parity(facts: TargetFacts) -> Iterator[Finding]:
+def _of_parity(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     parity, hint = facts.parity, "drkit config show --plan"
     if parity is None:
         text = "the clusters' settings were never compared by this observer"
-        yield Finding("parity_unknown", blocks=False, text=text, next=hint)
+        yield ReadinessFinding("parity_unknown", blocks=False, text=text, next=hint)
         return
     if parity.error:
         text = f"the clusters' settings cannot be compared: {parity.error}"
-        yield Finding("parity_unknown", blocks=False, text=text, next=hint)
+        yield ReadinessFinding("parity_unknown", blocks=False, text=text, next=hint)
     elif parity.age_seconds > PARITY_SECONDS:
         text = f"the clusters' settings were compared {parity.age_seconds / 60:.0f} min ago"
-        yield Finding("parity_old", blocks=False, text=text, next=hint)
+        yield ReadinessFinding("parity_old", blocks=False, text=text, next=hint)
     if parity.changes:
         text = f"{len(parity.changes)} settings of topics differ: {_few(parity.changes)}"
-        yield Finding("topics_differ", blocks=False, text=text, next=hint)
+        yield ReadinessFinding("topics_differ", blocks=False, text=text, next=hint)
     if parity.acls:
         text = f"{len(parity.acls)} ACLs differ: {_few(parity.acls)}"
-        yield Finding("acls_differ", blocks=False, text=text, next=hint)
+        yield ReadinessFinding("acls_differ", blocks=False, text=text, next=hint)
 
 
-def _of_disks(disks: Iterable[Disk]) -> Iterator[Finding]:
+def _of_disks(disks: Iterable[Disk]) -> Iterator[ReadinessFinding]:
     for disk in disks:
         share = disk.free / disk.total if disk.total > 0 else 1.0
         if share < _LITTLE:
             text = f"broker {disk.broker}: {share:.0%} free in {disk.path}"
-            yield Finding("disk_low", share < _NOTHING, text, "make room, or add disks")
+            yield ReadinessFinding("disk_low", share < _NOTHING, text, "make room, or add disks")
 
 
 def _few(names: Iterable[str]) -> str:

@@ -2,8 +2,8 @@
 
 Both fill in the same facts, each with its own eyes, and ask the same rows: a reason applies when it has
 evidence. `drkit watch` holds for it, mode auto included; `drkit failover` refuses until a person overrules it
-by the flag that the row names, which is journalled with its reason. docs/failover.md is generated from this
-table.
+by the flag that the row names, which is journalled with its reason. docs/explanation/failover.md is generated
+from this table.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Flag(StrEnum):
     DATA_LOSS = "--accept-data-loss"
 
 
-class Facts(NamedTuple):
+class FailoverFacts(NamedTuple):
     """What speaks against a failover, as evidence in words: an empty tuple says that nothing does.
 
     The first six are about a primary that is silent to us; while it answers, they are empty.
@@ -86,13 +86,13 @@ class Facts(NamedTuple):
         return {k: list(v) if isinstance(v, tuple) else v for k, v in named if k != "risk"}
 
 
-class Row(NamedTuple):
+class ReasonRow(NamedTuple):
     """One reason."""
 
     reason: Reason
     condition: str
     """In words."""
-    evidence: Callable[[Facts], Iterable[str]]
+    evidence: Callable[[FailoverFacts], Iterable[str]]
     next: str
     """What a person does about it."""
     flag: Flag | None
@@ -100,12 +100,12 @@ class Row(NamedTuple):
     gate: str
     """The refusal of `drkit failover`, and the name of its page."""
 
-    def applies(self, facts: Facts) -> bool:
+    def applies(self, facts: FailoverFacts) -> bool:
         """Whether there is evidence."""
         return any(True for _ in self.evidence(facts))
 
 
-def _risk(facts: Facts) -> Iterable[str]:
+def _risk(facts: FailoverFacts) -> Iterable[str]:
     risk = facts.risk
     yield f"the loss would be: {risk.in_words}"
     if risk.records is not None:
@@ -113,11 +113,11 @@ def _risk(facts: Facts) -> Iterable[str]:
     yield f"rpo_seconds = {facts.rpo_seconds:g}"
 
 
-def _unknown_loss(facts: Facts) -> Iterable[str]:
+def _unknown_loss(facts: FailoverFacts) -> Iterable[str]:
     return _risk(facts) if facts.risk.seconds is None else ()
 
 
-def _large_loss(facts: Facts) -> Iterable[str]:
+def _large_loss(facts: FailoverFacts) -> Iterable[str]:
     known = facts.risk.seconds
     return _risk(facts) if known is not None and known > facts.rpo_seconds else ()
 
@@ -127,37 +127,37 @@ _HELD: Final = "the primary is lost, and "
 _ACCEPT: Final = "drkit failover --all --accept-data-loss REASON"
 _REPAIR: Final = "repair the way from here to the primary"
 
-ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
-    Row(_R.REPLICATION_MOVES,
+ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
+    ReasonRow(_R.REPLICATION_MOVES,
         "no broker answers us, but replication still moves, or its heartbeats are not late yet",
         lambda f: f.moving, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
-    Row(_R.TARGET_UNREACHABLE, "no broker answers us, nor does the target", lambda f: f.unreachable,
+    ReasonRow(_R.TARGET_UNREACHABLE, "no broker answers us, nor does the target", lambda f: f.unreachable,
         "repair the target or the way to it: without it nothing can be decided", None,
         "failover-target-not-ready"),
-    Row(_R.BEATS_UNKNOWN,
+    ReasonRow(_R.BEATS_UNKNOWN,
         "no broker answers us, and no heartbeat ever told whether replication moves",
         lambda f: f.no_heartbeat, "look at the primary; let heartbeats flow (emit_heartbeats)",
         Flag.DATA_LOSS, "failover-data-loss"),
-    Row(_R.CLOCKS_DISAGREE,
+    ReasonRow(_R.CLOCKS_DISAGREE,
         "no broker answers us, and the newest heartbeats are from the future: they do not count",
         lambda f: f.clocks, "correct the clocks of this machine and of the replicator's (NTP)",
         Flag.DATA_LOSS, "failover-data-loss"),
-    Row(_R.OBSERVERS_DISAGREE, "another observer sees the primary alive, and it is not fenced",
+    ReasonRow(_R.OBSERVERS_DISAGREE, "another observer sees the primary alive, and it is not fenced",
         lambda f: f.alive, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
-    Row(_R.NO_QUORUM, "too few observers say that it is gone", lambda f: f.undecided,
+    ReasonRow(_R.NO_QUORUM, "too few observers say that it is gone", lambda f: f.undecided,
         "start the missing observers, or decide yourself: drkit failover --all --without-quorum REASON",
         Flag.QUORUM, "failover-no-quorum"),
 )  # fmt: skip
 """They speak against the loss of the primary."""
 
-AGAINST_A_FAILOVER: Final[tuple[Row, ...]] = (
-    Row(_R.PAUSED, _HELD + "somebody paused failovers", lambda f: f.paused, "drkit watch resume",
+AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
+    ReasonRow(_R.PAUSED, _HELD + "somebody paused failovers", lambda f: f.paused, "drkit watch resume",
         None, "failover-paused"),
-    Row(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
+    ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
         "clear what is named", None, "failover-target-not-ready"),
-    Row(_R.LAG_UNKNOWN, _HELD + "how much would be lost is not known", _unknown_loss, _ACCEPT,
+    ReasonRow(_R.LAG_UNKNOWN, _HELD + "how much would be lost is not known", _unknown_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
-    Row(_R.LAG_ABOVE_RPO, _HELD + "more would be lost than rpo_seconds allows", _large_loss, _ACCEPT,
+    ReasonRow(_R.LAG_ABOVE_RPO, _HELD + "more would be lost than rpo_seconds allows", _large_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
 )  # fmt: skip
 """They speak against a failover, whether the primary is lost or not."""
@@ -168,6 +168,6 @@ ROWS: Final = (*ABOUT_THE_PRIMARY, *AGAINST_A_FAILOVER)
 ROW: Final = {row.reason: row for row in ROWS}
 
 
-def against(facts: Facts) -> list[Row]:
+def against(facts: FailoverFacts) -> list[ReasonRow]:
     """Every reason that applies."""
     return [row for row in ROWS if row.applies(facts)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 
-class Held(Protocol):
+class HeldRecords(Protocol):
     """What open transactions of the source hold back."""
 
     @property
@@ -90,7 +90,7 @@ def unknown(basis: str, records: int | None = None) -> Risk:
     return Risk(None, records, exact=False, basis=basis)
 
 
-def of_silent_source(seen: Sighting, records: int | None, held: Held | None = None) -> Risk:
+def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | None = None) -> Risk:
     """The loss of a source that does not answer.
 
     :param records: between the frontiers and the last stable offsets that were noted last
@@ -119,7 +119,7 @@ def of_silent_source(seen: Sighting, records: int | None, held: Held | None = No
 
 
 def of_answering_source(
-    records: int | None, seconds: float | None, *, exact: bool, reason: str, held: Held | None = None
+    records: int | None, seconds: float | None, *, exact: bool, reason: str, held: HeldRecords | None = None
 ) -> Risk:
     """What is not copied yet.
 
@@ -139,7 +139,7 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
     return [t for t in times if t is not None and t <= seen.now_ms + seen.margin_ms]
 
 
-def _copied_ms(seen: Sighting, records: int | None, held: Held | None) -> int | str:
+def _copied_ms(seen: Sighting, records: int | None, held: HeldRecords | None) -> int | str:
     """Before when everything is known to be copied; else why that is not known."""
     theirs = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
     if theirs and records == 0:

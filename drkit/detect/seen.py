@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 
-class Outcome(Enum):
+class ProbeOutcome(Enum):
     """How far a probe came; the value is the sentence for a person."""
 
     WORKS = "takes records and gives them back"
@@ -30,11 +30,13 @@ class Outcome(Enum):
     UNCONFIRMED = "answers; only a note names this address, so drkit does not log in there"
 
 
-WELL: Final = frozenset({Outcome.WORKS, Outcome.ANSWERS, Outcome.UNCONFIRMED})
-DEAD: Final = frozenset({Outcome.REFUSED, Outcome.NO_ROUTE, Outcome.SILENT, Outcome.HUNG_UP})
+WELL: Final = frozenset({ProbeOutcome.WORKS, ProbeOutcome.ANSWERS, ProbeOutcome.UNCONFIRMED})
+DEAD: Final = frozenset(
+    {ProbeOutcome.REFUSED, ProbeOutcome.NO_ROUTE, ProbeOutcome.SILENT, ProbeOutcome.HUNG_UP}
+)
 """Nobody there, or nobody who answers: killed, cut off, frozen, half open."""
-ILL: Final = frozenset({Outcome.WRITE_REFUSED, Outcome.WRITE_SILENT})
-UNSEEN: Final = frozenset({Outcome.UNRESOLVED, Outcome.SHUT_OUT})
+ILL: Final = frozenset({ProbeOutcome.WRITE_REFUSED, ProbeOutcome.WRITE_SILENT})
+UNSEEN: Final = frozenset({ProbeOutcome.UNRESOLVED, ProbeOutcome.SHUT_OUT})
 """These tell more about us than about the cluster."""
 
 
@@ -55,7 +57,7 @@ class Address(NamedTuple):
 class Probe(NamedTuple):
     """One probe of one address."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     began: float
     """As of the observer's :class:`drkit.detect.awake.AwakeClock`."""
     ended: float
@@ -111,7 +113,7 @@ class SightRules(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourceView:
     """One observer's view, with its evidence."""
 
     sight: Sight
@@ -123,7 +125,7 @@ class Seen:
     """Brokers with a confirmed failure on some listener."""
 
 
-NOTHING_SEEN: Final = Seen(Sight.BLIND, None, ("no address was probed yet",))
+NOTHING_SEEN: Final = SourceView(Sight.BLIND, None, ("no address was probed yet",))
 
 
 @dataclass(slots=True)
@@ -131,10 +133,10 @@ class _Counts:
     working: set[str] = field(default_factory=set)
     """Brokers with an address that works, or of which the contrary is no fact yet."""
     failing: set[str] = field(default_factory=set)
-    confirmed: set[Outcome] = field(default_factory=set)
+    confirmed: set[ProbeOutcome] = field(default_factory=set)
     unresolved_names: bool = False
     """A bootstrap server's name does not resolve; it is not among `confirmed_brokers`."""
-    confirmed_brokers: set[Outcome] = field(default_factory=set)
+    confirmed_brokers: set[ProbeOutcome] = field(default_factory=set)
     ours_dead: bool = False
     """An address that not only a note names is dead: so names resolve, and connections are tried."""
     doubtful: int = 0
@@ -142,12 +144,12 @@ class _Counts:
     told: list[str] = field(default_factory=list)
 
 
-def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Seen:
+def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> SourceView:
     """Make one view of all addresses; those that were never probed yet do not count."""
     probed = {a: t for a, t in tracks.items() if t.last is not None}
     counts = _counted(probed, now, rules)
     if counts.stale == len(probed):
-        return Seen(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
+        return SourceView(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
     # A name that leads to any broker is an address, but no broker of its own.
     known = {_broker(a) for a in probed if a.broker >= 0}
     brokers = known or {_broker(a) for a in probed}
@@ -155,7 +157,7 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Seen:
     all_since = max(s for s in since if s is not None) if None not in since else None
     lost = (counts.failing - counts.working) & brokers
     sight = _sight(counts, len(lost), len(brokers), brokers_known=bool(known))
-    return Seen(sight, all_since, tuple(counts.told), len(brokers), len(lost))
+    return SourceView(sight, all_since, tuple(counts.told), len(brokers), len(lost))
 
 
 def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> _Counts:
@@ -168,16 +170,16 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
             counts.told.append(f"{address}: no probe ended in the last {rules.stale:g} s")
         elif track.failing_since is None:
             counts.working.add(broker)
-            if probe.outcome is Outcome.UNCONFIRMED:
+            if probe.outcome is ProbeOutcome.UNCONFIRMED:
                 counts.told.append(f"{address}: {probe.outcome.value}")
         else:
             lasted = now - track.failing_since
             said = f" ({probe.evidence})" if probe.evidence else ""
             counts.told.append(f"{address}: {probe.outcome.value}{said}, for {lasted:.1f} s")
-            if lasted >= rules.confirm or probe.outcome is Outcome.WRONG_CLUSTER:
+            if lasted >= rules.confirm or probe.outcome is ProbeOutcome.WRONG_CLUSTER:
                 counts.confirmed.add(probe.outcome)
                 counts.ours_dead |= not track.of_note and probe.outcome in DEAD
-                if address.broker < 0 and probe.outcome is Outcome.UNRESOLVED:
+                if address.broker < 0 and probe.outcome is ProbeOutcome.UNRESOLVED:
                     counts.unresolved_names = True
                 else:
                     counts.confirmed_brokers.add(probe.outcome)
@@ -190,12 +192,12 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
 
 def _is_stale(address: Address, probe: Probe, now: float, rules: SightRules) -> bool:
     """Whether a probe says nothing of now. A resolver takes its time to say again what it said before."""
-    waits = address.broker < 0 and probe.outcome is Outcome.UNRESOLVED
+    waits = address.broker < 0 and probe.outcome is ProbeOutcome.UNRESOLVED
     return now - probe.ended > rules.stale and not waits
 
 
 def _sight(counts: _Counts, lost: int, brokers: int, *, brokers_known: bool) -> Sight:
-    if Outcome.WRONG_CLUSTER in counts.confirmed:
+    if ProbeOutcome.WRONG_CLUSTER in counts.confirmed:
         return Sight.WRONG
     if not counts.confirmed:
         return Sight.FADING if counts.doubtful or counts.stale else Sight.CLEAR

@@ -1,7 +1,8 @@
 """The one table: what is the matter with the primary, and may a failover go on? Pure.
 
 The rows are asked from the top, the first that is true decides. LOST is the last row: it is only reached when
-nothing above speaks against it. docs/detection.md is generated from this table, and each HOLD has a runbook.
+nothing above speaks against it. docs/explanation/detection.md is generated from this table, and each
+HOLD has a runbook.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from drkit.detect.reasons import Reason, runbook
 from drkit.detect.seen import Sight
 
 
-class Kind(IntEnum):
+class VerdictKind(IntEnum):
     """How bad it is: more evidence against the primary never leads to a lower one."""
 
     UP = 0
@@ -26,10 +27,10 @@ class Kind(IntEnum):
     LOST = 4
 
 
-class Row(NamedTuple):
+class VerdictRow(NamedTuple):
     """One line of the table."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: Reason
     when: Callable[[Picture], bool]
     condition: str
@@ -42,7 +43,7 @@ class Row(NamedTuple):
 class Verdict(NamedTuple):
     """What the table says, and why."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: Reason
     evidence: tuple[str, ...]
     next: str
@@ -54,7 +55,7 @@ class Verdict(NamedTuple):
     @property
     def name(self) -> str:
         """Such as ``HOLD(paused)``."""
-        return f"HOLD({self.reason})" if self.kind is Kind.HOLD else self.kind.name
+        return f"HOLD({self.reason})" if self.kind is VerdictKind.HOLD else self.kind.name
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -63,7 +64,7 @@ class Verdict(NamedTuple):
             "reason": self.reason.value,
             "evidence": list(self.evidence),
             "next": self.next,
-            "runbook": runbook(self.reason) if self.kind is Kind.HOLD else "",
+            "runbook": runbook(self.reason) if self.kind is VerdictKind.HOLD else "",
             "primary_lost": self.primary_lost,
             "obstacles": [o.value for o in self.obstacles],
         }
@@ -127,40 +128,40 @@ def _not_fenced(p: Picture, a: AutoFacts) -> bool:
     return not p.fenced and (waited is None or waited < a.delay_seconds)
 
 
-def _row(row: reasons.Row) -> Row:
+def _row(row: reasons.ReasonRow) -> VerdictRow:
     """A reason against a failover, asked of a picture."""
-    return Row(
-        Kind.HOLD, row.reason, lambda p: row.applies(p.facts), row.condition,
+    return VerdictRow(
+        VerdictKind.HOLD, row.reason, lambda p: row.applies(p.facts), row.condition,
         lambda p: row.evidence(p.facts), row.next,
     )  # fmt: skip
 
 
-_S, _R, _K = Sight, Reason, Kind
+_S, _R, _K = Sight, Reason, VerdictKind
 _HELD: Final = "the primary is lost, and "
 
-ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
-    Row(_K.HOLD, _R.PROMOTED, lambda p: p.promoted,
+ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
+    VerdictRow(_K.HOLD, _R.PROMOTED, lambda p: p.promoted,
         "the target was promoted already", _promoted,
         "nothing here: watch the flow in the other direction; drkit status says who is active"),
-    Row(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
+    VerdictRow(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
         "another cluster id answers behind the primary's name", _seen,
         "correct bootstrap_servers or the name service"),
-    Row(_K.UP, _R.WELL, lambda p: p.seen.sight is _S.CLEAR and not p.beats_late,
+    VerdictRow(_K.UP, _R.WELL, lambda p: p.seen.sight is _S.CLEAR and not p.beats_late,
         "every broker works on every listener, heartbeats arrive", _beats, "nothing"),
-    Row(_K.SUSPECT, _R.BEATS_LATE, lambda p: p.seen.sight is _S.CLEAR,
+    VerdictRow(_K.SUSPECT, _R.BEATS_LATE, lambda p: p.seen.sight is _S.CLEAR,
         "every broker works, but heartbeats are late: phi over its threshold", _beats,
         "drkit status: the copy, the link or the target stands still"),
-    Row(_K.SUSPECT, _R.UNCONFIRMED, lambda p: p.seen.sight is _S.FADING,
+    VerdictRow(_K.SUSPECT, _R.UNCONFIRMED, lambda p: p.seen.sight is _S.FADING,
         "something fails, for less than confirm_seconds", _path, "wait"),
-    Row(_K.DEGRADED, _R.BROKERS_DOWN, lambda p: p.seen.sight is _S.PARTIAL,
+    VerdictRow(_K.DEGRADED, _R.BROKERS_DOWN, lambda p: p.seen.sight is _S.PARTIAL,
         "less than half of the brokers fail, or one listener of some", _path, "repair these brokers"),
-    Row(_K.HOLD, _R.BROKERS_LOST, lambda p: p.seen.sight is _S.FEW,
+    VerdictRow(_K.HOLD, _R.BROKERS_LOST, lambda p: p.seen.sight is _S.FEW,
         "half of the brokers or more fail, but not all", _path,
         "repair them, or decide on a switchover"),
-    Row(_K.HOLD, _R.WRITES_REFUSED, lambda p: p.seen.sight is _S.REFUSING,
+    VerdictRow(_K.HOLD, _R.WRITES_REFUSED, lambda p: p.seen.sight is _S.REFUSING,
         "brokers answer, but none takes a record", _path,
         "fenced already? a full disk? see the runbook"),
-    Row(_K.HOLD, _R.BLIND, lambda p: p.seen.sight is _S.BLIND,
+    VerdictRow(_K.HOLD, _R.BLIND, lambda p: p.seen.sight is _S.BLIND,
         "we cannot see: names do not resolve, credentials are refused, or we stood still", _path,
         "repair the observer; ask another one"),
     # From here on no broker answers on any listener, and that is confirmed.
@@ -168,23 +169,23 @@ ABOUT_THE_PRIMARY: Final[tuple[Row, ...]] = (
 )  # fmt: skip
 """What is the matter. None of these: the primary is lost."""
 
-AGAINST_A_FAILOVER: Final[tuple[Row, ...]] = (
+AGAINST_A_FAILOVER: Final[tuple[VerdictRow, ...]] = (
     *(_row(row) for row in reasons.AGAINST_A_FAILOVER),
-    Row(_K.HOLD, _R.NOT_ACKNOWLEDGED, lambda p: p.auto is not None and _blocked_by_window(p.auto),
+    VerdictRow(_K.HOLD, _R.NOT_ACKNOWLEDGED, lambda p: p.auto is not None and _blocked_by_window(p.auto),
         _HELD + "mode auto has acted already within its window, or nobody acknowledged that", _automatic,
         "drkit watch acknowledge; or drkit failover --all"),
-    Row(_K.HOLD, _R.NO_FENCE_AGENT,
+    VerdictRow(_K.HOLD, _R.NO_FENCE_AGENT,
         lambda p: p.auto is not None and len(p.auto.agents_armed) < p.auto.agents,
         _HELD + "in mode auto, too few fence agents watched it", _agents,
         "make sure that nobody writes to it, then drkit failover --all"),
-    Row(_K.HOLD, _R.NOT_FENCED_YET, lambda p: p.auto is not None and _not_fenced(p, p.auto),
+    VerdictRow(_K.HOLD, _R.NOT_FENCED_YET, lambda p: p.auto is not None and _not_fenced(p, p.auto),
         _HELD + "in mode auto, its fence agents may not have fenced yet", _agents,
         "wait: failover_delay_seconds"),
 )  # fmt: skip
 """What holds a failover back when the primary is lost."""
 
-LOST: Final = Row(
-    Kind.LOST, Reason.CONFIRMED, lambda _: True,
+LOST: Final = VerdictRow(
+    VerdictKind.LOST, Reason.CONFIRMED, lambda _: True,
     "no broker answers, replication stands still, enough observers agree, nothing speaks against a failover",
     _all, "drkit failover --all",
 )  # fmt: skip

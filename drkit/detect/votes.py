@@ -16,7 +16,7 @@ from drkit.detect.seen import Sight
 from drkit.detect.shapes import count, label, lines, moment
 from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import mapping_of, member, optional, seconds
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 
 MOST_AGENTS: Final = 1000
 """Fence agents whose requests one vote answers."""
@@ -45,7 +45,7 @@ MEANS: Final[Mapping[Sight, Says]] = {
 
 
 @record
-class Vote(Record):
+class Vote(StateRecord):
     """What an observer published."""
 
     KEY: ClassVar[str] = "vote/"

@@ -13,12 +13,12 @@ from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.checks.decision import decided
-from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.scope import Chosen, choose
 from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.checks.terms import least_term
-from drkit.failover.core.context import Context, JournalView, Progress, Request, Scope
-from drkit.failover.core.machine import State, StepName
+from drkit.failover.core.context import Context, JournalView, RunRequest, Scope, StepProgress
+from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
@@ -61,7 +61,7 @@ Confirm = Callable[[Proposal], None]
 """Asks somebody; raises when the answer is no."""
 
 
-class Desk:
+class FailoverService:
     """One flow's failovers, as one process sees them. Use it from one thread, in a ``with``.
 
     :param tell: live progress
@@ -72,7 +72,7 @@ class Desk:
         self,
         settings: Settings,
         flow: FlowSettings,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[StepProgress], None] = lambda _: None,
         *,
         steps: Mapping[StepName, Step] | None = None,
         journal_type: type[Journal] = Journal,
@@ -140,7 +140,7 @@ class Desk:
     def begin(
         self,
         groups: Sequence[str],
-        request: Request,
+        request: RunRequest,
         confirm: Confirm = lambda _: None,
         decision: Mapping[str, Any] = _NO_DECISION,
         *,
@@ -172,7 +172,7 @@ class Desk:
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
-    def rehearse(self, groups: Sequence[str], request: Request, topics: Sequence[str] = ()) -> Rehearsal:
+    def rehearse(self, groups: Sequence[str], request: RunRequest, topics: Sequence[str] = ()) -> Rehearsal:
         """What would be done and what would be refused; changes nothing.
 
         :raises DrkitError: a cluster does not answer
@@ -187,7 +187,7 @@ class Desk:
         found = refusals(question_of(context, seen))
         return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
 
-    def resume(self, added: Request, *, take_over: bool = False) -> dict[str, Any]:
+    def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Go on with the run that is under way.
 
         :param added: what is accepted or asked for now, in addition
@@ -204,7 +204,7 @@ class Desk:
         :raises ConfigError: there is none
         :raises Refused: the point of no return is behind
         """
-        return self._again(Request(), abort=reason, verb="abort", take_over=take_over)
+        return self._again(RunRequest(), abort=reason, verb="abort", take_over=take_over)
 
     def report(self) -> dict[str, Any] | None:
         """The report of the run that this process works at; None while there is none."""
@@ -216,7 +216,7 @@ class Desk:
 
         :param journal: of effects; without one they are refused
         """
-        known = self._context or self._new_context(scope, Request(), NoJournal(), _NO_DECISION)
+        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal())
         return self._context
 
@@ -227,7 +227,7 @@ class Desk:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _again(self, added: Request, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
+    def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
         run = open_run(self._topic, verb)
         if abort:
             refuse_late_abort(run)
@@ -235,11 +235,11 @@ class Desk:
         said = {k: v for k, v in added.to_json().items() if v}
         journal.take_over(said, at_once=take_over)
         run = journal.run
-        request = Request.from_json(run.request)
+        request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
         context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
         context = self._context = replace(context, run_id=run.run_id, term=run.term)
-        if run.state is State.ABORTING and not abort:
+        if run.state is RunState.ABORTING and not abort:
             abort = "the abort goes on"
         return self._walked(context, journal, abort=abort)
 
@@ -270,13 +270,23 @@ class Desk:
         return self._journal_type(self._loop, self._topic, JournalFile(self._folder, run_id), run_id)
 
     def _new_context(
-        self, scope: Scope, request: Request, journal: Any, decision: Mapping[str, Any]
+        self, scope: Scope, request: RunRequest, journal: Any, decision: Mapping[str, Any]
     ) -> Context:
         assert self._state is not None  # noqa: S101  __enter__ made it
         self._context = Context(
-            self._settings, self._flow, scope, request, "", 0, journal, self._loop, self._target, self._state,
-            self._tell, decision,
-        )  # fmt: skip
+            settings=self._settings,
+            flow=self._flow,
+            scope=scope,
+            request=request,
+            run_id="",
+            term=0,
+            journal=journal,
+            loop=self._loop,
+            target=self._target,
+            state=self._state,
+            tell=self._tell,
+            decision=decision,
+        )
         return self._context
 
 

@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import (
     FIRST_CHANGE,
     ORDER,
     POINT_OF_NO_RETURN,
     ROW,
     TABLE,
-    Row,
-    State,
+    RunState,
     StepName,
+    StepRow,
     is_before,
 )
 from drkit.failover.core.stall import Stall, StoodStill
-from drkit.failover.core.step import Effect, Step, StepResult
-from drkit.failover.journal.entries import Kind, RunLog
-from drkit.failover.journal.journal import Journal, Taken
+from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.journal.entries import EntryKind, RunLog
+from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     """A line of a dry run."""
 
     step: StepName
-    effect: Effect
+    effect: StepEffect
 
 
 class Interpreter:
@@ -88,7 +88,7 @@ class Interpreter:
                 self._guarded(row, self._run)
                 ended.add(row.step)
             at += 1
-        self._journal.write(Kind.END, None, "", {"state": State.DONE.value})
+        self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
         """Take back what was done, last step first.
@@ -98,12 +98,12 @@ class Interpreter:
         """
         run = self._journal.run
         refuse_late_abort(run)
-        if run.state is not State.ABORTING:
-            self._journal.write(Kind.ABORT, None, "", {"reason": reason})
+        if run.state is not RunState.ABORTING:
+            self._journal.write(EntryKind.ABORT, None, "", {"reason": reason})
         for row in reversed(TABLE):
             if row.step in run.begun and row.step not in run.undone:
                 self._guarded(row, self._undo)
-        self._journal.write(Kind.END, None, "", {"state": State.ABORTED.value})
+        self._journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
 
     # -- what may have changed ----------------------------------------------------------------------
 
@@ -127,11 +127,11 @@ class Interpreter:
         # One that dies while it is asked takes no writes.
         return not self._still_holds(ROW[StepName.FENCE]) and context.look_at_source() is not None
 
-    def _still_holds(self, row: Row) -> bool:
+    def _still_holds(self, row: StepRow) -> bool:
         """Whether the effect of a step that ended can be proven now."""
         try:
             self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
-        except Taken:
+        except RunLocked:
             raise
         except (DrkitError, RawError) as error:
             why = error.what if isinstance(error, DrkitError) else repr(error)
@@ -153,7 +153,7 @@ class Interpreter:
         run = self._journal.run
         return step in run.begun and step not in run.undone
 
-    def _refuse_flapping(self, row: Row) -> None:
+    def _refuse_flapping(self, row: StepRow) -> None:
         self._steps_back += 1
         if self._steps_back > _MOST_STEPS_BACK:
             raise Refused(
@@ -166,7 +166,7 @@ class Interpreter:
 
     # -- one step -----------------------------------------------------------------------------------
 
-    def _guarded(self, row: Row, work: Callable[[Row], None]) -> None:
+    def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
         """Journal what a step raises; a lock that is gone allows no more entries."""
         try:
             try:
@@ -178,26 +178,26 @@ class Interpreter:
                     evidence=repr(error),
                     hint="see drkit status, then: drkit failover --resume",
                 ) from error
-        except Taken:
+        except RunLocked:
             raise
         except DrkitError as error:
             self._held(row.step, error)
             raise
 
     def _held(self, step: StepName, error: DrkitError) -> None:
-        aborting = self._journal.run.state is State.ABORTING
+        aborting = self._journal.run.state is RunState.ABORTING
         changed = any(ROW[s].changes for s in self._journal.run.begun)
         if is_before(step, FIRST_CHANGE) and not aborting and not changed:
-            body = {"state": State.REFUSED.value, "step": step.value, "error": error.as_dict()}
-            self._journal.write(Kind.END, None, "", body)
+            body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
+            self._journal.write(EntryKind.END, None, "", body)
         else:
-            self._journal.write(Kind.HELD, step, "", {"error": error.as_dict()})
+            self._journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
 
-    def _run(self, row: Row) -> None:
+    def _run(self, row: StepRow) -> None:
         context = self._context
         began = context.clock()
         self._tell(row.step, row.does)
-        self._journal.write(Kind.INTENT, row.step, "", {})
+        self._journal.write(EntryKind.INTENT, row.step, "", {})
         done, proof = self._worked(row.step)
         body: dict[str, Any] = {
             "evidence": done.evidence,
@@ -205,7 +205,7 @@ class Interpreter:
             "proof": proof.evidence,
             "seconds": round(context.clock() - began, 3),
         }
-        self._journal.write(Kind.RESULT, row.step, "", body)
+        self._journal.write(EntryKind.RESULT, row.step, "", body)
         for note in done.notes:
             self._tell(row.step, note)
 
@@ -230,7 +230,7 @@ class Interpreter:
     def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
         """Do it again when this process stood still meanwhile, if the run is still its own.
 
-        :raises Taken: it is not: nothing is sent any more
+        :raises RunLocked: it is not: nothing is sent any more
         """
         while True:
             try:
@@ -245,14 +245,16 @@ class Interpreter:
                 self._stall.renew()
                 self._journal.confirm()
 
-    def _undo(self, row: Row) -> None:
+    def _undo(self, row: StepRow) -> None:
         self._tell(row.step, "taken back")
-        self._journal.write(Kind.UNDO, row.step, "", {})
+        self._journal.write(EntryKind.UNDO, row.step, "", {})
         done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
-        self._journal.write(Kind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)})
+        self._journal.write(
+            EntryKind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)}
+        )
 
     def _tell(self, step: StepName, what: str) -> None:
-        self._context.tell(Progress(step, what))
+        self._context.tell(StepProgress(step, what))
 
 
 def refuse_late_abort(run: RunLog) -> None:

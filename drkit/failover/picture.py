@@ -1,6 +1,6 @@
 """The table of a failover for its page in the documentation: as a diagram, and row by row.
 
-``python -m drkit.failover.picture`` writes both into ``docs/failover.md`` of the current folder.
+``python -m drkit.failover.picture`` writes both into ``docs/explanation/failover.md`` of the current folder.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
-from drkit.failover.checks.gates import GATES
+from drkit.failover.checks.preconditions import GATES
 from drkit.failover.core.machine import (
     FIRST_CHANGE,
     GROUNDS,
     POINT_OF_NO_RETURN,
     TABLE,
-    State,
+    RunState,
     is_before,
 )
 
@@ -36,21 +36,21 @@ def _lines() -> Iterator[str]:
     yield f"[*] --> {names[0]}"
     for name, following in pairwise(names):
         yield f"{name} --> {following}"
-    yield f"{names[-1]} --> [*]: {State.DONE}"
+    yield f"{names[-1]} --> [*]: {RunState.DONE}"
     yield ""
     for row in TABLE:
         name = row.step.value
         if is_before(row.step, FIRST_CHANGE):
-            yield f"{name} --> {State.REFUSED}: nothing was changed"
+            yield f"{name} --> {RunState.REFUSED}: nothing was changed"
         else:
-            yield f"{name} --> {State.HELD}: refused or failed"
-    yield f"{State.REFUSED} --> [*]"
+            yield f"{name} --> {RunState.HELD}: refused or failed"
+    yield f"{RunState.REFUSED} --> [*]"
     yield ""
-    yield f"{State.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
+    yield f"{RunState.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
     yield f"{POINT_OF_NO_RETURN} --> {FIRST_CHANGE}: the old primary answers, unfenced"
-    yield f"{State.HELD} --> {State.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
-    yield f"{State.ABORTING} --> {State.ABORTED}: undone, the last step first"
-    yield f"{State.ABORTED} --> [*]"
+    yield f"{RunState.HELD} --> {RunState.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
+    yield f"{RunState.ABORTING} --> {RunState.ABORTED}: undone, the last step first"
+    yield f"{RunState.ABORTED} --> [*]"
     yield f"note right of {POINT_OF_NO_RETURN}: the point of no return"
 
 
@@ -77,7 +77,7 @@ def grounds() -> str:
 
 def gates() -> str:
     """The reasons to refuse, each with its page."""
-    return "\n".join(f"- [{gate.name}](../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
+    return "\n".join(f"- [{gate.name}](../../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
 
 
 def reasons() -> str:
@@ -85,8 +85,8 @@ def reasons() -> str:
     lines = ["| reason | `drkit watch` holds | `drkit failover` refuses | overruled by |"]
     lines += ["| --- | --- | --- | --- |"]
     lines += [
-        f"| {row.condition} | [`{row.reason}`](../{runbook(row.reason)}) |"
-        f" [{row.gate}](../runbooks/{row.gate}.md) | {f'`{row.flag} REASON`' if row.flag else 'nothing'} |"
+        f"| {row.condition} | [`{row.reason}`](../../{runbook(row.reason)}) |"
+        f" [{row.gate}](../../runbooks/{row.gate}.md) | {f'`{row.flag} REASON`' if row.flag else 'nothing'} |"
         for row in ROWS
     ]
     return "\n".join(lines)
@@ -113,4 +113,4 @@ def main(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path("docs/failover.md"))
+    main(Path("docs/explanation/failover.md"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drkit.failover.core.machine import ORDER, State, StepName
-from drkit.failover.journal.entries import Kind, RunLog
+from drkit.failover.core.machine import ORDER, RunState, StepName
+from drkit.failover.journal.entries import EntryKind, RunLog
 
 _CLIENTS_AGAIN = StepName.REPOINT
 
@@ -46,7 +46,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         "decision": run.opening.get("decision", {}),
         "timeline": _timeline(run),
     }
-    if run.state not in {State.DONE, State.RUNNING}:
+    if run.state not in {RunState.DONE, RunState.RUNNING}:
         report["held"] = _held(run)
     return report
 
@@ -131,7 +131,7 @@ def _seconds(run: RunLog) -> dict[str, float]:
 
 def _ends(run: RunLog) -> dict[StepName | None, int]:
     """When each step ended last."""
-    return {e.step: e.at_ms for e in run.entries if e.kind is Kind.RESULT and not e.effect}
+    return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
 
 
 def _timeline(run: RunLog) -> list[dict[str, Any]]:
@@ -143,19 +143,19 @@ def _timeline(run: RunLog) -> list[dict[str, Any]]:
 
 def _held(run: RunLog) -> dict[str, Any]:
     last = run.entries[-1]
-    found = run.held or (last.body if last.kind is Kind.END else {})
+    found = run.held or (last.body if last.kind is EntryKind.END else {})
     step = found.get("step")
     return {"step": str(step) if step else "", **found.get("error", {})}
 
 
 def _pending(run: RunLog) -> list[str]:
     """What could not be taken back yet."""
-    undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is Kind.UNDONE)
+    undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
     return [told["pending"] for told in undone if "pending" in told]
 
 
 def _next(run: RunLog) -> list[str]:
-    if run.state in {State.ABORTED, State.REFUSED}:
+    if run.state in {RunState.ABORTED, RunState.REFUSED}:
         return _pending(run) or ["nothing is left of it: the flow goes on as before"]
     verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
-    return [f"clear the reason, then: {verbs}", "how to decide: docs/night.md"]
+    return [f"clear the reason, then: {verbs}", "how to decide: docs/how-to/night.md"]

@@ -6,9 +6,8 @@ import struct
 from traceback import extract_tb
 from typing import Final
 
-from confluent_kafka import KafkaException
-
 from drkit.errors import Failed
+from drkit.kafka.clients import KafkaException
 
 UNEXPECTED: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,

@@ -35,7 +35,7 @@ class Producers(NamedTuple):
     """Id of the topic with the map of what they wrote; empty: any topic of that name."""
 
 
-class Known(NamedTuple):
+class CopiedTopics(NamedTuple):
     """What the target keeps of a flow."""
 
     topics: dict[str, tuple[str, UUID, UUID]]
@@ -61,7 +61,7 @@ def promoted_of(state: FlowState) -> frozenset[str]:
     return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_promoted)
 
 
-def known_of(state: FlowState) -> Known:
+def known_of(state: FlowState) -> CopiedTopics:
     """The copied topics and the producers in a flow's state.
 
     :raises Damaged: a record of them was replaced
@@ -74,4 +74,4 @@ def known_of(state: FlowState) -> Known:
         frozenset(skips.ids if skips is not None else ()),
         str(offset_map.topic_id) if offset_map is not None else "",
     )
-    return Known(topics, producers)
+    return CopiedTopics(topics, producers)

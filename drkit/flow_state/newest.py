@@ -13,7 +13,7 @@ _KEY: Final = SourceSeenRecord.KEY.encode()
 _KEPT: Final = 16
 
 
-class Newest(Generic[T]):
+class NewestRecords(Generic[T]):
     """Hands on what is read; notes of the source's ends wait for the end of the reading.
 
     A note has a row for each partition: to parse a day of them takes minutes where there are thousands.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from drkit.flow_state.codec.fields import Malformed
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.kinds.failover import (
     AclsRecord,
     FenceAclsRecord,
@@ -63,19 +63,19 @@ __all__ = [
     "Process",
     "ProducerIdsRecord",
     "PromotionRecord",
-    "Record",
     "Role",
     "RoleRecord",
     "SkipsRecord",
     "SourceSeenRecord",
     "StandbyRecord",
+    "StateRecord",
     "TakenOverPartition",
     "TakeoverRecord",
     "VerifiedRecord",
     "kind_of",
 ]  # fmt: skip
 
-KINDS: Final[tuple[type[Record], ...]] = (
+KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
     TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
@@ -85,7 +85,7 @@ _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))
 
 
-def kind_of(key: str) -> tuple[type[Record], str] | None:
+def kind_of(key: str) -> tuple[type[StateRecord], str] | None:
     """The kind of the record under a key, and the name in the key; None for a key that is not drkit's."""
     if key in _SINGLE:
         return _SINGLE[key], ""
@@ -95,7 +95,7 @@ def kind_of(key: str) -> tuple[type[Record], str] | None:
     return None
 
 
-def decoded(kind: type[Record], name: str, value: bytes) -> Record:
+def decoded(kind: type[StateRecord], name: str, value: bytes) -> StateRecord:
     """The record of a kind in these bytes.
 
     :raises Malformed: this drkit has not written it

@@ -26,7 +26,7 @@ from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import ClustersRecord, LeaseRecord, Record, SkipsRecord
+from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows
@@ -36,7 +36,7 @@ from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=StateRecord)
 _PAUSE_SECONDS: Final = 0.1
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _DECIDED_SECONDS: Final = 20.0
@@ -80,6 +80,15 @@ class OppositeFlows:
     def ids(self) -> tuple[int, ...]:
         """Producer ids that opposite flows ever used on our source, as far as we know."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
+
+    def explain_records(self, *, here: bool) -> bool:
+        """Whether records on our target may be those that a flow in the other direction copies from there.
+
+        With prefixed names a copy has no other writer.
+
+        :param here: this process runs such a flow, which may not have said so yet
+        """
+        return (here or bool(self._others)) and self._flow.naming != "prefix"
 
     def records(self, kind: type[R]) -> list[R]:
         """The record of this kind in the state of each of them, as far as it was read."""

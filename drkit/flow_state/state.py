@@ -9,9 +9,9 @@ from drkit.control_key import NO_KEY
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Fields, Malformed
 from drkit.flow_state.dropped import HOW_TO_ADOPT
-from drkit.flow_state.records import Record, decoded, kind_of
+from drkit.flow_state.records import StateRecord, decoded, kind_of
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=StateRecord)
 _WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
@@ -19,11 +19,11 @@ class Damaged(Refused):
     """A record that drkit needs was replaced by one that drkit has not written."""
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """What a record of the topic changed."""
 
     key: str
-    record: Record | None
+    record: StateRecord | None
     """None: the key was deleted."""
 
 
@@ -38,7 +38,7 @@ class FlowState:
 
     def __init__(self, where: str = "") -> None:
         self._where = where
-        self._records: dict[type[Record], dict[str, Record]] = {}
+        self._records: dict[type[StateRecord], dict[str, StateRecord]] = {}
         self._values: dict[str, bytes] = {}
         self.unreadable: dict[str, str] = {}
         """Keys whose newest record is damaged, and how; they include keys that are not drkit's."""
@@ -62,7 +62,7 @@ class FlowState:
             found.refuse(key, why)
         return found
 
-    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> Change | None:
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> StateChange | None:
         """Read on by one record; returns what it changed, None where it is not drkit's.
 
         :param value: None deletes the key
@@ -73,7 +73,7 @@ class FlowState:
         self.forged.pop(name, None)
         if value is None:
             self._forget(name)
-            return Change(name, None)
+            return StateChange(name, None)
         try:
             record = _read(name, value)
         except Malformed as error:
@@ -82,7 +82,7 @@ class FlowState:
         if record is None:
             return None
         self.keep(name, record, value)
-        return Change(name, record)
+        return StateChange(name, record)
 
     def refuse(self, key: bytes, why: str, offset: int | None = None, *, live: bool = False) -> None:
         """Pass over a record, or a tombstone, that has no valid MAC: the one before it counts.
@@ -99,7 +99,7 @@ class FlowState:
         self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
         self.refused[name] = why
 
-    def keep(self, key: str, record: Record, value: bytes) -> None:
+    def keep(self, key: str, record: StateRecord, value: bytes) -> None:
         """Enter a record that was read, or written just now."""
         self.unreadable.pop(key, None)
         self.refused.pop(key, None)
@@ -139,7 +139,7 @@ class FlowState:
         """All records of a kind that can be read: of a flow that is not ours."""
         return cast("dict[str, R]", dict(self._records.get(kind, {})))
 
-    def is_damaged(self, kind: type[Record], name: str = "") -> bool:
+    def is_damaged(self, kind: type[StateRecord], name: str = "") -> bool:
         """Whether a record was replaced, and the one before it is gone."""
         key = kind.key(name)
         return key in self.unreadable and key not in self._values
@@ -192,7 +192,7 @@ class FlowState:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _read(key: str, value: bytes) -> Record | None:
+def _read(key: str, value: bytes) -> StateRecord | None:
     """The record under a key; None under a key of a later drkit."""
     found = kind_of(key)
     if found is None:

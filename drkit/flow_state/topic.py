@@ -5,106 +5,34 @@ Nothing of a flow lives elsewhere, so any machine can go on with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import threading
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
-from drkit.config import ClusterSettings, FlowSettings
+from drkit.config import ClusterSettings
 from drkit.control_key import signed, verify
-from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.flow_state.dropped import Dropped
-from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.newest import Newest
-from drkit.flow_state.records import EventRecord, OffsetMapRecord, Record
-from drkit.flow_state.state import Change, FlowState, R
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.newest import NewestRecords
+from drkit.flow_state.records import EventRecord, StateRecord
+from drkit.flow_state.state import FlowState, R, StateChange
 from drkit.flow_state.topic_clients import state_consumer, state_producer
-from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.clients import OFFSET_BEGINNING, ConfluentPartition, KafkaError, KafkaException, Message
 from drkit.kafka.permit import may_send
 from drkit.kafka.reading.headers import headers_of
-from drkit.kafka.topics import Topic, describe_topics
 
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
-_CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
-_STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20)}
-_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
-"""Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
-command, would read all notes of the source's ends since, and in each bucket of the map all marks."""
-KEPT_MS: Final = str(100 * 365 * 86_400_000)
 _FINAL: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,  # noqa: SLF001  the constant's only name
 })  # fmt: skip
-
-
-def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
-    """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
-    _ensure(target, state_topic(flow.source), 1, _STATE_SEGMENT, kept_tombstones(target.settings))
-
-
-def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
-    """Create the offset map of a flow when there never was one, and remember its id.
-
-    :param state: loaded
-    :raises Refused: the map is not the one by which topics were copied: copying would begin anew behind
-        the records that are there
-    :raises Failed: it has another number of buckets
-    """
-    name = offset_map_topic(flow.source)
-    known = state.get(OffsetMapRecord)
-    found = describe_topics(target, [name]).get(name)
-    if known is not None and (found is None or found.topic_id != known.topic_id):
-        raise Refused(
-            "the offset map was deleted: nobody knows any more what was copied",
-            where=f"{name} on {target.alias}",
-            evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
-            hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
-        )
-    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
-    if len(found.partitions) != flow.buckets:
-        raise Failed(
-            "the offset map was made with another number of buckets",
-            where=f"{name} on {target.alias}",
-            evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
-            hint=f"set buckets = {len(found.partitions)} in the flow {flow.name}",
-        )
-    if known is None:
-        state.put(OffsetMapRecord(found.topic_id))
-
-
-def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:
-    """With a control key tombstones stay: one without a MAC must not erase a record and leave no trace."""
-    return {} if cluster.control is None else {"delete.retention.ms": KEPT_MS}
-
-
-def _ensure(
-    target: Cluster,
-    name: str,
-    partitions: int,
-    segment: Mapping[str, str],
-    configs: Mapping[str, str] = MappingProxyType({}),
-) -> Topic:
-    """The topic, created where it is missing.
-
-    :param segment: settings that some services refuse; the topic is correct without them
-    """
-    found = describe_topics(target, [name]).get(name)
-    if found is not None:
-        return found
-    needed = {**_CONFIGS, **configs}
-    try:
-        create_own_topic(target, name, {**needed, **segment}, partitions)
-    except DrkitError:
-        create_own_topic(target, name, needed, partitions)
-    return appeared(target, name)
 
 
 class StateTopic:
@@ -120,13 +48,13 @@ class StateTopic:
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         self._lock = threading.Lock()
         self._position, self._is_read, self._is_closed = 0, False, False
-        self._newest = Newest(self._take, lambda key: key in self.records.unreadable)
+        self._newest = NewestRecords(self._take, lambda key: key in self.records.unreadable)
         self._refused: dict[bytes, tuple[int, str]] = {}
         self.dropped = Dropped(f"{self.name} on {target.alias}")
         """Records without a valid MAC: they were passed over."""
         self.followed: dict[str, list[bytes | None]] = {}
         """What is read under some keys, in its order: for who put a key there."""
-        self.on_read: Callable[[int, Change], None] = lambda _offset, _change: None
+        self.on_read: Callable[[int, StateChange], None] = lambda _offset, _change: None
         """Called with every change that is read, and its offset, by the thread that reads it."""
 
     def load(self) -> None:
@@ -218,7 +146,7 @@ class StateTopic:
         """All records of a kind, by the names in their keys. Raises as :meth:`get` does."""
         return self.records.all(kind)
 
-    def put(self, record: Record, name: str = "") -> None:
+    def put(self, record: StateRecord, name: str = "") -> None:
         """Write one record, durably (acks=all).
 
         :param name: the name in the key, for kinds with many records
@@ -226,14 +154,14 @@ class StateTopic:
         """
         self.put_all([(name, record)])
 
-    def put_all(self, records: Iterable[tuple[str, Record]]) -> None:
+    def put_all(self, records: Iterable[tuple[str, StateRecord]]) -> None:
         """Write records with their names, durably and together. Raises as :meth:`put` does."""
         written = [(record.key(name), record, record.encode()) for name, record in records]
         self._write([(key, value) for key, _, value in written])
         for key, record, value in written:
             self.records.keep(key, record, value)
 
-    def delete(self, kind: type[Record], name: str = "") -> None:
+    def delete(self, kind: type[StateRecord], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
         key = kind.key(name)
         self.write(key, None)

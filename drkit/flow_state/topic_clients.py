@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka import Consumer, Producer
-
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import Consumer, Producer
 from drkit.kafka.quiet import QUIET
 
 _LARGEST_BYTES: Final = 16 << 20

@@ -68,6 +68,11 @@ NOT_AUTHORIZED: Final = frozenset(
 """An ACL is missing on a topic, the cluster or a transactional id."""
 
 
+def bare_name(code: int) -> str:
+    """The name of an error code."""
+    return str(errors.for_code(code).__name__)
+
+
 def error_name(code: int) -> str:
     """The name of an error code and its number, for evidence."""
-    return f"{errors.for_code(code).__name__} ({code})"
+    return f"{bare_name(code)} ({code})"

@@ -16,7 +16,7 @@ from drkit.config import ClusterSettings
 from drkit.config.tables.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.client_config import confluent_config, refuse_unusable
-from drkit.kafka.probe import ABSENT, HINTS, SETTLED, Finding, Kind, probe
+from drkit.kafka.probe import ABSENT, HINTS, SETTLED, ProbeFinding, ProbeKind, probe
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.security.settings import read_security
 from drkit.time_limit import begun
@@ -31,7 +31,7 @@ _NO_TOPIC: Final = "drkit-?"
 authorizer has no denial to log."""
 _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
-    {Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.OTHER_MECHANISM}
+    {ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS, ProbeKind.NEEDS_SASL, ProbeKind.OTHER_MECHANISM}
 )
 
 
@@ -43,7 +43,7 @@ class Broker(NamedTuple):
     port: int
 
 
-class Identity(NamedTuple):
+class ClusterDescription(NamedTuple):
     """What a cluster says of itself."""
 
     cluster_id: str
@@ -51,7 +51,7 @@ class Identity(NamedTuple):
     """Those that take part now, by id."""
 
 
-def identity(admin: AdminClient, timeout_seconds: float) -> Identity:
+def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
     """Ask a cluster who it is; blocks.
 
     Not by `describe_cluster`: librdkafka (2.16) aborts the process when the answer names no broker. A broker
@@ -60,12 +60,14 @@ def identity(admin: AdminClient, timeout_seconds: float) -> Identity:
     :raises KafkaException: no answer in time
     """
     found: Any = admin.list_topics(_NO_TOPIC, timeout=timeout_seconds)
-    return Identity(found.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in found.brokers.values()))
+    return ClusterDescription(
+        found.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in found.brokers.values())
+    )
 
 
 def connect(
     settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS
-) -> tuple[AdminClient, Identity]:
+) -> tuple[AdminClient, ClusterDescription]:
     """An admin client that has heard from its cluster, and what it heard.
 
     :raises ConfigError: client properties that cannot be
@@ -87,14 +89,14 @@ class _Attempt:
         self.settings = settings
         self.deadline = monotonic() + timeout_seconds
         self.timeout_seconds = timeout_seconds
-        self.asked: dict[AdminClient, Future[Identity]] = {}
+        self.asked: dict[AdminClient, Future[ClusterDescription]] = {}
         self.events: dict[str, str] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[ProbeFinding] = []
         self.absences = 0
         self.over = False
         """No client is asked any more: waiting longer would change nothing."""
 
-    def run(self) -> tuple[AdminClient, Identity]:
+    def run(self) -> tuple[AdminClient, ClusterDescription]:
         while True:
             self._ask()
             found = self._heard_of_brokers()
@@ -108,7 +110,7 @@ class _Attempt:
         admin = self._client()
         self.asked[admin] = begun(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
 
-    def _heard_of_brokers(self) -> tuple[AdminClient, Identity] | None:
+    def _heard_of_brokers(self) -> tuple[AdminClient, ClusterDescription] | None:
         """The first client that hears of brokers; None when another one is to ask, or when it is over."""
         look_at = monotonic() + _LOOK_SECONDS
         while monotonic() < self.deadline:
@@ -127,7 +129,7 @@ class _Attempt:
             if monotonic() > look_at:
                 self.over = self.over or self._hopeless()
                 look_at = monotonic() + _LOOK_SECONDS
-                if any(f.kind is Kind.KAFKA for f in self.findings):
+                if any(f.kind is ProbeKind.KAFKA for f in self.findings):
                     return None
             if self.over or "_AUTHENTICATION" in self.events:
                 self.over = True
@@ -152,7 +154,7 @@ class _Attempt:
     def _heard(self, error: KafkaError) -> None:
         self.events[error.name()] = error.str()
 
-    def _told(self, answer: Future[Identity]) -> Identity | None:
+    def _told(self, answer: Future[ClusterDescription]) -> ClusterDescription | None:
         try:
             return answer.result()
         except KafkaException as error:
@@ -186,7 +188,7 @@ def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticate
     )
 
 
-def _look(settings: ClusterSettings) -> list[Finding]:
+def _look(settings: ClusterSettings) -> list[ProbeFinding]:
     where = f"clusters.{settings.alias}.client"
     servers, security = settings.bootstrap_servers.split(","), read_security(settings)
     with ThreadPoolExecutor(len(servers)) as pool:
@@ -194,18 +196,18 @@ def _look(settings: ClusterSettings) -> list[Finding]:
 
 
 def _explained(
-    settings: ClusterSettings, findings: list[Finding], heard: Iterable[str], timeout_seconds: float
+    settings: ClusterSettings, findings: list[ProbeFinding], heard: Iterable[str], timeout_seconds: float
 ) -> DrkitError:
     # A server that answers as Kafka and still gave us nothing is the least telling of all.
-    worst = next((f for f in findings if f.kind is not Kind.KAFKA), findings[0])
+    worst = next((f for f in findings if f.kind is not ProbeKind.KAFKA), findings[0])
     lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
-    if worst.kind is Kind.KAFKA:
+    if worst.kind is ProbeKind.KAFKA:
         lines += [_plain(text) for text in heard]
     refused = worst.kind in _NOT_AUTHENTICATED
     kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
     return kind(
         f"cannot use cluster {settings.alias}: {worst.kind.value}"
-        if worst.kind is not Kind.KAFKA
+        if worst.kind is not ProbeKind.KAFKA
         else f"cluster {settings.alias} did not answer in {timeout_seconds:.0f} s",
         where=worst.server,
         evidence="\n".join(lines),

@@ -20,7 +20,7 @@ _CORRELATION: Final = 4
 _ANYTHING: Final = "PLAIN"
 
 
-class Kind(Enum):
+class ProbeKind(Enum):
     """What was found; the value is the sentence for a user."""
 
     UNRESOLVED = "the host name does not resolve"
@@ -39,32 +39,38 @@ class Kind(Enum):
 
 
 HINTS: Final = {
-    Kind.UNRESOLVED: "correct the host in bootstrap_servers, or the name service",
-    Kind.REFUSED: "correct the port in bootstrap_servers, or start the broker",
-    Kind.NO_ROUTE: "check the address, routes and firewalls",
-    Kind.SILENT: "check whether the broker hangs, or whether the port belongs to something else",
-    Kind.NEEDS_TLS: 'set "security.protocol" to SSL or SASL_SSL',
-    Kind.NO_TLS: 'set "security.protocol" to PLAINTEXT or SASL_PLAINTEXT, or use the TLS port',
-    Kind.UNTRUSTED: 'name the authority in PEM: "ssl.truststore.type" = "PEM", "ssl.truststore.location"',
-    Kind.REFUSED_TLS: 'the server may ask for a client certificate: "ssl.keystore.location" (PEM)',
-    Kind.NOT_KAFKA: "correct the port in bootstrap_servers; it must be a broker's, not a controller's",
-    Kind.NEEDS_SASL: 'set "security.protocol" to SASL_PLAINTEXT or SASL_SSL, and "sasl.mechanism"',
-    Kind.NO_SASL: 'set "security.protocol" to PLAINTEXT or SSL, or use the SASL listener\'s port',
-    Kind.OTHER_MECHANISM: 'set "sasl.mechanism" to one that the listener offers',
+    ProbeKind.UNRESOLVED: "correct the host in bootstrap_servers, or the name service",
+    ProbeKind.REFUSED: "correct the port in bootstrap_servers, or start the broker",
+    ProbeKind.NO_ROUTE: "check the address, routes and firewalls",
+    ProbeKind.SILENT: "check whether the broker hangs, or whether the port belongs to something else",
+    ProbeKind.NEEDS_TLS: 'set "security.protocol" to SSL or SASL_SSL',
+    ProbeKind.NO_TLS: 'set "security.protocol" to PLAINTEXT or SASL_PLAINTEXT, or use the TLS port',
+    ProbeKind.UNTRUSTED: 'name the authority in PEM: "ssl.truststore.type" = "PEM",'
+    ' "ssl.truststore.location"',
+    ProbeKind.REFUSED_TLS: 'the server may ask for a client certificate: "ssl.keystore.location" (PEM)',
+    ProbeKind.NOT_KAFKA: "correct the port in bootstrap_servers; it must be a broker's, not a controller's",
+    ProbeKind.NEEDS_SASL: 'set "security.protocol" to SASL_PLAINTEXT or SASL_SSL, and "sasl.mechanism"',
+    ProbeKind.NO_SASL: 'set "security.protocol" to PLAINTEXT or SSL, or use the SASL listener\'s port',
+    ProbeKind.OTHER_MECHANISM: 'set "sasl.mechanism" to one that the listener offers',
 }
 
-SETTLED: Final = frozenset(HINTS) - {Kind.REFUSED, Kind.NO_ROUTE, Kind.SILENT, Kind.UNRESOLVED}
+SETTLED: Final = frozenset(HINTS) - {
+    ProbeKind.REFUSED,
+    ProbeKind.NO_ROUTE,
+    ProbeKind.SILENT,
+    ProbeKind.UNRESOLVED,
+}
 """Waiting heals none of these."""
 
-ABSENT: Final = frozenset({Kind.REFUSED, Kind.UNRESOLVED})
+ABSENT: Final = frozenset({ProbeKind.REFUSED, ProbeKind.UNRESOLVED})
 """These heal when a broker starts, which takes seconds."""
 
 
-class Finding(NamedTuple):
+class ProbeFinding(NamedTuple):
     """What is at one address, and how that was seen."""
 
     server: str
-    kind: Kind
+    kind: ProbeKind
     evidence: str = ""
 
 
@@ -74,7 +80,7 @@ class _NoKafkaError(Exception):
 
 def probe(
     server: str, security: Security, where: str, timeout: float = 2.0, *, handshake: bool = True
-) -> Finding:
+) -> ProbeFinding:
     """Look at one server with fresh connections; each step takes at most ``timeout`` seconds.
 
     :param where: the place of the settings, for errors about certificate files
@@ -83,39 +89,39 @@ def probe(
     """
     context = tls_context(security.tls, where) if security.tls else None
     try:
-        return Finding(server, *_look(server, security, context, timeout, handshake=handshake))
+        return ProbeFinding(server, *_look(server, security, context, timeout, handshake=handshake))
     except socket.gaierror as error:
-        return Finding(server, Kind.UNRESOLVED, error.strerror or str(error))
+        return ProbeFinding(server, ProbeKind.UNRESOLVED, error.strerror or str(error))
     except ConnectionRefusedError as error:
-        return Finding(server, Kind.REFUSED, error.strerror or str(error))
+        return ProbeFinding(server, ProbeKind.REFUSED, error.strerror or str(error))
     except TimeoutError:
-        return Finding(server, Kind.NO_ROUTE, f"after {timeout:.0f} s")
+        return ProbeFinding(server, ProbeKind.NO_ROUTE, f"after {timeout:.0f} s")
     except OSError as error:
-        return Finding(server, Kind.NO_ROUTE, error.strerror or str(error))
+        return ProbeFinding(server, ProbeKind.NO_ROUTE, error.strerror or str(error))
 
 
 def _look(
     server: str, security: Security, context: ssl.SSLContext | None, timeout: float, *, handshake: bool
-) -> tuple[Kind, str]:
+) -> tuple[ProbeKind, str]:
     with _dial(server, timeout) as plain:
         try:
             connection = _tls(plain, context, server) if context else plain
             _ask(connection, _API_VERSIONS, 0, b"")
             if not handshake:
-                return Kind.KAFKA, ""
+                return ProbeKind.KAFKA, ""
             mechanism = security.sasl.mechanism if security.sasl else _ANYTHING
             name = mechanism.encode()
             answer = _ask(connection, _SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
             return _sasl_finding(answer, mechanism if security.sasl else None)
         except ssl.SSLCertVerificationError as error:
-            return Kind.UNTRUSTED, error.verify_message
+            return ProbeKind.UNTRUSTED, error.verify_message
         except TimeoutError:
             return _after_silence(plain, timeout)
         except (_NoKafkaError, OSError) as error:
             return _other_language(server, with_tls=context is not None, timeout=timeout, seen=str(error))
 
 
-def _after_silence(connection: socket.socket, timeout: float) -> tuple[Kind, str]:
+def _after_silence(connection: socket.socket, timeout: float) -> tuple[ProbeKind, str]:
     """Tell a hanging broker from a server of lines, such as HTTP, that waits for the end of ours."""
     connection.settimeout(_LINE_SECONDS)
     try:
@@ -124,41 +130,41 @@ def _after_silence(connection: socket.socket, timeout: float) -> tuple[Kind, str
     except OSError:
         said = b""
     if said:
-        return Kind.NOT_KAFKA, f"it answers a line break with {said!r}"
-    return Kind.SILENT, f"no answer to ApiVersions in {timeout:.0f} s"
+        return ProbeKind.NOT_KAFKA, f"it answers a line break with {said!r}"
+    return ProbeKind.SILENT, f"no answer to ApiVersions in {timeout:.0f} s"
 
 
-def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -> tuple[Kind, str]:
+def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -> tuple[ProbeKind, str]:
     """Our way failed: see whether the other way, TLS or plain text, works."""
     trusting = None if with_tls else tls_context(Tls(verify=False), server)
     try:
         with _dial(server, timeout) as plain:
             connection = _tls(plain, trusting, server) if trusting else plain
             if trusting:
-                return Kind.NEEDS_TLS, f"plain text: {seen}; a TLS handshake succeeds"
+                return ProbeKind.NEEDS_TLS, f"plain text: {seen}; a TLS handshake succeeds"
             _ask(connection, _API_VERSIONS, 0, b"")
-            return Kind.NO_TLS, f"TLS: {seen}; plain text is answered"
+            return ProbeKind.NO_TLS, f"TLS: {seen}; plain text is answered"
     except ssl.SSLError as error:
         # A server that answers a handshake with an alert does speak TLS.
         if "ALERT" in (error.reason or ""):
-            return Kind.NEEDS_TLS, f"plain text: {seen}; TLS: {error.reason}"
+            return ProbeKind.NEEDS_TLS, f"plain text: {seen}; TLS: {error.reason}"
     except (_NoKafkaError, OSError):
         pass  # neither way: what was seen first says most
     if with_tls and "ALERT" in seen.upper():
-        return Kind.REFUSED_TLS, seen
-    return Kind.NOT_KAFKA, seen
+        return ProbeKind.REFUSED_TLS, seen
+    return ProbeKind.NOT_KAFKA, seen
 
 
-def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[Kind, str]:
+def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[ProbeKind, str]:
     code, offered = _offered(answer)
     listed = f"offered: {', '.join(offered)}"
     if code == codes.ILLEGAL_SASL_STATE:
-        return (Kind.NO_SASL, "SaslHandshake is refused (34)") if mechanism else (Kind.KAFKA, "")
+        return (ProbeKind.NO_SASL, "SaslHandshake is refused (34)") if mechanism else (ProbeKind.KAFKA, "")
     if mechanism is None:
-        return Kind.NEEDS_SASL, listed
+        return ProbeKind.NEEDS_SASL, listed
     if code == codes.UNSUPPORTED_SASL_MECHANISM:
-        return Kind.OTHER_MECHANISM, f"{mechanism}; {listed}"
-    return Kind.KAFKA, listed
+        return ProbeKind.OTHER_MECHANISM, f"{mechanism}; {listed}"
+    return ProbeKind.KAFKA, listed
 
 
 def _offered(answer: bytes) -> tuple[int, list[str]]:

@@ -12,21 +12,17 @@ import selectors
 import time
 from typing import Any
 
-from kafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    SaslAuthenticationFailedError,
-    UnknownBrokerIdError,
-)
-from kafka.future import Future
+from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
+from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
+from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
+from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.permit import may_send
-from drkit.kafka.transport import Gate, WideManager
+from drkit.kafka.transport import SendGate, WideManager
 
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
@@ -114,7 +110,7 @@ class RawCluster:
                 "max_in_flight_requests_per_connection": 1000,
             },
         )
-        self.gate = self._manager.gate = Gate()
+        self.gate = self._manager.gate = SendGate()
 
     async def connect(self, timeout_ms: int = 15_000) -> None:
         """Find the brokers.

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 from drkit.config import ClusterSettings
-from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.security.settings import read_security
 
@@ -21,8 +21,8 @@ ANSWER_MS: Final = 10_000
 _MOST: Final = 8
 """Servers that are asked; one that answers is enough."""
 _REFUSES_US: Final = frozenset({
-    Kind.NEEDS_TLS, Kind.NO_TLS, Kind.UNTRUSTED, Kind.REFUSED_TLS, Kind.NEEDS_SASL, Kind.NO_SASL,
-    Kind.OTHER_MECHANISM,
+    ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
+    ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
 })  # fmt: skip
 """Something answers there, in a way that our settings do not fit."""
 
@@ -55,13 +55,15 @@ def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:
     servers = [s.strip() for s in settings.bootstrap_servers.split(",")][:_MOST]
     where = f"clusters.{settings.alias}"
 
-    def look(server: str) -> Finding:
+    def look(server: str) -> ProbeFinding:
         return probe(server, security, where, seconds)
 
     with ThreadPoolExecutor(len(servers)) as pool:
         found = list(pool.map(look, servers))
-    if answering := [f.server for f in found if f.kind is Kind.KAFKA]:
+    if answering := [f.server for f in found if f.kind is ProbeKind.KAFKA]:
         return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
     told = (f"{f.server}: {f.kind.value}{f' ({f.evidence})' if f.evidence else ''}" for f in found)
     kinds = {f.kind for f in found}
-    return Reached(settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {Kind.UNRESOLVED})
+    return Reached(
+        settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {ProbeKind.UNRESOLVED}
+    )

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kafka.protocol.admin.cluster import DescribeClusterRequest as DescribeClusterRequest
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest as DescribeLogDirsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
-from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.fetch import FetchRequest as FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.kafka.raw import RawCluster
@@ -23,7 +25,7 @@ _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 
 
-class Leader(NamedTuple):
+class PartitionLeader(NamedTuple):
     """Who leads a partition."""
 
     node: int
@@ -35,7 +37,7 @@ class TopicMetadata(NamedTuple):
 
     error: int
     topic_id: UUID
-    leaders: dict[int, Leader]
+    leaders: dict[int, PartitionLeader]
 
 
 class ListedOffset(NamedTuple):
@@ -74,7 +76,7 @@ async def metadata(
         t.name: TopicMetadata(
             t.error_code,
             t.topic_id,
-            {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in t.partitions},
+            {p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch) for p in t.partitions},
         )
         for t in answer.topics
     }

@@ -29,7 +29,7 @@ _READS = 4
 
 
 @dataclass(slots=True)
-class Gate:
+class SendGate:
     """Until when the connections of a cluster may send."""
 
     closes_at: float = math.inf
@@ -44,7 +44,7 @@ class Gate:
 class _GatedSend:
     """Sends what is buffered; looks at the gate before each call of the socket."""
 
-    gate: Gate
+    gate: SendGate
     _sock: Any
     _write_buffer: Any
 
@@ -147,7 +147,7 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
 class WideManager(KafkaConnectionManager):  # type: ignore[misc]
     """Connections behind one gate, whose plain transports read in large pieces."""
 
-    gate: Gate
+    gate: SendGate
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)

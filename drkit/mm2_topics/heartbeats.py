@@ -12,14 +12,13 @@ import threading
 from typing import Final
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
 from drkit import observe
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 from drkit.mm2_topics.topic import ensure_mm2_topic, tell_remade
 from drkit.offsets.mm2_records import Heartbeat

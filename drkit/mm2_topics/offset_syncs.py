@@ -16,7 +16,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError
-from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.partition_offsets import listed
@@ -24,11 +24,11 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import LATEST, metadata
 from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
 from drkit.offsets.mm2_records import OffsetSync
-from drkit.offsets.sync_plan import Held, Sync, plan
-from drkit.offsets.translation import Place
+from drkit.offsets.sync_plan import HeldSyncs, Sync, plan
+from drkit.offsets.translation import PartitionPosition
 from drkit.time_limit import within
 
 _BUSY: Final = 0.1
@@ -53,7 +53,7 @@ class OffsetSyncs:
         self._settings = clusters[1].settings
         self._loop = EventLoop()
         self._connect()
-        self._held: dict[TopicPartition, Held] = {}
+        self._held: dict[TopicPartition, HeldSyncs] = {}
         self._seen: dict[CopiedPartition, int] = {}
         """Where the target ended when the partition was last looked at."""
         self._writer: Mm2Topic | None = None
@@ -61,7 +61,7 @@ class OffsetSyncs:
 
     def _connect(self) -> None:
         self._target = RawCluster(self._loop, self._settings, "offset-syncs")
-        self._places = Places(self._target, self._flow.source)
+        self._places = PositionReader(self._target, self._flow.source)
 
     def look(self) -> int:
         """Write what is new since the last look; returns how many syncs.
@@ -82,7 +82,7 @@ class OffsetSyncs:
             ) from error
         writer.write(OffsetSync(*at, *sync) for at, syncs in planned.items() for sync in syncs)
         for at, syncs in planned.items():
-            self._held.setdefault(at, Held()).take(syncs)
+            self._held.setdefault(at, HeldSyncs()).take(syncs)
         self._seen = {w: end for w, end in (self._seen | seen).items() if w.source.topic in known.topics}
         return sum(map(len, planned.values()))
 
@@ -100,9 +100,9 @@ class OffsetSyncs:
         self._topic_id = found
         return self._writer
 
-    def _read(self) -> dict[TopicPartition, Held]:
+    def _read(self) -> dict[TopicPartition, HeldSyncs]:
         """What stands in the topic; a record that is none of MirrorMaker 2's is told and left alone."""
-        held: dict[TopicPartition, Held] = {}
+        held: dict[TopicPartition, HeldSyncs] = {}
         bad: list[tuple[int, str]] = []
         for offset, key, value in read_mm2_topic(self._home.settings, self.topic):
             try:
@@ -111,7 +111,7 @@ class OffsetSyncs:
                 bad.append((offset, str(error)))
                 continue
             at = TopicPartition(sync.topic, sync.partition)
-            held.setdefault(at, Held()).take([Sync(sync.upstream, sync.downstream)])
+            held.setdefault(at, HeldSyncs()).take([Sync(sync.upstream, sync.downstream)])
         if bad:
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self.topic,
@@ -122,7 +122,7 @@ class OffsetSyncs:
         return held
 
     async def _planned(
-        self, known: Known
+        self, known: CopiedTopics
     ) -> tuple[dict[TopicPartition, list[Sync]], dict[CopiedPartition, int]]:
         """What to write by source partition, and where the target's partitions ended."""
         await self._target.connected()
@@ -144,9 +144,9 @@ class OffsetSyncs:
                 planned[w.source] = self._plan(w.source, place)
         return planned, seen
 
-    def _plan(self, at: TopicPartition, place: Place) -> list[Sync]:
+    def _plan(self, at: TopicPartition, place: PartitionPosition) -> list[Sync]:
         end = place.copied_end if len(place.segments) else place.end
-        return plan(place.segments, end, self._held.get(at, Held()), self._flow.offset_lag_max)
+        return plan(place.segments, end, self._held.get(at, HeldSyncs()), self._flow.offset_lag_max)
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import appeared
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.log_reader import read_partitions
@@ -38,7 +37,7 @@ class Mm2Record(Protocol):
         """Value of the record."""
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record as it stands in a topic."""
 
     offset: int
@@ -74,17 +73,17 @@ def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now
     return True
 
 
-def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Stored]:
+def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[StoredRecord]:
     """All records of the topic in their order, with those that compaction has not reached yet.
 
     :raises Failed: it cannot be read
     """
-    found: list[Stored] = []
+    found: list[StoredRecord] = []
 
     def take(message: Message) -> None:
         key, value = message.key(), message.value()
         found.append(
-            Stored(
+            StoredRecord(
                 message.offset() or 0,
                 key if isinstance(key, bytes) else None,
                 value if isinstance(value, bytes) else None,

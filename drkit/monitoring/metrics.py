@@ -1,6 +1,6 @@
 """drkit's metrics for Prometheus, made at every scrape from the newest status; MirrorMaker 2's names too.
 
-One table says name, kind, labels and meaning of each; docs/metrics.md is made of it.
+One table says name, kind, labels and meaning of each; docs/reference/metrics.md is made of it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drkit import observe
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
-from drkit.spread import Spread
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Moved, Totals
 
@@ -34,7 +34,7 @@ _UNITS: Final = (
 )  # fmt: skip
 
 
-class Described(NamedTuple):
+class MetricDescription(NamedTuple):
     """One metric."""
 
     name: str
@@ -49,7 +49,7 @@ class Described(NamedTuple):
         return next((unit for part, unit in _UNITS if part in last), "count")
 
 
-_TABLE: Final = tuple(Described(*row) for row in (
+_TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_flow_healthy", "gauge", _FLOW, "1: no fault; 0: at least one, see drkit_fault."),
     ("drkit_fault", "gauge", (*_FLOW, "fault"), "1 for every fault that the flow has now."),
     ("drkit_status_age_seconds", "gauge", _FLOW, "Age of the figures: time since both clusters were asked."),
@@ -261,19 +261,19 @@ def _as_mm2(
             yield MM2 + name + "_max", labels, spread.most
 
 
-def _spreads(moved: Moved | None) -> Iterator[tuple[str, Spread]]:
+def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
     if moved is not None and moved.latency_ms.count:
         yield "record_age_ms", moved.age_ms
         yield "replication_latency_ms", moved.latency_ms
 
 
 def documentation() -> str:
-    """The table of all metrics in Markdown, as in docs/metrics.md."""
+    """The table of all metrics in Markdown, as in docs/reference/metrics.md."""
     told = []
     for metric, labels in observe.COUNTED.items():
         (family,) = metric.collect()
         name = family.name + ("_total" if family.type == "counter" else "")
-        told.append(Described(name, family.type, labels, family.documentation))
+        told.append(MetricDescription(name, family.type, labels, family.documentation))
     lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| `{r.name}` | {r.kind} | {r.unit} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)

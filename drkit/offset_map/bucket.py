@@ -9,7 +9,7 @@ from uuid import UUID
 
 from drkit.control_key import NO_KEY, ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
-from drkit.offsets.map_record import Kind, Reign, about
+from drkit.offsets.map_record import MapRecordKind, Reign, about
 from drkit.wire import Record, encode
 
 Pair = tuple[bytes, bytes | None]
@@ -23,7 +23,7 @@ def adopted_at(offset: int) -> Pair:
     return ADOPTED, b"%d" % offset
 
 
-class Unreadable(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record in the map topic that is none of the map's."""
 
     offset: int
@@ -52,11 +52,11 @@ class MapBucket:
     """The newest reign."""
     unclean: int = 0
     """The newest reign before that one which did not end cleanly; 0: none."""
-    unreadable: list[Unreadable] = field(default_factory=list)
+    unreadable: list[UnreadableRecord] = field(default_factory=list)
     """What somebody else wrote there, or what is damaged; such a record hides no earlier one."""
     refused: int = 0
     """Records without a valid MAC: they were passed over."""
-    doubtful: dict[MapKey, dict[bytes, Unreadable]] = field(default_factory=dict)
+    doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
     """Those of them that have the key of a record of the map, of which nothing else is left to read."""
 
     def doubt(self, key: MapKey) -> Unavailable | None:
@@ -97,7 +97,7 @@ class MapBucket:
         try:
             found = decode_record(key, value)
         except ValueError as error:
-            self._cannot_read(key or b"", Unreadable(offset, str(error)))
+            self._cannot_read(key or b"", UnreadableRecord(offset, str(error)))
             return
         name, where = key or b"", found.where
         self.legacy |= found.legacy
@@ -110,7 +110,7 @@ class MapBucket:
         if found.record is None:
             standing.pop(name, None)
             return
-        if found.kind is Kind.MARK:
+        if found.kind is MapRecordKind.MARK:
             self.marked.add(where)
         else:
             standing[name] = None
@@ -118,7 +118,7 @@ class MapBucket:
             self.partitions.setdefault(where, PartitionMap()).apply(found.record)
         except OverflowError as error:
             # Well formed, with numbers that no log has: what it was meant to say is unknown.
-            self.unreadable.append(Unreadable(offset, f"numbers out of range: {error}"))
+            self.unreadable.append(UnreadableRecord(offset, f"numbers out of range: {error}"))
             self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
 
     def _begin_again(self) -> None:
@@ -137,15 +137,15 @@ class MapBucket:
             where, kind = about(key or b"")
         except ValueError:
             return
-        if kind is Kind.REIGN:
+        if kind is MapRecordKind.REIGN:
             # Who may still be at work is not in the map, where only this record is left.
             self.legacy |= self.reign is None
         elif why == NO_KEY or not self._is_known(key or b"", where, kind):
-            self.doubtful.setdefault(where, {})[key or b""] = Unreadable(offset, why, lacks_mac=True)
+            self.doubtful.setdefault(where, {})[key or b""] = UnreadableRecord(offset, why, lacks_mac=True)
 
-    def _is_known(self, key: bytes, where: MapKey, kind: Kind) -> bool:
+    def _is_known(self, key: bytes, where: MapKey, kind: MapRecordKind) -> bool:
         """Whether a record under this key was read before."""
-        return where in self.marked if kind is Kind.MARK else key in self.keys.get(where, {})
+        return where in self.marked if kind is MapRecordKind.MARK else key in self.keys.get(where, {})
 
     def _reign(self, reign: Reign) -> None:
         before = self.reign
@@ -154,7 +154,7 @@ class MapBucket:
         self.unclean = max(self.unclean, reign.unclean)
         self.reign = reign
 
-    def _cannot_read(self, key: bytes, found: Unreadable) -> None:
+    def _cannot_read(self, key: bytes, found: UnreadableRecord) -> None:
         """Once compaction has removed what stood under the same key, what that said is unknown."""
         self.unreadable.append(found)
         try:

@@ -13,8 +13,8 @@ from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import MapBucket, Unreadable
-from drkit.offset_map.look import Asked, Look, look_at_leaders, look_beside
+from drkit.offset_map.bucket import MapBucket, UnreadableRecord
+from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_beside
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import settle_one
 from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
@@ -106,7 +106,7 @@ class PartitionLocator:
     async def _look(self, targets: list[TopicPartition], *, beside: bool) -> dict[TopicPartition, Look]:
         if beside:
             return await look_beside(self.target, self.topics, targets)
-        return await look_at_leaders(self.target, self.topics, map(Asked, targets))
+        return await look_at_leaders(self.target, self.topics, map(PartitionQuery, targets))
 
     async def read(self, wanted: Iterable[CopiedPartition], *, undecided: bool = True) -> None:
         """Read the map on for some partitions."""
@@ -135,7 +135,7 @@ class PartitionLocator:
         return self._buckets.get(bucket_of(*w.source, count)) if count else None
 
     @property
-    def unreadable(self) -> dict[str, tuple[Unreadable, ...]]:
+    def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:
         """Records of the offset map that could not be read, by partition of its topic."""
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 

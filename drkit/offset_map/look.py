@@ -90,7 +90,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PartitionQuery:
     """A partition to look at."""
 
     target: TopicPartition
@@ -99,10 +99,10 @@ class Asked:
 
 
 async def look_at_leaders(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], wanted: Iterable[Asked]
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], wanted: Iterable[PartitionQuery]
 ) -> dict[TopicPartition, Look]:
     """Ask the leaders for the ends of their logs and for the producers they remember."""
-    by_node: dict[int, list[Asked]] = {}
+    by_node: dict[int, list[PartitionQuery]] = {}
     out: dict[TopicPartition, Look] = {}
     for w in wanted:
         node = leader_of(topics, w.target)
@@ -123,7 +123,7 @@ _Ends = dict[TopicPartition, tuple[int, Mapping[int, ProducerState]]]
 
 
 async def _look_at_node(
-    cluster: RawCluster, node: int, topics: Mapping[str, TopicMetadata], wanted: list[Asked]
+    cluster: RawCluster, node: int, topics: Mapping[str, TopicMetadata], wanted: list[PartitionQuery]
 ) -> dict[TopicPartition, Look]:
     out: dict[TopicPartition, Look] = {}
     waiting = {w.target: w for w in wanted}
@@ -150,7 +150,7 @@ async def _look_at_node(
 
 
 async def _written(
-    cluster: RawCluster, node: int, wanted: list[Asked], ends: _Ends
+    cluster: RawCluster, node: int, wanted: list[PartitionQuery], ends: _Ends
 ) -> dict[TopicPartition, Look]:
     """Where the leader's log ends and which producers it knows; returns only the errors.
 

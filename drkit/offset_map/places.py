@@ -11,17 +11,17 @@ from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import Unreadable
+from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.topic import topic_name
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 from drkit.wire import visible
 
 _HOLE_BYTES: Final = 64 * 1024
 
 
-class Places:
+class PositionReader:
     """Settles partitions of one flow, again and again; what was read of the map is kept.
 
     :param target: connected
@@ -33,7 +33,7 @@ class Places:
 
     async def look(
         self, partitions: Iterable[CopiedPartition], producers: Producers, source: RawCluster | None
-    ) -> dict[TopicPartition, Place | Unavailable]:
+    ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
         """Where partitions are now, by source partition.
 
         :param source: asked for its ends; None when it is gone, then nothing more is expected from it
@@ -44,12 +44,14 @@ class Places:
         located = await self._locator.locate(wanted, producers.own, map_id=producers.map_id)
         out = {at: _place(found) for at, found in located.items()}
         if source is not None:
-            asked = [w for w in wanted if isinstance(out[w.source], Place)]
+            asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
             return out | await self._with_source(source, asked, out, producers)
-        return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in out.items()}
+        return {
+            at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in out.items()
+        }
 
     @property
-    def unreadable(self) -> dict[str, tuple[Unreadable, ...]]:
+    def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:
         """Records of the offset map that could not be read, by partition of its topic."""
         return self._locator.unreadable
 
@@ -59,18 +61,18 @@ class Places:
         self,
         source: RawCluster,
         asked: list[CopiedPartition],
-        places: Mapping[TopicPartition, Place | Unavailable],
+        places: Mapping[TopicPartition, PartitionPosition | Unavailable],
         producers: Producers,
-    ) -> dict[TopicPartition, Place | Unavailable]:
+    ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
         """Add where the source begins and ends, and what at the frontier is a hole there."""
         topics = await metadata(source, sorted({w.source.topic for w in asked}))
         known = [w.source for w in asked if leader_of(topics, w.source) >= 0]
         starts = await listed(source, topics, known, EARLIEST)
         ends = await listed(source, topics, known, LATEST)
-        out: dict[TopicPartition, Place] = {}
+        out: dict[TopicPartition, PartitionPosition] = {}
         looking: dict[TopicPartition, Any] = {}
         for at, place in ((w.source, places[w.source]) for w in asked):
-            if isinstance(place, Place) and at in starts and at in ends:
+            if isinstance(place, PartitionPosition) and at in starts and at in ends:
                 start, end = starts[at], ends[at]
                 frontier = place.frontier
                 if frontier is not None and start <= frontier < end:
@@ -104,8 +106,8 @@ async def _behind_hole(
     return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
 
 
-def _place(found: Located) -> Place | Unavailable:
+def _place(found: Located) -> PartitionPosition | Unavailable:
     if isinstance(found.answer, Unavailable):
         return found.answer
     answer = found.answer
-    return Place(answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end)
+    return PartitionPosition(answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end)

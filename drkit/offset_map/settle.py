@@ -12,7 +12,7 @@ from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import EARLIEST, TopicMetadata, list_offsets
 from drkit.model import TopicPartition
-from drkit.offset_map.look import Asked, Look, look_at_leaders
+from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
 from drkit.offset_map.scan import scan
 from drkit.offset_map.settling import LookAt, ReadMap, Scan, Settled, Wanted, looking, settling
 from drkit.offsets.resolve import LogBatch
@@ -97,5 +97,5 @@ async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> 
     return 0 if listed.error else max(0, listed.offset)
 
 
-def _asked(w: Wanted) -> Asked:
-    return Asked(w.target, w.bulk_id)
+def _asked(w: Wanted) -> PartitionQuery:
+    return PartitionQuery(w.target, w.bulk_id)

@@ -21,7 +21,7 @@ _IDLE: Final = frozenset({"", "Empty", "Dead"})
 """States of a group in which nobody is in it."""
 
 
-class Mark(NamedTuple):
+class OffsetMark(NamedTuple):
     """What the metadata of an offset says that drkit wrote."""
 
     source: str
@@ -38,36 +38,36 @@ class Mark(NamedTuple):
         return f"{_MARK} {self.source} {self.upstream} {self.downstream} {self.written_ms}"
 
     @classmethod
-    def of(cls, text: str) -> Mark | None:
+    def of(cls, text: str) -> OffsetMark | None:
         """Read metadata; None when somebody else wrote them."""
         return _mark(text) if text.startswith(_MARK) else None
 
 
 @lru_cache(maxsize=8192)  # the table asks for one mark a dozen times in a row
-def _mark(text: str) -> Mark | None:
+def _mark(text: str) -> OffsetMark | None:
     parts = text.split(" ")
-    if len(parts) != 1 + len(Mark._fields) or parts[0] != _MARK:
+    if len(parts) != 1 + len(OffsetMark._fields) or parts[0] != _MARK:
         return None
     try:
-        return Mark(parts[1], *map(int, parts[2:]))
+        return OffsetMark(parts[1], *map(int, parts[2:]))
     except ValueError:
         return None
 
 
-class Stored(NamedTuple):
+class StoredOffset(NamedTuple):
     """An offset that a cluster keeps for a group."""
 
     offset: int
     metadata: str = ""
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> OffsetMark | None:
         """Our mark, when the offset is still the one written with it."""
-        mark = Mark.of(self.metadata) if self.metadata else None
+        mark = OffsetMark.of(self.metadata) if self.metadata else None
         return mark if mark is not None and mark.downstream == self.offset else None
 
 
-class Verdict(StrEnum):
+class GuardVerdict(StrEnum):
     """What becomes of a group's offset in one partition."""
 
     WRITE = "written"
@@ -96,8 +96,8 @@ class Verdict(StrEnum):
         return self not in _FINE
 
 
-_WRITES: Final = frozenset({Verdict.WRITE, Verdict.REFRESH})
-_FINE: Final = _WRITES | {Verdict.UNCHANGED, Verdict.ECHO}
+_WRITES: Final = frozenset({GuardVerdict.WRITE, GuardVerdict.REFRESH})
+_FINE: Final = _WRITES | {GuardVerdict.UNCHANGED, GuardVerdict.ECHO}
 
 
 class Case(NamedTuple):
@@ -105,13 +105,13 @@ class Case(NamedTuple):
 
     source: str
     """Alias of the source."""
-    theirs: Stored
+    theirs: StoredOffset
     """What the group has committed on the source."""
     position: Translation
     """Where it reads on, on the target."""
     state: str | None
     """The group's state on the target; empty when it does not exist, None when the target did not tell."""
-    there: Stored | None
+    there: StoredOffset | None
     """What the target keeps for it now."""
     worked: bool
     """The group has committed something by itself in a copied topic there, be it in another partition."""
@@ -130,7 +130,7 @@ class Case(NamedTuple):
         return -1 if isinstance(self.position, Unavailable) else self.position.offset
 
     @property
-    def ours(self) -> Mark | None:
+    def ours(self) -> OffsetMark | None:
         """The mark of this flow on what the target keeps."""
         mark = self.there.mark if self.there is not None else None
         return mark if mark is not None and mark.source == self.source else None
@@ -142,35 +142,35 @@ class Case(NamedTuple):
         return ours is not None and (ours.upstream, ours.downstream) == (self.theirs.offset, self.offset)
 
 
-TABLE: Final[tuple[tuple[Verdict, Callable[[Case], bool]], ...]] = (
-    (Verdict.ECHO, lambda c: c.theirs.mark is not None),
-    (Verdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
-    (Verdict.PROMOTED, lambda c: c.promoted),
-    (Verdict.NOT_TOLD, lambda c: c.state is None),
-    (Verdict.LIVE, lambda c: c.state not in _IDLE),
-    (Verdict.MOVED, lambda c: c.worked or (c.there is not None and c.ours is None)),
-    (Verdict.OUT_OF_RANGE, lambda c: not c.start <= c.offset <= c.end),
-    (Verdict.REFRESH, lambda c: c.unchanged and _age_ms(c) >= c.refresh_ms),
-    (Verdict.UNCHANGED, lambda c: c.unchanged),
+TABLE: Final[tuple[tuple[GuardVerdict, Callable[[Case], bool]], ...]] = (
+    (GuardVerdict.ECHO, lambda c: c.theirs.mark is not None),
+    (GuardVerdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
+    (GuardVerdict.PROMOTED, lambda c: c.promoted),
+    (GuardVerdict.NOT_TOLD, lambda c: c.state is None),
+    (GuardVerdict.LIVE, lambda c: c.state not in _IDLE),
+    (GuardVerdict.MOVED, lambda c: c.worked or (c.there is not None and c.ours is None)),
+    (GuardVerdict.OUT_OF_RANGE, lambda c: not c.start <= c.offset <= c.end),
+    (GuardVerdict.REFRESH, lambda c: c.unchanged and _age_ms(c) >= c.refresh_ms),
+    (GuardVerdict.UNCHANGED, lambda c: c.unchanged),
 )
 """The first line that is true decides; if none is, the offset is written."""
 
 
-def judge(case: Case) -> Verdict:
+def judge(case: Case) -> GuardVerdict:
     """What becomes of one offset."""
     for verdict, holds in TABLE:
         if holds(case):
             return verdict
-    return Verdict.WRITE
+    return GuardVerdict.WRITE
 
 
-def to_write(case: Case) -> Stored:
+def to_write(case: Case) -> StoredOffset:
     """The offset with its mark."""
-    mark = Mark(case.source, case.theirs.offset, case.offset, case.now_ms)
-    return Stored(case.offset, mark.text())
+    mark = OffsetMark(case.source, case.theirs.offset, case.offset, case.now_ms)
+    return StoredOffset(case.offset, mark.text())
 
 
-def may_delete(source: str, state: str | None, there: list[Stored]) -> bool:
+def may_delete(source: str, state: str | None, there: list[StoredOffset]) -> bool:
     """Whether a group that is gone from the source may be deleted here: nobody but this flow made it."""
     if state is None or state not in _IDLE or not there:
         return False

@@ -54,7 +54,7 @@ def pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[Pi
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HistoryClaims:
     """Claims of one history, and from where on they are asked.
 
     Positions are sequence numbers relative to `since`.
@@ -67,7 +67,7 @@ class Said:
     """(position, source offset) from which on records follow each other while no claim says otherwise."""
 
     @classmethod
-    def of(cls, claims: Iterable[Intent], since: int, begin: tuple[int, int] | None = None) -> Said:
+    def of(cls, claims: Iterable[Intent], since: int, begin: tuple[int, int] | None = None) -> HistoryClaims:
         """The claims in order."""
         placed = sorted(((steps(c.base_sequence, since), c) for c in claims), key=lambda x: x[0])
         return cls(since, tuple(placed), begin)
@@ -127,7 +127,7 @@ class Broken(NamedTuple):
 
 
 def stretches(
-    said: Said, sequence: int, offset: int, floor: Anchor | None, floor_end: int = 0
+    said: HistoryClaims, sequence: int, offset: int, floor: Anchor | None, floor_end: int = 0
 ) -> Sequence[Stretch] | Broken:
     """Where the records of a history before an anchor are on the target, ascending.
 
@@ -168,7 +168,7 @@ class _Group(NamedTuple):
         return self.previous_end - self.low
 
 
-def _groups(said: Said, offset: int, bottom: int | None) -> list[_Group]:
+def _groups(said: HistoryClaims, offset: int, bottom: int | None) -> list[_Group]:
     """From the anchor downwards; what a claim says of the end before it is the anchor of the next group."""
     groups: list[_Group] = []
     high, shift = 0, offset

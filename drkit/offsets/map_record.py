@@ -40,7 +40,7 @@ SEQUENCE_MODULUS = 1 << 31
 """Sequence numbers run from 0 to 2³¹−1 and start again at 0."""
 
 
-class Kind(IntEnum):
+class MapRecordKind(IntEnum):
     """What a record of the map says."""
 
     INTENT = 1
@@ -202,13 +202,13 @@ class Decoded:
     """A record of the map topic: whose it is, of which kind, and what it says (None: a tombstone)."""
 
     where: MapKey
-    kind: Kind
+    kind: MapRecordKind
     record: MapRecord | None = field(default=None)
     legacy: bool = False
     """In format 1, which names no reigns."""
 
 
-def _key(key: MapKey, kind: Kind) -> bytes:
+def _key(key: MapKey, kind: MapRecordKind) -> bytes:
     return _KEY.pack(_KEY_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
 
 
@@ -227,7 +227,7 @@ def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
         len(intent.runs),
     )
     body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
-    return _key(key, Kind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
+    return _key(key, MapRecordKind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
 
 
 def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
@@ -244,14 +244,14 @@ def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
         mark.target_epoch,
         bool(mark.live),
     )
-    return _key(key, Kind.MARK), value
+    return _key(key, MapRecordKind.MARK), value
 
 
 def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
     """A part of a pack as (key, value) of a Kafka record."""
     body = zlib.compress(pack.segments.to_bytes())
     head = _PACK.pack(_VERSION, pack.part, pack.parts, pack.until, pack.nonce, len(pack.segments))
-    return _key(key, Kind.PACK) + _KEY_PACK.pack(pack.nonce, pack.part), head + body
+    return _key(key, MapRecordKind.PACK) + _KEY_PACK.pack(pack.nonce, pack.part), head + body
 
 
 def encode_turn(key: MapKey, turn: Turn) -> tuple[bytes, bytes]:
@@ -269,13 +269,13 @@ def encode_turn(key: MapKey, turn: Turn) -> tuple[bytes, bytes]:
         turn.reign,
         turn.nonce,
     )
-    return _key(key, Kind.TURN) + _KEY_TURN.pack(*turn.history), value
+    return _key(key, MapRecordKind.TURN) + _KEY_TURN.pack(*turn.history), value
 
 
 def encode_reign(reign: Reign) -> tuple[bytes, bytes]:
     """A reign as (key, value) of a Kafka record."""
     value = _REIGN.pack(_VERSION, reign.number, reign.ended, reign.unclean, reign.nonce)
-    return _key(BUCKET_KEY, Kind.REIGN), value
+    return _key(BUCKET_KEY, MapRecordKind.REIGN), value
 
 
 def encode_map_record(key: MapKey, record: MapRecord) -> tuple[bytes, bytes]:
@@ -289,7 +289,7 @@ def encode_map_record(key: MapKey, record: MapRecord) -> tuple[bytes, bytes]:
     return encode_reign(record) if isinstance(record, Reign) else encode_pack(key, record)
 
 
-def about(key: bytes) -> tuple[MapKey, Kind]:
+def about(key: bytes) -> tuple[MapKey, MapRecordKind]:
     """Which partition a record's key is about, and what kind of record it belongs to.
 
     :raises ValueError: the key is not of this format
@@ -300,7 +300,7 @@ def about(key: bytes) -> tuple[MapKey, Kind]:
         raise ValueError(f"a key of {len(key)} bytes: {error}") from error
     if version != _KEY_VERSION:
         raise ValueError(f"version {version}, this drkit reads {_KEY_VERSION}")
-    return MapKey(UUID(bytes=source), UUID(bytes=target), partition), Kind(kind)
+    return MapKey(UUID(bytes=source), UUID(bytes=target), partition), MapRecordKind(kind)
 
 
 def place(key: bytes) -> int:
@@ -308,7 +308,7 @@ def place(key: bytes) -> int:
 
     :raises ValueError: the key is not of this format
     """
-    if about(key)[1] is not Kind.INTENT:
+    if about(key)[1] is not MapRecordKind.INTENT:
         return -1
     try:
         downstream: int = _KEY_INTENT.unpack_from(key, _KEY.size)[0]
@@ -322,7 +322,7 @@ def turned_to(key: bytes) -> History | None:
 
     :raises ValueError: the key is not of this format
     """
-    if about(key)[1] is not Kind.TURN:
+    if about(key)[1] is not MapRecordKind.TURN:
         return None
     try:
         return History(*_KEY_TURN.unpack_from(key, _KEY.size))
@@ -353,12 +353,28 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
 def _decode_mark(value: bytes) -> Mark:
     if value[0] == _LEGACY:
         _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
-        return Mark(nonce, NO_HISTORY, up, down, copied_end, sequence, leader_epoch)
+        return Mark(
+            nonce=nonce,
+            history=NO_HISTORY,
+            upstream=up,
+            downstream=down,
+            copied_end=copied_end,
+            sequence=sequence,
+            leader_epoch=leader_epoch,
+        )
     (_, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch, live) = (
         _MARK.unpack_from(value)
     )
     return Mark(
-        nonce, History(pid, epoch), up, down, copied_end, sequence, leader_epoch, target_epoch, bool(live)
+        nonce=nonce,
+        history=History(pid, epoch),
+        upstream=up,
+        downstream=down,
+        copied_end=copied_end,
+        sequence=sequence,
+        leader_epoch=leader_epoch,
+        target_epoch=target_epoch,
+        live=bool(live),
     )
 
 
@@ -375,7 +391,16 @@ def _decode_intent(value: bytes) -> Intent:
     runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
     return Intent(
-        Mode(mode), nonce, history, sequence, down, previous, leader_epoch, runs, target_epoch, legacy
+        mode=Mode(mode),
+        nonce=nonce,
+        history=history,
+        base_sequence=sequence,
+        downstream=down,
+        previous_end=previous,
+        leader_epoch=leader_epoch,
+        runs=runs,
+        target_epoch=target_epoch,
+        legacy=legacy,
     )
 
 
@@ -402,10 +427,10 @@ def _decode_reign(value: bytes) -> Reign:
     return Reign(nonce, number, bool(ended), unclean)
 
 
-_DECODE: dict[Kind, Callable[[bytes], MapRecord]] = {
-    Kind.INTENT: _decode_intent,
-    Kind.MARK: _decode_mark,
-    Kind.PACK: _decode_pack,
-    Kind.TURN: _decode_turn,
-    Kind.REIGN: _decode_reign,
+_DECODE: dict[MapRecordKind, Callable[[bytes], MapRecord]] = {
+    MapRecordKind.INTENT: _decode_intent,
+    MapRecordKind.MARK: _decode_mark,
+    MapRecordKind.PACK: _decode_pack,
+    MapRecordKind.TURN: _decode_turn,
+    MapRecordKind.REIGN: _decode_reign,
 }

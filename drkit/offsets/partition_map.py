@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from drkit.offsets.history import Anchor, Broken, Said, Stretch, steps, stretches
+from drkit.offsets.history import Anchor, Broken, HistoryClaims, Stretch, steps, stretches
 from drkit.offsets.map_record import (
     NO_ANCHOR,
     NO_HISTORY,
@@ -27,7 +27,7 @@ from drkit.offsets.segments import SegmentMap
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class MapTail:
     """The point up to which the map is true without a look at the target's log."""
 
     history: History
@@ -66,7 +66,7 @@ class PartitionMap:
     """Confirmed segments, and the claims that no anchor has confirmed yet."""
 
     segments: SegmentMap = field(default_factory=SegmentMap)
-    tail: Tail | None = None
+    tail: MapTail | None = None
     pending: list[Intent] = field(default_factory=list)
     packing: Packing | None = None
     ended: set[History] = field(default_factory=set)
@@ -134,7 +134,7 @@ class PartitionMap:
         self.pending.clear()
         self._append(record)
         down = record.downstream + record.count
-        self.tail = Tail(
+        self.tail = MapTail(
             history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
             target_epoch=record.target_epoch,
         )  # fmt: skip
@@ -163,7 +163,7 @@ class PartitionMap:
                 record = without_first(record, known, self.tail.copied_end)
         self._append(record)
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
-        self.tail = Tail(
+        self.tail = MapTail(
             record.history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
             target_epoch=record.target_epoch,
         )  # fmt: skip
@@ -185,10 +185,16 @@ class PartitionMap:
             live = found or (self.tail.live if self.tail is not None else self.segments.delta() is not None)
         if mark.copied_end < mark.downstream:
             self.segments.close(mark.copied_end)
-        self.tail = Tail(
-            history, mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.leader_epoch, live,
-            mark.target_epoch,
-        )  # fmt: skip
+        self.tail = MapTail(
+            history=history,
+            upstream=mark.upstream,
+            downstream=mark.downstream,
+            copied_end=mark.copied_end,
+            sequence=mark.sequence,
+            leader_epoch=mark.leader_epoch,
+            live=live,
+            target_epoch=mark.target_epoch,
+        )
         self.pending = _after(self.pending, self.tail)
 
     def _writer_of(self, mark: Mark) -> History:
@@ -204,7 +210,7 @@ class PartitionMap:
         self.ended.add(turn.ended)
         self.segments.cut(turn.copied_end)
         self.segments.close(turn.copied_end)
-        self.tail = Tail(
+        self.tail = MapTail(
             turn.history, turn.upstream, turn.downstream, turn.copied_end, 0, turn.leader_epoch, live=True,
             target_epoch=turn.target_epoch,
         )  # fmt: skip
@@ -237,7 +243,7 @@ class PartitionMap:
         claims = [p for p in self.pending if p.history == history]
         floor = self._floor(history)
         begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None
-        said = Said.of(claims, sequence, begin)
+        said = HistoryClaims.of(claims, sequence, begin)
         floor_end = self.tail.copied_end if self.tail is not None else 0
         found = stretches(said, sequence, offset, floor, floor_end)
         if isinstance(found, Broken):
@@ -254,7 +260,7 @@ class PartitionMap:
             return None
         return Anchor(tail.sequence, tail.upstream, tail.downstream)
 
-    def _take(self, said: Said, stretch: Stretch) -> None:
+    def _take(self, said: HistoryClaims, stretch: Stretch) -> None:
         pieces = said.pieces(stretch.low, stretch.high, stretch.downstream)
         if pieces is None:
             self.broken = f"no claim says what is at target offset {stretch.downstream}"
@@ -272,7 +278,7 @@ def _overruled(claim: Intent, by: Intent) -> bool:
     return steps(claim.base_sequence, by.base_sequence) >= 0
 
 
-def _known(record: Intent, tail: Tail) -> int:
+def _known(record: Intent, tail: MapTail) -> int:
     """How many of the first records of a repair the tail has passed already."""
     if record.legacy:  # of two tasks that ran at once one may have written down what the other had passed
         return tail.downstream - record.downstream
@@ -284,12 +290,12 @@ def _upstream_end(record: Intent) -> int:
     return up + count
 
 
-def _after(claims: Sequence[Intent], tail: Tail) -> list[Intent]:
+def _after(claims: Sequence[Intent], tail: MapTail) -> list[Intent]:
     """The claims that say something of records after the tail."""
     return [c for c in claims if c.history != tail.history or _reaches(c, tail)]
 
 
-def _reaches(claim: Intent, tail: Tail) -> bool:
+def _reaches(claim: Intent, tail: MapTail) -> bool:
     if claim.legacy and not tail.live:  # the sequence of such a tail in format 1 is not that of the history
         return claim.downstream >= tail.downstream
     return steps(claim.base_sequence, tail.sequence) + claim.count > 0

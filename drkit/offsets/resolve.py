@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from drkit.offsets.history import Piece, Said, steps
+from drkit.offsets.history import HistoryClaims, Piece, steps
 from drkit.offsets.map_record import NO_ANCHOR, NO_HISTORY, SEQUENCE_MODULUS, History
-from drkit.offsets.partition_map import PartitionMap, Tail
+from drkit.offsets.partition_map import MapTail, PartitionMap
 from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
 
 _WIDER: Final = 8
@@ -145,7 +145,15 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
 
 
 def _untouched(look: LogLook) -> Resolution:
-    found = Resolution(SegmentMap(), None, None, look.end, 0, look.next_sequence or 0, -1)
+    found = Resolution(
+        segments=SegmentMap(),
+        history=None,
+        upstream=None,
+        downstream=look.end,
+        copied_end=0,
+        sequence=look.next_sequence or 0,
+        leader_epoch=-1,
+    )
     found.first_foreign = look.end > 0
     return found
 
@@ -162,7 +170,7 @@ class _Left(NamedTuple):
 
 
 def _lost(  # noqa: PLR0911  as above
-    state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
+    state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
 ) -> _Left | NeedLog | None:
     """Where the log ends of what the map says is there; None: nothing of it is missing."""
     behind = 0
@@ -190,7 +198,7 @@ def _lost(  # noqa: PLR0911  as above
     return cut if cut.end < tail.copied_end else None
 
 
-def _last_left(state: PartitionMap, tail: Tail, look: LogLook, log: Sequence[LogBatch]) -> _Left:
+def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> _Left:
     """The last batch in the log that the map knows; its end is 0 where none is there."""
     known = [b for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)]
     end = known[-1].end if known else 0
@@ -219,7 +227,7 @@ def _in_history(batch: LogBatch, history: History) -> bool:
     return history == (batch.producer_id, batch.producer_epoch)
 
 
-def _is_known(batch: LogBatch, tail: Tail, look: LogLook) -> bool:
+def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
     if batch.aborted or batch.control:
         return False
     if batch.transactional:
@@ -240,13 +248,13 @@ def _is_mapped(state: PartitionMap, batch: LogBatch) -> bool:
     return record is not None and record[1] == batch.end - 1
 
 
-def _moved(tail: Tail, look: LogLook) -> bool:
+def _moved(tail: MapTail, look: LogLook) -> bool:
     """Another leader leads than when the tail was seen: numbers alone prove nothing across that."""
     return tail.target_epoch >= 0 and not look.same_leader
 
 
 def _truncated(
-    state: PartitionMap, tail: Tail, left: _Left, look: LogLook, log: Sequence[LogBatch] | None
+    state: PartitionMap, tail: MapTail, left: _Left, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
     state.segments.cut(left.end)
     upstream = state.segments.frontier(left.end)
@@ -255,13 +263,13 @@ def _truncated(
     sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
     end = state.segments.copied_end(left.end)
     out = Resolution(
-        state.segments,
-        state.history,
-        upstream,
-        look.end,
-        end,
-        sequence,
-        tail.leader_epoch,
+        segments=state.segments,
+        history=state.history,
+        upstream=upstream,
+        downstream=look.end,
+        copied_end=end,
+        sequence=sequence,
+        leader_epoch=tail.leader_epoch,
         truncated_from=tail.downstream,
     )
     out.repair_from, out.live, out.anchored = end, tail.live, anchored
@@ -310,14 +318,14 @@ def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
     return out
 
 
-def _said(state: PartitionMap) -> Said:
+def _said(state: PartitionMap) -> HistoryClaims:
     """The claims of the current history; position 0 is the tail, or the first claim."""
     tail, claims = state.tail, state.claims()
     if tail is not None:
         begin = (0, tail.upstream) if tail.live else None
-        return Said.of(claims, tail.sequence, begin)
+        return HistoryClaims.of(claims, tail.sequence, begin)
     first = min(claims, key=lambda c: c.downstream)
-    return Said.of(claims, first.base_sequence)
+    return HistoryClaims.of(claims, first.base_sequence)
 
 
 class _Holes:
@@ -347,7 +355,7 @@ class _Holes:
         return None if records else out[::-1]
 
 
-def _removed(said: Said, low: int, high: int, holes: _Holes) -> list[Piece] | None:
+def _removed(said: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Piece] | None:
     """The records at positions that no batch holds any more; None: they were never there, or were lost.
 
     Only the order of their places is exact, which is enough: a consumer reads what follows them.
@@ -409,7 +417,7 @@ def _begins_later(log: Sequence[LogBatch], start: int) -> bool:
     return not log or log[0].base > start
 
 
-def _pass_removed(out: Resolution, state: PartitionMap, said: Said, look: LogLook) -> None:
+def _pass_removed(out: Resolution, state: PartitionMap, said: HistoryClaims, look: LogLook) -> None:
     """Retention has removed all that was appended since the tail: where it was does not matter any more."""
     ahead = steps(look.next_sequence, said.since) if look.next_sequence is not None else 0
     last = said.pieces(ahead - 1, ahead, 0) if ahead > 0 else None
@@ -422,7 +430,7 @@ def _pass_removed(out: Resolution, state: PartitionMap, said: Said, look: LogLoo
     out.unappended = _unappended(state, out.sequence)
 
 
-def _start(tail: Tail | None, look: LogLook) -> int:
+def _start(tail: MapTail | None, look: LogLook) -> int:
     if tail is None:
         return 0
     # Only foreign records and markers lie between the two, and another leader may have lost them.
@@ -449,7 +457,14 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
     if epoch is None:
         epoch = tail.leader_epoch if tail else -1
     out = Resolution(
-        state.segments, state.history, upstream, end, previous, sequence, epoch, repair_from=before
+        segments=state.segments,
+        history=state.history,
+        upstream=upstream,
+        downstream=end,
+        copied_end=previous,
+        sequence=sequence,
+        leader_epoch=epoch,
+        repair_from=before,
     )
     out.live = bool(pieces) or (tail is not None and tail.live)
     out.unappended = _unappended(state, sequence)

@@ -26,7 +26,7 @@ _HEADER_LINES: Final = 2
 KafkaOffsets = dict[TopicPartition, int]
 
 
-class Unreadable(ValueError):
+class UnreadableLog(ValueError):
     """A file that is not what Spark writes; the text says what was found."""
 
 
@@ -70,22 +70,22 @@ class LoggedBatch:
     def parse(cls, data: bytes) -> LoggedBatch:
         """Read a file.
 
-        :raises Unreadable: it is cut off, or of a version that is not known
+        :raises UnreadableLog: it is cut off, or of a version that is not known
         """
         try:
             lines = data.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
-            raise Unreadable(f"not text: {error.reason} at byte {error.start}") from error
+            raise UnreadableLog(f"not text: {error.reason} at byte {error.start}") from error
         version = lines[0].strip()
         if version not in _VERSIONS:
-            raise Unreadable(f"its first line is {version[:40]!r}; known are {' and '.join(_VERSIONS)}")
+            raise UnreadableLog(f"its first line is {version[:40]!r}; known are {' and '.join(_VERSIONS)}")
         if len(lines) < _HEADER_LINES:
-            raise Unreadable("it ends after its first line")
+            raise UnreadableLog("it ends after its first line")
         rows = [line.rstrip("\r") for line in lines[_HEADER_LINES:]]
         if version == _NAMED:
             pairs = [row.partition(":") for row in rows]
             if unnamed := [row for row, pair in zip(rows, pairs, strict=True) if not pair[1]]:
-                raise Unreadable(f"a line without a source's name: {unnamed[0][:80]!r}")
+                raise UnreadableLog(f"a line without a source's name: {unnamed[0][:80]!r}")
             named = [(name, text) for name, _, text in pairs]
         else:
             named = [(str(number), row) for number, row in enumerate(rows)]

@@ -170,9 +170,21 @@ def judged(
     """
     to, answer = _moved(at, offset, translate)
     if isinstance(answer, Unavailable):
-        return Position(source, use, *at, offset, to.topic, None, "", answer.reason)
+        return Position(
+            source, use, *at, offset, to_topic=to.topic, to_offset=None, note="", refused=answer.reason
+        )
     loss = "" if empty else _loss(use, answer)
-    return Position(source, use, *at, offset, to.topic, answer.offset, answer.note, loss, bool(loss))
+    return Position(
+        source,
+        use,
+        *at,
+        offset,
+        to_topic=to.topic,
+        to_offset=answer.offset,
+        note=answer.note,
+        refused=loss,
+        loss=bool(loss),
+    )
 
 
 def _loss(use: Use, answer: Exact) -> str:

@@ -26,7 +26,7 @@ class Sync(NamedTuple):
     downstream: int
 
 
-class Held:
+class HeldSyncs:
     """What readers may hold of one partition: its syncs since history was last rewritten."""
 
     __slots__ = ("_syncs",)
@@ -68,7 +68,7 @@ def holds(sync: Sync, segments: SegmentMap, end: int) -> bool:
     )
 
 
-def plan(segments: SegmentMap, end: int, held: Held, spacing: int) -> list[Sync]:
+def plan(segments: SegmentMap, end: int, held: HeldSyncs, spacing: int) -> list[Sync]:
     """The syncs to write now, in this order.
 
     The last copied record always gets one. Between it and the newest sync there are more of them, twice as

@@ -29,7 +29,7 @@ FROZEN_EPOCH: Final = (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderMemory:
     """What the target partition's leader remembers of the flow's live producer id."""
 
     epoch: int | None
@@ -74,8 +74,8 @@ Move = Go | TurnTo | Fence | Frozen
 def next_move(  # noqa: PLR0911  one move for each case
     found: Resolution,
     lease: History,
-    leader: Leader,
-    fresh: Leader,
+    leader: LeaderMemory,
+    fresh: LeaderMemory,
     *,
     contested: bool,
     deviation: str,
@@ -143,9 +143,16 @@ def cut_records(found: Resolution, history: History, upstream: int, author: Auth
     """Where the last record is that the target's log still has or had: no claim says more of it."""
     previous_end = found.copied_end if found.anchored else NO_ANCHOR
     cut = Intent(
-        Mode.REPAIR, author.nonce + 1, history, found.sequence, found.copied_end, previous_end,
-        found.leader_epoch, ((upstream, 0),), author.target_epoch,
-    )  # fmt: skip
+        mode=Mode.REPAIR,
+        nonce=author.nonce + 1,
+        history=history,
+        base_sequence=found.sequence,
+        downstream=found.copied_end,
+        previous_end=previous_end,
+        leader_epoch=found.leader_epoch,
+        runs=((upstream, 0),),
+        target_epoch=author.target_epoch,
+    )
     return [*repairs_of(found, history, author), cut]
 
 
@@ -198,10 +205,17 @@ def repairs_of(found: Resolution, history: History, author: Author) -> list[Inte
         runs = tuple((p.upstream, p.records) for p in group)
         out.append(
             Intent(
-                Mode.REPAIR, author.nonce, history, sequence, down, previous, found.leader_epoch, runs,
-                author.target_epoch,
+                mode=Mode.REPAIR,
+                nonce=author.nonce,
+                history=history,
+                base_sequence=sequence,
+                downstream=down,
+                previous_end=previous,
+                leader_epoch=found.leader_epoch,
+                runs=runs,
+                target_epoch=author.target_epoch,
             )
-        )  # fmt: skip
+        )
         count = sum(p.records for p in group)
         sequence = (sequence + count) % SEQUENCE_MODULUS
         previous = down + count

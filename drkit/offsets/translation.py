@@ -29,7 +29,7 @@ Translation = Exact | Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionPosition:
     """What is known of a partition at one moment, the map settled against the target's log."""
 
     segments: SegmentMap = field(default_factory=SegmentMap)

@@ -22,7 +22,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.spark.checkpoint_jobs import round_jobs, run_round
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from drkit.time_limit import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
@@ -34,7 +34,7 @@ _GOODBYE_SECONDS: Final = 0.5
 @contextmanager
 def rounds(
     flow: FlowSettings,
-    workshop: Workshop,
+    workshop: SharedSpark,
     clusters: tuple[Cluster, Cluster],
     state: StateTopic,
     totals: RoundTotals,

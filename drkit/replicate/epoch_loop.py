@@ -11,11 +11,11 @@ from typing import Any, Final
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.copier import copy_task
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.epochs import Epochs
 from drkit.spark.jobs import SparkJobs, cause_of
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 
 Report = dict[str, Any]
 _STOP_SECONDS: Final = 10.0
@@ -26,6 +26,7 @@ _LOOK_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 3.0
 """Between two looks at the tasks; those that end together drain for different times."""
 _LONGEST_PAUSE_SECONDS: Final = 48.0
+_COUNT_SECONDS: Final = 1.0
 _DIED: Final = "the copy job died"
 
 
@@ -38,7 +39,7 @@ class EpochLoop:
 
     def __init__(
         self,
-        workshop: Workshop,
+        workshop: SharedSpark,
         epochs: Epochs,
         clusters: tuple[ClusterSettings, ClusterSettings],
         flow: FlowSettings,
@@ -49,6 +50,7 @@ class EpochLoop:
         self._jobs = SparkJobs(workshop, f"drkit {flow.name}", _DIED, flow.name)
         self._error: BaseException | None = None
         self._pause, self._next_look, self._was_partly_over = _PAUSE_SECONDS, float("-inf"), False
+        self._failed, self._next_count = 0, float("-inf")
         self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -81,6 +83,18 @@ class EpochLoop:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         self._next_look = now + self._pause
         return found
+
+    def has_lost_task(self) -> bool:
+        """Whether an attempt of a task has failed since the last look, which is at most one in a second.
+
+        Spark starts the task again with the lease of its first start, which is over by now.
+        """
+        now = monotonic()
+        if now < self._next_count:
+            return False
+        self._next_count = now + _COUNT_SECONDS
+        before, self._failed = self._failed, self._jobs.tasks.failed
+        return self._failed > before
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the last epoch, once the epochs are held."""
@@ -121,6 +135,6 @@ def _copy_function(
     source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
 ) -> Callable[[str], str]:
     def copy(lease: str) -> str:
-        return json.dumps(copy_task(TaskLease.from_json(lease), source, target, flow).as_dict())
+        return json.dumps(copy_task(TaskAssignment.from_json(lease), source, target, flow).as_dict())
 
     return copy

@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 from drkit.clock import boottime, wall_ms
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.model import TopicPartition
-from drkit.replicate.planner import Placed, Rates, assign
+from drkit.replicate.planner import PlacedPartition, Rates, assign
 from drkit.spark.slots import Slots
 
 
@@ -23,7 +23,7 @@ class Epochs:
 
     def __init__(
         self,
-        frame: TaskLease,
+        frame: TaskAssignment,
         tasks: int,
         rates: Rates,
         *,
@@ -33,9 +33,9 @@ class Epochs:
         self._tasks = self._most = tasks
         self._rates = rates
         self._until = until
-        self._placed: dict[PartitionLease, int] = {}
+        self._placed: dict[PartitionAssignment, int] = {}
         self._version = self._epoch = 0
-        self._plan: tuple[TaskLease, ...] = ()
+        self._plan: tuple[TaskAssignment, ...] = ()
         self._held = False
         self._skips = frame.skip_producer_ids
         self._busy = False
@@ -53,7 +53,7 @@ class Epochs:
         return self._frame.run_id
 
     @property
-    def leases(self) -> list[PartitionLease]:
+    def leases(self) -> list[PartitionAssignment]:
         """What is being copied."""
         return [p for lease in self._plan for p in lease.partitions]
 
@@ -73,7 +73,7 @@ class Epochs:
                 self._skips = skip
             return self._busy
 
-    def update(self, placed: Iterable[Placed]) -> bool:
+    def update(self, placed: Iterable[PlacedPartition]) -> bool:
         """Take what is to be copied from now on; True when running tasks must end for it.
 
         A source partition that only has another leader is no reason: tasks follow leaders themselves.
@@ -111,7 +111,7 @@ class Epochs:
             self._plan = tuple(replace(x, plan=self._version) for x in self._plan)
             return True
 
-    def begin(self) -> tuple[TaskLease, ...]:
+    def begin(self) -> tuple[TaskAssignment, ...]:
         """Wait until there is something to copy; the leases of the next epoch, none once it is held."""
         with self._changed:
             self._changed.wait_for(lambda: self._held or self._plan)
@@ -155,7 +155,7 @@ class Epochs:
         self._changed.notify_all()
 
     def _write(self) -> None:
-        placed = (Placed(lease, leader) for lease, leader in self._placed.items())
+        placed = (PlacedPartition(lease, leader) for lease, leader in self._placed.items())
         frame = replace(self._frame, plan=self._version + 1)
         leases = tuple(
             replace(frame, task=task, partitions=partitions)
@@ -166,6 +166,6 @@ class Epochs:
             self._changed.notify_all()
 
 
-def _work(leases: Iterable[TaskLease]) -> list[Any]:
+def _work(leases: Iterable[TaskAssignment]) -> list[Any]:
     """What tasks do, whatever the plan's number."""
     return [(x.task, x.epoch_seconds, x.partitions, x.skip_producer_ids, x.bulk_producer_ids) for x in leases]

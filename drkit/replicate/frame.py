@@ -6,7 +6,7 @@ from typing import Final
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.processes import boot_id
 from drkit.flow_state.producer_ids import ProducerIds
@@ -21,9 +21,14 @@ _LEASE_SHARE: Final = 4
 """Live mode ends at this fraction of the time after which a broker forgets a producer."""
 
 
+def writes_for(flow: FlowSettings) -> float:
+    """How long a task may write after it was last heard of, in seconds."""
+    return flow.epoch_seconds + GRACE_SECONDS
+
+
 def task_frame(
     flow: FlowSettings, run_id: str, target: Cluster, state: StateTopic, ids: ProducerIds
-) -> TaskLease:
+) -> TaskAssignment:
     """Everything about a task of this run but its number, its partitions, and whom it leaves out.
 
     :raises DrkitError: the target does not tell its settings
@@ -33,7 +38,7 @@ def task_frame(
     )
     offset_map = state.get(OffsetMapRecord)
     assert offset_map is not None  # noqa: S101  made or refused before any task
-    return TaskLease(
+    return TaskAssignment(
         flow=flow.name,
         run_id=f"{run_id}.{monotonic():.3f}",
         epoch=0,

@@ -14,6 +14,7 @@ from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import Refused
+from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.records import (
     ControlKeyRecord,
@@ -23,7 +24,7 @@ from drkit.flow_state.records import (
     StandbyRecord,
 )
 from drkit.flow_state.repair import restore
-from drkit.flow_state.topic import StateTopic, ensure_offset_map
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets
 from drkit.model import TopicPartition

@@ -15,17 +15,19 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Verdict
-from drkit.replicate.planner import Placed
+from drkit.offsets.group_guard import GuardVerdict
+from drkit.replicate.planner import PlacedPartition
 from drkit.status.held_report import HeldPartition, held_partitions
-from drkit.status.lag.held_back import Held, held_back
+from drkit.status.lag.held_back import HeldInPartition, held_back
 from drkit.status.lag.source import Ends
 from drkit.status.progress import Totals
 from drkit.status.source_look import transactions_of
 
-_AGAIN: Final = frozenset({Verdict.WRITE, Verdict.REFRESH, Verdict.NOT_STORED, Verdict.NOT_TOLD})
+_AGAIN: Final = frozenset(
+    {GuardVerdict.WRITE, GuardVerdict.REFRESH, GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD}
+)
 """Behind these another round is worth while: what was written is read back, what failed is tried again."""
-_LEFT: Final = frozenset({Verdict.NOT_STORED, Verdict.NOT_TOLD})
+_LEFT: Final = frozenset({GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD})
 """What should have been written and is not. All else is decided: the guard's table says why."""
 
 
@@ -54,7 +56,7 @@ class Bound(NamedTuple):
         )
 
 
-def bound_now(source: Cluster, placed: Sequence[Placed], skip: Collection[int]) -> Bound:
+def bound_now(source: Cluster, placed: Sequence[PlacedPartition], skip: Collection[int]) -> Bound:
     """Where the source's partitions end now.
 
     :param skip: producers whose records the flow leaves out
@@ -65,7 +67,7 @@ def bound_now(source: Cluster, placed: Sequence[Placed], skip: Collection[int]) 
     marks = list_offsets(source, partitions, "latest")
     above = {at: Ends(end, end, marks[at]) for at, end in ends.items() if marks[at] > end}
 
-    async def look(cluster: RawCluster) -> dict[TopicPartition, Held]:
+    async def look(cluster: RawCluster) -> dict[TopicPartition, HeldInPartition]:
         topics = await metadata(cluster, sorted({at.topic for at in above}))
         return await held_back(cluster, topics, above, frozenset(skip))
 
@@ -75,13 +77,13 @@ def bound_now(source: Cluster, placed: Sequence[Placed], skip: Collection[int]) 
     return Bound(ends, held_partitions({at: h.back for at, h in held.items()}, transactions, now))
 
 
-def bounded(placed: Sequence[Placed], ends: Mapping[TopicPartition, int]) -> list[Placed]:
+def bounded(placed: Sequence[PlacedPartition], ends: Mapping[TopicPartition, int]) -> list[PlacedPartition]:
     """Leases up to these ends; a partition without one came later and is left out."""
     at = [(p, _source_of(p)) for p in placed]
-    return [Placed(replace(p.lease, end=ends[where]), p.leader) for p, where in at if where in ends]
+    return [PlacedPartition(replace(p.lease, end=ends[where]), p.leader) for p, where in at if where in ends]
 
 
-def _source_of(placed: Placed) -> TopicPartition:
+def _source_of(placed: PlacedPartition) -> TopicPartition:
     return TopicPartition(placed.lease.source_topic, placed.lease.partition)
 
 
@@ -95,5 +97,5 @@ def groups_left(summary: Mapping[str, Any]) -> bool:
     return bool(summary) and bool(summary["error"] or summary["unread"] or _any(_LEFT, summary))
 
 
-def _any(verdicts: frozenset[Verdict], summary: Mapping[str, Any]) -> bool:
+def _any(verdicts: frozenset[GuardVerdict], summary: Mapping[str, Any]) -> bool:
     return any(verdict.name in summary["verdicts"] for verdict in verdicts)

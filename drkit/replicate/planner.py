@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.topic_sync.rules import CopiedTopic, Round
@@ -23,23 +23,23 @@ _MEMORY: Final = 0.5
 """Share of the newest measurement in the rate that is remembered."""
 
 
-class Placed(NamedTuple):
+class PlacedPartition(NamedTuple):
     """A partition to copy and the broker that leads it on the source (−1: nobody now)."""
 
-    lease: PartitionLease
+    lease: PartitionAssignment
     leader: int
 
 
-def placed_of(found: Round, buckets: int) -> Iterator[Placed]:
+def placed_of(found: Round, buckets: int) -> Iterator[PlacedPartition]:
     """All partitions of the topics that can be copied."""
     for topic in found.copied.values():
         for partition, at in topic.source.partitions.items():
             leader = at.leader if at.leader is not None else -1
-            yield Placed(_lease(topic, partition, buckets), leader)
+            yield PlacedPartition(_lease(topic, partition, buckets), leader)
 
 
-def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionLease:
-    return PartitionLease(
+def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionAssignment:
+    return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
         topic.target_name,
@@ -76,15 +76,15 @@ class Rates:
 
 
 def assign(
-    partitions: Iterable[Placed], tasks: int, rates: Rates | None = None
-) -> list[tuple[PartitionLease, ...]]:
+    partitions: Iterable[PlacedPartition], tasks: int, rates: Rates | None = None
+) -> list[tuple[PartitionAssignment, ...]]:
     """Spread whole buckets over at most `tasks` tasks; a task without work is left out.
 
     The heaviest bucket first, each to the least loaded task; among nearly equal ones to that which
     asks least of the bucket's source brokers, so that every task fetches from all of them.
     """
     rates = rates or Rates()
-    buckets: dict[int, list[Placed]] = {}
+    buckets: dict[int, list[PlacedPartition]] = {}
     for placed in partitions:
         buckets.setdefault(placed.lease.bucket, []).append(placed)
     loads = {bucket: _load(found, rates) for bucket, found in buckets.items()}
@@ -121,7 +121,7 @@ class _Bin:
             self.by_leader[leader] = self.by_leader.get(leader, 0.0) + weight
 
 
-def _load(partitions: Iterable[Placed], rates: Rates) -> dict[int, float]:
+def _load(partitions: Iterable[PlacedPartition], rates: Rates) -> dict[int, float]:
     load: dict[int, float] = {}
     for lease, leader in partitions:
         weight = rates.weight(TopicPartition(lease.source_topic, lease.partition))
@@ -129,5 +129,5 @@ def _load(partitions: Iterable[Placed], rates: Rates) -> dict[int, float]:
     return load
 
 
-def _by_name(lease: PartitionLease) -> tuple[str, int]:
+def _by_name(lease: PartitionAssignment) -> tuple[str, int]:
     return lease.source_topic, lease.partition

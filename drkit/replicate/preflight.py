@@ -10,23 +10,24 @@ from drkit import observe
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Operation, Resource, missing
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
 from drkit.replicate import required_acls as rights
-from drkit.replicate.required_acls import Seen, Sides
+from drkit.replicate.required_acls import Sides, SourceNames
 from drkit.topic_sync.rules import refuse_promoted
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
 _ALL: Final = "*"
 _SHOWN: Final = 20
-_SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, Operation.DESCRIBE, "list all groups")
+_SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, OperationCode.DESCRIBE, "list all groups")
 _Both = tuple[ClusterSettings, ClusterSettings]
 
 
@@ -104,7 +105,7 @@ def _sides(clusters: Mapping[str, Cluster], flow: FlowSettings) -> _Both:
 def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) -> dict[str, list[Lack]]:
     """What is missing for settings, by those with which drkit does without."""
     source = clusters[flow.source]
-    seen = Seen(_topics(source, flow), _groups(source, flow))
+    seen = SourceNames(_topics(source, flow), _groups(source, flow))
     wanted = rights.beside(flow, seen, once=once)
     needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
     all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))
@@ -188,7 +189,9 @@ def _commands(lacking: Sequence[Lack]) -> list[str]:
         resources[_resource(need)] = None
     found = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in wanted.items()]
     if len(found) > _SHOWN:
-        more = f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/security.md"
+        more = (
+            f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/how-to/security.md"
+        )
         found = [*found[:_SHOWN], more]
     return ["as an administrator:", *found]
 

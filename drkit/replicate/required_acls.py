@@ -1,7 +1,7 @@
 """What a flow must be allowed on both clusters, and what for: one table for the check and the documentation.
 
 What copying needs is refused when it is missing. What a setting needs beside that is named, and the copy goes
-on without. ``docs/security.md`` shows both tables, and a test keeps them equal.
+on without. ``docs/how-to/security.md`` shows both tables, and a test keeps them equal.
 """
 
 from __future__ import annotations
@@ -17,59 +17,59 @@ from drkit.flow_state.names import (
     offset_map_topic,
     state_topic,
 )
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Operation, Resource
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource
 from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.takeover import mm2_progress
 from drkit.topology.mm2_names import worker_group
 
-Wanted = Mapping[Operation, str]
+Wanted = Mapping[OperationCode, str]
 """Operation → what drkit does with it."""
 
 SOURCE: Final[Wanted] = {
-    Operation.READ: "fetch records, offsets and leaders",
-    Operation.DESCRIBE_CONFIGS: "create the copy with the same settings",
+    OperationCode.READ: "fetch records, offsets and leaders",
+    OperationCode.DESCRIBE_CONFIGS: "create the copy with the same settings",
 }
 TARGET: Final[Wanted] = {
-    Operation.CREATE: "create the copy",
-    Operation.READ: "find out where the copy stands",
-    Operation.WRITE: "append records",
-    Operation.ALTER: "add partitions when the source does",
-    Operation.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
+    OperationCode.CREATE: "create the copy",
+    OperationCode.READ: "find out where the copy stands",
+    OperationCode.WRITE: "append records",
+    OperationCode.ALTER: "add partitions when the source does",
+    OperationCode.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
 }
 OPPOSITE: Final[Wanted] = {
-    Operation.READ: "know a flow in the other direction, and not copy back what it wrote"
+    OperationCode.READ: "know a flow in the other direction, and not copy back what it wrote"
 }
 INTERNAL: Final[Wanted] = {
-    Operation.CREATE: "keep offsets, leases and events",
-    Operation.READ: "go on where the last run ended",
-    Operation.WRITE: "keep offsets, leases and events",
+    OperationCode.CREATE: "keep offsets, leases and events",
+    OperationCode.READ: "go on where the last run ended",
+    OperationCode.WRITE: "keep offsets, leases and events",
 }
-CLUSTER: Final[Wanted] = {Operation.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
-TRANSACTIONS: Final[Wanted] = {Operation.WRITE: "transactions while catching up, and the flow's lease"}
-TAKEOVER_TOPIC: Final[Wanted] = {Operation.READ: "see how far MirrorMaker 2 got"}
-TAKEOVER_GROUP: Final[Wanted] = {Operation.DESCRIBE: "see that no worker of it lives"}
+CLUSTER: Final[Wanted] = {OperationCode.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
+TRANSACTIONS: Final[Wanted] = {OperationCode.WRITE: "transactions while catching up, and the flow's lease"}
+TAKEOVER_TOPIC: Final[Wanted] = {OperationCode.READ: "see how far MirrorMaker 2 got"}
+TAKEOVER_GROUP: Final[Wanted] = {OperationCode.DESCRIBE: "see that no worker of it lives"}
 
-ACLS_SOURCE: Final[Wanted] = {Operation.DESCRIBE: "read the ACLs"}
-ACLS_TARGET: Final[Wanted] = {Operation.ALTER: "read, create and delete ACLs"}
-GROUPS_SOURCE: Final[Wanted] = {Operation.DESCRIBE: "read what the groups have committed"}
+ACLS_SOURCE: Final[Wanted] = {OperationCode.DESCRIBE: "read the ACLs"}
+ACLS_TARGET: Final[Wanted] = {OperationCode.ALTER: "read, create and delete ACLs"}
+GROUPS_SOURCE: Final[Wanted] = {OperationCode.DESCRIBE: "read what the groups have committed"}
 GROUP_LOG: Final[Wanted] = {
-    Operation.READ: "see which groups have committed, and ask for the offsets of no others"
+    OperationCode.READ: "see which groups have committed, and ask for the offsets of no others"
 }
-GROUPS_TARGET: Final[Wanted] = {Operation.READ: "write their positions, and see who works there"}
-GONE_GROUPS: Final[Wanted] = {Operation.DELETE: "delete a group whose original is gone"}
-GONE_TOPICS: Final[Wanted] = {Operation.DELETE: "delete a copy whose original is gone"}
+GROUPS_TARGET: Final[Wanted] = {OperationCode.READ: "write their positions, and see who works there"}
+GONE_GROUPS: Final[Wanted] = {OperationCode.DELETE: "delete a group whose original is gone"}
+GONE_TOPICS: Final[Wanted] = {OperationCode.DELETE: "delete a copy whose original is gone"}
 CHECKPOINTS: Final[Wanted] = {
-    Operation.CREATE: "create it once",
-    Operation.WRITE: "write checkpoints",
-    Operation.READ: "`drkit translate` when the source is gone",
+    OperationCode.CREATE: "create it once",
+    OperationCode.WRITE: "write checkpoints",
+    OperationCode.READ: "`drkit translate` when the source is gone",
 }
 SYNCS: Final[Wanted] = {
-    Operation.CREATE: "create it once",
-    Operation.WRITE: "write offset syncs",
-    Operation.READ: "go on with those of the last run",
+    OperationCode.CREATE: "create it once",
+    OperationCode.WRITE: "write offset syncs",
+    OperationCode.READ: "go on with those of the last run",
 }
-BEATS: Final[Wanted] = {Operation.CREATE: "create it once", Operation.WRITE: "write heartbeats"}
+BEATS: Final[Wanted] = {OperationCode.CREATE: "create it once", OperationCode.WRITE: "write heartbeats"}
 
 NO_ACLS: Final = "sync_topic_acls = false"
 NO_SYNC: Final = "sync_group_offsets = false"
@@ -90,7 +90,7 @@ class Sides(NamedTuple):
     target: tuple[Need, ...] = ()
 
 
-class Seen(NamedTuple):
+class SourceNames(NamedTuple):
     """What there is on the source that the flow would carry over."""
 
     topics: tuple[str, ...]
@@ -131,7 +131,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
-    read, write = Operation.READ, Operation.WRITE
+    read, write = OperationCode.READ, OperationCode.WRITE
     return Sides(
         tuple(_topics(names, {read: SOURCE[read]})),
         (
@@ -148,7 +148,7 @@ def together(one: Sides, other: Sides) -> Sides:
     return Sides(*(tuple(dict.fromkeys((*a, *b))) for a, b in zip(one, other, strict=True)))
 
 
-def beside(flow: FlowSettings, seen: Seen, *, once: bool = False) -> dict[str, Sides]:
+def beside(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -> dict[str, Sides]:
     """What settings need beside the copy, by the settings with which drkit does without.
 
     :param once: a copy with an end writes no heartbeats, and asks for all groups
@@ -197,7 +197,7 @@ def _syncs(flow: FlowSettings) -> Sides:
     return Sides(source=needs) if on_source else Sides(target=needs)
 
 
-def _beats(flow: FlowSettings, seen: Seen, *, once: bool) -> list[str]:
+def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
     """Topics of heartbeats that will be carried: those of now, and our own."""
     own = {HEARTBEATS} if flow.emit_heartbeats and not once else set()
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)

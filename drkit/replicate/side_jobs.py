@@ -15,7 +15,7 @@ from drkit.mm2_topics.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncin
 from drkit.replicate.checkpoint_rounds import CheckpointDriver, rounds
 from drkit.replicate.once import wants_another_round
 from drkit.spark.checkpoint_jobs import round_jobs, run_round
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
 
 _LAST_ROUNDS: Final = 5
@@ -31,7 +31,7 @@ class Beside:
 
     def __init__(
         self,
-        workshop: Workshop,
+        workshop: SharedSpark,
         clusters: tuple[Cluster, Cluster],
         state: StateTopic,
         progress: Progress,

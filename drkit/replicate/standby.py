@@ -9,16 +9,17 @@ from drkit import observe
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
+from drkit.flow_state.lease.lost import LeaseLost
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.lease.standbys import forget_gone
-from drkit.flow_state.lease.turn import Turn
+from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.replicate.supervisor import is_transient
 from drkit.replicate.warmth import Warmth
 from drkit.spark.jobs import spark_gone
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from drkit.time_limit import within
 from drkit.topic_sync.rules import refuse_promoted
 
@@ -41,7 +42,7 @@ class Standby:
         self,
         flow: FlowSettings,
         clusters: tuple[ClusterSettings, ClusterSettings],
-        workshop: Workshop,
+        workshop: SharedSpark,
         state: StateTopic,
         lease: FlowLease,
     ) -> None:
@@ -51,7 +52,7 @@ class Standby:
         self._since_ms = wall_ms()
         self._reported: tuple[bool, str] | None = None
         self._reported_at = self._looked_at = self._may_at = float("-inf")
-        self._turn = Turn.HELD
+        self._turn = LeaseAvailability.HELD
         self._trouble = ""
 
     def wait(self, stop: threading.Event) -> bool:
@@ -100,7 +101,7 @@ class Standby:
         try:
             self._lease.take(self._turn)
         except LeaseLost as error:
-            self._turn, self._looked_at = Turn.HELD, float("-inf")
+            self._turn, self._looked_at = LeaseAvailability.HELD, float("-inf")
             observe.event("standby_waits_on", flow=self._flow.name, reason=str(error))
             return False
         observe.event(
@@ -113,13 +114,15 @@ class Standby:
         if boottime() - self._looked_at >= _LOOK_SECONDS:
             return True
         holder = self._lease.holder
-        gone = holder is not None and self._turn is Turn.HELD and lives_here(holder.holder) is False
+        gone = (
+            holder is not None and self._turn is LeaseAvailability.HELD and lives_here(holder.holder) is False
+        )
         return gone and not self._trouble
 
     def _may_take(self) -> bool:
         """A standby that is not ready leaves the lease to others for one lease time."""
         now = boottime()
-        if self._turn is Turn.HELD or self._trouble:
+        if self._turn is LeaseAvailability.HELD or self._trouble:
             self._may_at = float("-inf")
             return False
         if not self._warmth.was_ready:

@@ -8,7 +8,7 @@ from typing import Final
 
 from drkit import observe
 from drkit.flow_state.records import EventRecord
-from drkit.flow_state.state import Change
+from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
@@ -50,7 +50,7 @@ class TaskEvents:
             observe.event("events_not_read", level="warning", flow=self._flow, topic=state.name,
                           cluster=target.alias, hint="see them with: drkit status")  # fmt: skip
 
-    def _report(self, offset: int, change: Change) -> None:
+    def _report(self, offset: int, change: StateChange) -> None:
         if self._next is None or offset < self._next:
             return
         self._next = offset + 1

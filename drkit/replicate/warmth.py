@@ -10,7 +10,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.worker_links import warm_task
 from drkit.errors import DrkitError
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 
 _STARTING: Final = "Spark is starting"
 _WARMING: Final = "Spark's workers start and connect"
@@ -25,7 +25,7 @@ class Warmth:
     """A small job again and again, in a thread of its own, from the moment at which Spark has started."""
 
     def __init__(
-        self, workshop: Workshop, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings
+        self, workshop: SharedSpark, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings
     ) -> None:
         self._tasks = [str(number) for number in range(flow.tasks)]
         self._jobs = SparkJobs(workshop, f"drkit {flow.name} warm", _DIED, flow.name)

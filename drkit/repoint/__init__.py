@@ -4,17 +4,17 @@ Endpoints with their terms, and the ways to publish them: files, ConfigMaps, web
 do not decide when to repoint and know nothing of a failover's steps.
 """
 
-from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
+from drkit.repoint.contract import Adapter, OlderTerm, RepointEffect, TryAgain
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.kinds import adapters, name_of
-from drkit.repoint.tell import Asked, Outcome, Result, Way, ask_all, tell_all
+from drkit.repoint.tell import CurrentEndpoint, RepointOutcome, Result, Way, ask_all, tell_all
 
 __all__ = [
     "Adapter",
-    "Asked",
-    "Effect",
+    "CurrentEndpoint",
     "OlderTerm",
-    "Outcome",
+    "RepointEffect",
+    "RepointOutcome",
     "Result",
     "TryAgain",
     "Way",

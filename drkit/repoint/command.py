@@ -8,7 +8,7 @@ from typing import Final
 
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
-from drkit.repoint.contract import Effect, TryAgain, older
+from drkit.repoint.contract import RepointEffect, TryAgain, older
 from drkit.repoint.program import run_program
 
 
@@ -40,7 +40,7 @@ class Command:
                 hint="name it with its full path, and let drkit's user execute it",
             )
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
         variables = variables_of(endpoint)
         ended = run_program(self._command, endpoint.to_json(), variables, self._timeout_seconds)
@@ -53,7 +53,7 @@ class Command:
                 evidence=ended.said or "it said nothing",
                 hint="run it by hand with the endpoint on its input",
             )
-        return Effect.CHANGED
+        return RepointEffect.CHANGED
 
 
 def variables_of(endpoint: Endpoint) -> dict[str, str]:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import DrkitError, Failed, NotAuthenticated, NotAuthorized
 from drkit.kafka.client_config import tls_context
-from drkit.repoint.contract import Effect, TryAgain, judge
-from drkit.repoint.http import Answer, HttpCaller
+from drkit.repoint.contract import RepointEffect, TryAgain, judge
+from drkit.repoint.http import HttpAnswer, HttpCaller
 from drkit.repoint.kube_access import KubeAccess
 
 DEFAULT_KEY: Final = "endpoint.json"
@@ -45,11 +45,11 @@ class ConfigMap:
         """See :class:`Adapter`."""
         return self._endpoint(self._read())
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
         found = self._read()
         effect = judge(self._endpoint(found), endpoint, self.name)
-        if effect is Effect.CHANGED:
+        if effect is RepointEffect.CHANGED:
             self._write(found, endpoint)
         return effect
 
@@ -105,14 +105,14 @@ class ConfigMap:
         folder = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/configmaps"
         return folder if name is None else f"{folder}/{quote(name, safe='')}"
 
-    def _call(self, method: str, path: str, body: object = None, kind: str = "") -> Answer:
+    def _call(self, method: str, path: str, body: object = None, kind: str = "") -> HttpAnswer:
         headers = {"Accept": _JSON, "User-Agent": "drkit", **self._access.headers()}
         if kind:
             headers["Content-Type"] = kind
         sent = None if body is None else json.dumps(body).encode()
         return self._caller.call(method, self._access.server + path, headers, sent)
 
-    def _refused(self, answer: Answer, done: str, verb: str) -> DrkitError:
+    def _refused(self, answer: HttpAnswer, done: str, verb: str) -> DrkitError:
         kinds: dict[int, type[DrkitError]] = {_UNAUTHORIZED: NotAuthenticated, _FORBIDDEN: NotAuthorized}
         hints = {
             _UNAUTHORIZED: "the token or certificate is not taken: renew it",
@@ -129,7 +129,7 @@ class ConfigMap:
         )
 
 
-def _status(answer: Answer) -> str:
+def _status(answer: HttpAnswer) -> str:
     """The message of a Kubernetes Status object, which says it best."""
     try:
         found = answer.json()

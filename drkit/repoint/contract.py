@@ -9,7 +9,7 @@ from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
 
 
-class Effect(StrEnum):
+class RepointEffect(StrEnum):
     """What telling did."""
 
     CHANGED = "changed"
@@ -45,7 +45,7 @@ class Adapter(Protocol):
         :raises Failed: it cannot be read
         """
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """Tell clients, unless they know a newer term.
 
         :raises OlderTerm: they do
@@ -54,16 +54,16 @@ class Adapter(Protocol):
         """
 
 
-def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> Effect:
+def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffect:
     """What telling this endpoint would do, given what is told now.
 
     :raises OlderTerm: a newer term is told
     """
     if told is None or endpoint.term > told.term:
-        return Effect.CHANGED
+        return RepointEffect.CHANGED
     if endpoint.term < told.term:
         raise older(where, endpoint, f"term {told.term} leads to {told.cluster}")
-    return Effect.UNCHANGED if told == endpoint else Effect.CHANGED
+    return RepointEffect.UNCHANGED if told == endpoint else RepointEffect.CHANGED
 
 
 def older(where: str, endpoint: Endpoint, evidence: str) -> OlderTerm:

@@ -13,7 +13,7 @@ from typing import Final
 
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
-from drkit.repoint.contract import Effect, TryAgain, judge
+from drkit.repoint.contract import RepointEffect, TryAgain, judge
 
 _MODE: Final = 0o644
 """Of a file that was not there before: applications run as other users."""
@@ -67,13 +67,13 @@ class EndpointFile:
         with self._path.open("rb") as content:
             return content.read(_LARGEST).decode()
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
         file = Path(os.path.realpath(self._path))
         try:
             with _only_one(file.parent):
                 effect = judge(self.told(), endpoint, self.name)
-                if effect is Effect.CHANGED:
+                if effect is RepointEffect.CHANGED:
                     _replace(file, endpoint.to_json().encode())
                 return effect
         except BlockingIOError as error:

@@ -26,7 +26,7 @@ _PASSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same request may succeed (RFC 9110, RFC 6585, RFC 8470)."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """Status and body of an answer."""
 
     status: int
@@ -66,7 +66,9 @@ class HttpCaller:
             "https": _noting(urllib3.HTTPSConnectionPool, HTTPSConnection, self._open),
         }
 
-    def call(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    def call(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> HttpAnswer:
         """Send a request.
 
         :raises TryAgain: no connection, no answer in time, or one that says to come back
@@ -99,9 +101,9 @@ class HttpCaller:
             raise TryAgain("the server cannot do it now", where=where, evidence=found.said)
         return found
 
-    def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
         answer = self._pool.request(method, url, body=body, headers=dict(headers), preload_content=False)
-        found = Answer(answer.status, answer.read(_LARGEST))
+        found = HttpAnswer(answer.status, answer.read(_LARGEST))
         answer.close()  # the rest of an answer that is too large stays unread
         return found
 

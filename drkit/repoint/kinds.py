@@ -12,7 +12,7 @@ from drkit.endpoint import Endpoint
 from drkit.errors import ConfigError
 from drkit.repoint.command import Command
 from drkit.repoint.configmap import ConfigMap
-from drkit.repoint.contract import Adapter, Effect
+from drkit.repoint.contract import Adapter, RepointEffect
 from drkit.repoint.file import EndpointFile
 from drkit.repoint.kube_access import find_access
 from drkit.repoint.printed import Printed
@@ -81,7 +81,7 @@ class Unusable:
         """Raise ConfigError."""
         raise self._error
 
-    def tell(self, _endpoint: Endpoint) -> Effect:
+    def tell(self, _endpoint: Endpoint) -> RepointEffect:
         """Raise ConfigError."""
         raise self._error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from drkit.endpoint import Endpoint
-from drkit.repoint.contract import Effect, judge
+from drkit.repoint.contract import RepointEffect, judge
 
 
 class Printed:
@@ -27,10 +27,10 @@ class Printed:
         """See :class:`Adapter`: what this process has said."""
         return self._told
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
         effect = judge(self._told, endpoint, self.name)
-        if effect is Effect.CHANGED:
+        if effect is RepointEffect.CHANGED:
             self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")
             self._say(f"  bootstrap.servers={endpoint.bootstrap_servers}")
             for name, value in endpoint.client.items():

@@ -20,7 +20,7 @@ from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed
-from drkit.repoint.contract import Adapter, Effect, OlderTerm, TryAgain
+from drkit.repoint.contract import Adapter, OlderTerm, RepointEffect, TryAgain
 from drkit.time_limit import begun
 
 _FIRST_PAUSE_SECONDS: Final = 0.2
@@ -46,7 +46,7 @@ class Result(StrEnum):
         return self in {Result.CHANGED, Result.UNCHANGED}
 
 
-class Outcome(NamedTuple):
+class RepointOutcome(NamedTuple):
     """What came out for one adapter."""
 
     name: str
@@ -66,7 +66,7 @@ class Way(NamedTuple):
     """How long one try may take."""
 
 
-class Asked(NamedTuple):
+class CurrentEndpoint(NamedTuple):
     """What a way tells clients now."""
 
     name: str
@@ -79,10 +79,10 @@ def tell_all(
     ways: Sequence[Way],
     endpoint: Endpoint,
     *,
-    on_outcome: Callable[[Outcome], None] = lambda _: None,
+    on_outcome: Callable[[RepointOutcome], None] = lambda _: None,
     clock: Seconds = monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> list[Outcome]:
+) -> list[RepointOutcome]:
     """Tell by all ways in parallel; outcomes in their order. Nothing is raised for one that failed.
 
     No way takes longer than its tries and one try more, whatever its file, program or server does.
@@ -98,17 +98,17 @@ def tell_all(
     return found
 
 
-def ask_all(ways: Sequence[Way]) -> list[Asked]:
+def ask_all(ways: Sequence[Way]) -> list[CurrentEndpoint]:
     """What all ways tell now, asked in parallel, in their order."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="repoint") as pool:
         return list(pool.map(_asked, ways))
 
 
-def _asked(way: Way) -> Asked:
+def _asked(way: Way) -> CurrentEndpoint:
     try:
-        return Asked(way.adapter.name, _bounded(way, way.adapter.told))
+        return CurrentEndpoint(way.adapter.name, _bounded(way, way.adapter.told))
     except DrkitError as error:
-        return Asked(way.adapter.name, None, error)
+        return CurrentEndpoint(way.adapter.name, None, error)
 
 
 def _bounded(way: Way, work: Callable[[], T]) -> T:
@@ -133,7 +133,7 @@ def _bounded(way: Way, work: Callable[[], T]) -> T:
     raise Failed("it cannot be carried out", where=name, evidence=type(error).__name__) from error
 
 
-def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]) -> Outcome:
+def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]) -> RepointOutcome:
     name, started = way.adapter.name, clock()
     tries = Retrying(
         retry=retry_if_exception_type(TryAgain),
@@ -146,14 +146,14 @@ def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float],
     error: DrkitError | None = None
     try:
         effect = tries(_bounded, way, lambda: way.adapter.tell(endpoint))
-        result = Result.CHANGED if effect is Effect.CHANGED else Result.UNCHANGED
+        result = Result.CHANGED if effect is RepointEffect.CHANGED else Result.UNCHANGED
     except OlderTerm as refused:
         result, error = Result.REFUSED, refused
     except DrkitError as failed:
         result, error = Result.FAILED, failed
         observe.error(failed, adapter=name, term=endpoint.term)
     number = int(tries.statistics.get("attempt_number", 1))
-    return Outcome(name, result, number, round(clock() - started, 3), error)
+    return RepointOutcome(name, result, number, round(clock() - started, 3), error)
 
 
 def _say(name: str, state: RetryCallState) -> None:

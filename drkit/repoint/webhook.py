@@ -12,7 +12,7 @@ from drkit.endpoint import Endpoint
 from drkit.errors import Failed, NotAuthorized
 from drkit.kafka.client_config import tls_context
 from drkit.kafka.security.settings import Tls
-from drkit.repoint.contract import Effect, older
+from drkit.repoint.contract import RepointEffect, older
 from drkit.repoint.http import HttpCaller, place_of
 
 _CONFLICT: Final = 409
@@ -50,7 +50,7 @@ class Webhook:
     def told(self) -> None:
         """See :class:`Adapter`: nobody can be asked."""
 
-    def tell(self, endpoint: Endpoint) -> Effect:
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
         body = endpoint.to_json().encode()
         headers = {
@@ -78,7 +78,7 @@ class Webhook:
                 evidence=answer.said,
                 hint="correct url: it is posted to as it stands, redirects are not followed",
             )
-        return Effect.UNCHANGED if answer.status == _ALREADY else Effect.CHANGED
+        return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED
 
     def _signed(self, body: bytes) -> dict[str, str]:
         if self._secret is None:

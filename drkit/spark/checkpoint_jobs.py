@@ -8,10 +8,10 @@ from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.checkpoints.task import checkpoint_task
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 
 
-def round_jobs(workshop: Workshop, flow: FlowSettings) -> SparkJobs:
+def round_jobs(workshop: SharedSpark, flow: FlowSettings) -> SparkJobs:
     """The jobs of a flow's rounds."""
     return SparkJobs(workshop, f"drkit checkpoints {flow.name}", "the checkpoint job died", flow.name)
 

@@ -21,7 +21,7 @@ from drkit.local.java import find_java
 from drkit.spark.class_archive import archive_place, command_place
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.jvm import QUICK_JVM
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 
 _EPOCHS: Final = 2
 _KEPT: Final = 3
@@ -79,7 +79,7 @@ def _command_of(pid: int) -> list[str] | None:
     return [w for w in words[1 : words.index(_SUBMIT)] if w not in ours and not w.startswith(_OURS)]
 
 
-def _use(workshop: Workshop) -> None:
+def _use(workshop: SharedSpark) -> None:
     """Run jobs of the kind that a flow runs, one after another."""
     jobs = SparkJobs(workshop, "class archive", "the training job died", "class archive")
     for _ in range(_EPOCHS):

@@ -17,7 +17,7 @@ from drkit.errors import Failed, Refused
 from drkit.spark.jobs import cause_of
 from drkit.spark.shipping import SOME_WORKER
 from drkit.spark.slots import Slots, SteadySlots
-from drkit.spark.workshop import BROKEN, Task, Workshop
+from drkit.spark.workshop import BROKEN, SharedSpark, Task
 
 _FIRST_SLOT_SECONDS: Final = 30.0
 _MORE_SLOTS_SECONDS: Final = 5.0
@@ -32,7 +32,7 @@ _DRIVER: Final = "driver"
 
 @contextmanager
 def ready_cluster(
-    workshop: Workshop, context: SparkContext, url: str, tasks: int, stop: threading.Event
+    workshop: SharedSpark, context: SparkContext, url: str, tasks: int, stop: threading.Event
 ) -> Iterator[None]:
     """Wait until workers are there and checked; watch their number for as long as the context lasts.
 
@@ -63,7 +63,7 @@ class SlotWatch:
     :param ask: how many slots there are now
     """
 
-    def __init__(self, workshop: Workshop, first: Slots, ask: Callable[[], int]) -> None:
+    def __init__(self, workshop: SharedSpark, first: Slots, ask: Callable[[], int]) -> None:
         self._workshop, self._ask = workshop, ask
         self._steady = SteadySlots(first)
         self._ended = threading.Event()

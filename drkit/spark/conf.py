@@ -13,7 +13,7 @@ from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.errors import ConfigError, Refused
 from drkit.masking import is_secret
 from drkit.spark.jvm import IMPORTS_WITHOUT_THREADS, NO_CURRENT_FOLDER, QUICK_JVM
-from drkit.spark.master import Master, Route
+from drkit.spark.master import Master, MasterRoute
 
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105  its name
 _PYTHON: Final = "spark.pyspark.python"
@@ -115,7 +115,7 @@ def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable
             where=master.url,
             evidence=f"{', '.join(names)}; no {_SECRET} is given",
             hint=f"put the cluster's {_SECRET} into a file and name it with --spark-properties,"
-            " see docs/spark-cluster.md",
+            " see docs/how-to/spark-cluster.md",
         )
 
 
@@ -130,7 +130,7 @@ def is_encrypted(master: Master, conf: Mapping[str, str]) -> bool:
 
 
 def spark_settings(
-    master: Master, route: Route | None, tasks: int, given: Mapping[str, str], shipped: str = ""
+    master: Master, route: MasterRoute | None, tasks: int, given: Mapping[str, str], shipped: str = ""
 ) -> dict[str, str]:
     """What Spark is started with, besides the files of this session.
 
@@ -161,7 +161,7 @@ def spark_settings(
     return found
 
 
-def workers_python(master: Master, route: Route | None, given: Mapping[str, str]) -> str:
+def workers_python(master: Master, route: MasterRoute | None, given: Mapping[str, str]) -> str:
     """The Python that Spark's workers run.
 
     On this machine it is this one, as another one shows only as "Python worker failed to connect back". On

@@ -12,7 +12,7 @@ from drkit import errors
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
 from drkit.spark.shipping import unfit_worker
-from drkit.spark.workshop import BROKEN, Workshop
+from drkit.spark.workshop import BROKEN, SharedSpark
 
 _PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refused")
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
@@ -32,9 +32,11 @@ class TaskCount(NamedTuple):
 
     at_work: int
     ended: int
+    failed: int
+    """Attempts that failed; Spark starts their tasks again."""
 
 
-_NO_TASKS: Final = TaskCount(0, 0)
+_NO_TASKS: Final = TaskCount(0, 0, 0)
 
 
 class SparkJobs:
@@ -45,7 +47,7 @@ class SparkJobs:
     :param where: whose jobs they are
     """
 
-    def __init__(self, workshop: Workshop, name: str, died: str, where: str) -> None:
+    def __init__(self, workshop: SharedSpark, name: str, died: str, where: str) -> None:
         self._workshop, self._name, self._died, self._where = workshop, name, died, where
         self._group = f"{name} {uuid.uuid4().hex[:8]}"
         self._cancelled, self._idle = threading.Event(), threading.Event()
@@ -104,7 +106,9 @@ class SparkJobs:
             stages = [tracker.getStageInfo(stage) for stage in (last.stageIds if last is not None else ())]
             known = [stage for stage in stages if stage is not None]
             return TaskCount(
-                sum(stage.numActiveTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
+                sum(stage.numActiveTasks for stage in known),
+                sum(stage.numCompletedTasks for stage in known),
+                sum(stage.numFailedTasks for stage in known),
             )
         except BROKEN:
             return _NO_TASKS  # Spark is gone, and its tasks with it
@@ -114,7 +118,7 @@ class SparkJobs:
         return spark_gone(self._where, error)
 
 
-def session_of(workshop: Workshop) -> int | None:
+def session_of(workshop: SharedSpark) -> int | None:
     """The session of Spark's processes on this machine; None before Spark has started."""
     if not workshop.has_started:
         return None

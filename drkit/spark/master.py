@@ -51,7 +51,7 @@ class Master(NamedTuple):
         return []
 
 
-class Route(NamedTuple):
+class MasterRoute(NamedTuple):
     """A way to a master that answers."""
 
     master: str
@@ -91,7 +91,7 @@ def choose_master(url: str | None, tasks: int) -> Master:
     return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)
 
 
-def find_route(master: Master) -> Route | None:
+def find_route(master: Master) -> MasterRoute | None:
     """Connect to the master: Spark itself would wait a minute for one that does not answer.
 
     :returns: None where the URL names no address
@@ -101,7 +101,7 @@ def find_route(master: Master) -> Route | None:
     for host, port in master.addresses:
         try:
             with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
-                return Route(f"{host}:{port}", connection.getsockname()[0])
+                return MasterRoute(f"{host}:{port}", connection.getsockname()[0])
         except OSError as error:
             refused.append(f"{host}:{port}: {error.strerror or error}")
     if not refused:

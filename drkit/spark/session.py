@@ -43,10 +43,10 @@ from drkit.spark.jvm import (
     prepare_environment,
     take_early,
 )
-from drkit.spark.master import Master, Route, choose_master, find_route
+from drkit.spark.master import Master, MasterRoute, choose_master, find_route
 from drkit.spark.shipping import carrier, make_archive
 from drkit.spark.workshop import BROKEN as BROKEN
-from drkit.spark.workshop import Workshop as Workshop
+from drkit.spark.workshop import SharedSpark as SharedSpark
 
 _STOP_POLL_SECONDS: Final = 0.1
 
@@ -55,7 +55,7 @@ class SparkPlan(NamedTuple):
     """Where Spark is to run, and how; nothing is started yet."""
 
     master: Master
-    route: Route | None
+    route: MasterRoute | None
     tasks: int
     """At once."""
     conf: Mapping[str, str]
@@ -88,8 +88,8 @@ def spark_session(
     *,
     stop: threading.Event | None = None,
     java_options: str | None = None,
-    meanwhile: Callable[[Workshop], None] = lambda _workshop: None,
-) -> Iterator[Workshop]:
+    meanwhile: Callable[[SharedSpark], None] = lambda _workshop: None,
+) -> Iterator[SharedSpark]:
     """A Spark session; stopped and cleaned up at the end.
 
     :param plan: where and how; a number: for so many tasks at once on this machine
@@ -108,7 +108,7 @@ def spark_session(
     folder = jvm.folder if jvm is not None else make_folder()
     try:
         archive = None if plan.master.is_local else make_archive(folder)
-        workshop = Workshop(folder, carrier(archive)) if archive is not None else Workshop(folder)
+        workshop = SharedSpark(folder, carrier(archive)) if archive is not None else SharedSpark(folder)
         meanwhile(workshop)
         with ExitStack() as stack:
             if archive is None:

@@ -20,7 +20,7 @@ _START_POLL_SECONDS: Final = 0.05
 Task = Callable[[str], str]
 
 
-class Workshop:
+class SharedSpark:
     """Spark at work, or on its way, and a folder that lives as long as it.
 
     :param carry: makes of a task what Spark's workers can run; on this machine that is the task itself

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
-
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import (
+    OFFSET_BEGINNING,
+    ConfluentPartition,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+)
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
-from drkit.status.group_ready import Known
+from drkit.status.group_ready import CheckpointSeen
 
 _AT_ONCE: Final = 10_000
 _POLL_SECONDS: Final = 0.2
@@ -33,7 +38,7 @@ class CheckpointTail:
         self._consumer: Consumer | None = None
         self._id: UUID | None = None
         self._position = 0
-        self.newest: dict[str, dict[TopicPartition, Known]] = {}
+        self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
         self.unreadable = 0
         """Records that are no checkpoints; they hide none."""
@@ -116,7 +121,7 @@ class CheckpointTail:
             self.unreadable += 1
             return
         at = TopicPartition(found.topic, found.partition)
-        known = Known(found.upstream, found.downstream, message.timestamp()[1])
+        known = CheckpointSeen(found.upstream, found.downstream, message.timestamp()[1])
         self.newest.setdefault(found.group, {})[at] = known
 
     def _forget(self, key: bytes) -> None:

@@ -19,8 +19,8 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, Waiting
-from drkit.status.lag.target import Copied, Place
+from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
+from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus
 
 
@@ -57,7 +57,12 @@ def said(error: BaseException) -> str:
 
 
 def status_of(
-    now_ms: int, at: TopicPartition, target: str, place: Place, ends: Ends | None, found: Waiting | None
+    now_ms: int,
+    at: TopicPartition,
+    target: str,
+    place: CopyPosition,
+    ends: Ends | None,
+    found: UncopiedRecords | None,
 ) -> PartitionStatus:
     """One partition, by where it stands and what waits.
 
@@ -74,7 +79,7 @@ def status_of(
             exact=False, segments=place.segments, reason=reason,
             high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
         )  # fmt: skip
-    found = found or Waiting(0, 0, None, exact=True)
+    found = found or UncopiedRecords(0, 0, None, exact=True)
     seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),

@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import Case, Mark, Stored, Verdict, judge
-from drkit.offsets.translation import Exact, Place, Translation
+from drkit.offsets.group_guard import Case, GuardVerdict, OffsetMark, StoredOffset, judge
+from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from drkit.status.groups import GroupPartition, Readiness
 
 _NEVER_MS: Final = 1 << 62
 """As the age from which unchanged offsets are written again: that is no matter here."""
-_MEANS: Final = {Verdict.PROMOTED: Readiness.THERE, Verdict.NOT_TOLD: Readiness.UNKNOWN}
+_MEANS: Final = {GuardVerdict.PROMOTED: Readiness.THERE, GuardVerdict.NOT_TOLD: Readiness.UNKNOWN}
 """Every other refusal is something that somebody has to look at."""
 
 
-class Known(NamedTuple):
+class CheckpointSeen(NamedTuple):
     """A checkpoint, as it stands in its topic."""
 
     upstream: int
@@ -46,17 +46,17 @@ class FlowFacts(NamedTuple):
     """What the newest round could not store, by group and source partition, and why."""
 
 
-class Facts(NamedTuple):
+class GroupFacts(NamedTuple):
     """What both clusters say of one group and partition."""
 
     group: str
     at: TopicPartition
     target: TopicPartition
-    place: Place | Unavailable
-    theirs: Stored | None
+    place: PartitionPosition | Unavailable
+    theirs: StoredOffset | None
     """On the source; None where it does not answer."""
-    checkpoint: Known | None
-    there: Stored | None
+    checkpoint: CheckpointSeen | None
+    there: StoredOffset | None
     """On the target."""
     target_state: str | None
     """Empty: there is no such group; None: the target does not tell."""
@@ -66,17 +66,27 @@ class Facts(NamedTuple):
     """Why the source, which answers, does not tell what the group has committed."""
 
 
-def judged(flow: FlowFacts, facts: Facts) -> GroupPartition:
+def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     """One partition of one group."""
     ours, checkpoint = _ours(flow, facts), facts.checkpoint
     theirs = facts.theirs or _last_known(ours, checkpoint)
-    place = facts.place if isinstance(facts.place, Place) else None
+    place = facts.place if isinstance(facts.place, PartitionPosition) else None
     stored = facts.there.offset if facts.there is not None else None
     written = max(ours.written_ms if ours else 0, checkpoint.at_ms if checkpoint else 0) or None
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
     if theirs is None:
         why = "nobody knows what the group has committed on the source"
-        return GroupPartition(*at, None, None, stored, None, None, written, Readiness.UNKNOWN, why)
+        return GroupPartition(
+            *at,
+            committed=None,
+            position=None,
+            stored=stored,
+            repeats=None,
+            left=None,
+            written_ms=written,
+            state=Readiness.UNKNOWN,
+            reason=why,
+        )
     case = _case(flow, facts, theirs, place)
     held = ours.upstream if ours is not None else None
     if held is None and checkpoint is not None and not flow.sync:
@@ -87,69 +97,87 @@ def judged(flow: FlowFacts, facts: Facts) -> GroupPartition:
     position = _position(case, ours, checkpoint)
     repeats = None if held is None or facts.theirs is None else max(0, theirs.offset - held)
     left = None if place is None or position is None else max(0, place.end - position)
-    return GroupPartition(*at, theirs.offset, position, stored, repeats, left, written, state, reason)
+    return GroupPartition(
+        *at,
+        committed=theirs.offset,
+        position=position,
+        stored=stored,
+        repeats=repeats,
+        left=left,
+        written_ms=written,
+        state=state,
+        reason=reason,
+    )
 
 
-def _ours(flow: FlowFacts, facts: Facts) -> Mark | None:
+def _ours(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
     mark = facts.there.mark if facts.there is not None else None
     return mark if mark is not None and mark.source == flow.source else None
 
 
-def _last_known(ours: Mark | None, checkpoint: Known | None) -> Stored | None:
+def _last_known(ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
     """What the group had committed on the source when somebody wrote it down last."""
     if checkpoint is not None and (ours is None or checkpoint.at_ms >= ours.written_ms):
-        return Stored(checkpoint.upstream)
-    return Stored(ours.upstream) if ours is not None else None
+        return StoredOffset(checkpoint.upstream)
+    return StoredOffset(ours.upstream) if ours is not None else None
 
 
-def _position(case: Case, ours: Mark | None, checkpoint: Known | None) -> int | None:
+def _position(case: Case, ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
     """The exact one; while the copy has not come that far, the one before."""
     if isinstance(case.position, Exact):
         return case.position.offset
     return ours.downstream if ours else checkpoint.downstream if checkpoint else None
 
 
-def _case(flow: FlowFacts, facts: Facts, theirs: Stored, place: Place | None) -> Case:
+def _case(flow: FlowFacts, facts: GroupFacts, theirs: StoredOffset, place: PartitionPosition | None) -> Case:
     """The row for the guard's table."""
     found: Translation
     found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(theirs.offset)
     return Case(
-        flow.source, theirs, found, facts.target_state, facts.there, facts.worked,
-        place.start if place else 0, place.end if place else -1,
-        facts.target.topic in flow.promoted, flow.now_ms, _NEVER_MS,
-    )  # fmt: skip
+        source=flow.source,
+        theirs=theirs,
+        position=found,
+        state=facts.target_state,
+        there=facts.there,
+        worked=facts.worked,
+        start=place.start if place else 0,
+        end=place.end if place else -1,
+        promoted=facts.target.topic in flow.promoted,
+        now_ms=flow.now_ms,
+        refresh_ms=_NEVER_MS,
+    )
 
 
-def _readiness(flow: FlowFacts, facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+def _readiness(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     verdict = judge(case)
-    if verdict is Verdict.ECHO:
+    if verdict is GuardVerdict.ECHO:
         # The source got its offset from the target: there the group works, if it still has one of its own.
         there = case.there is not None and case.ours is None
         return (Readiness.THERE, verdict.value) if there else (Readiness.UNKNOWN, "no offset on either side")
-    if verdict is Verdict.NO_POSITION:
+    if verdict is GuardVerdict.NO_POSITION:
         return _without_position(facts, case, held)
-    if verdict is Verdict.WRITE:
+    if verdict is GuardVerdict.WRITE:
         return _unwritten(flow, facts, case, held)
     return _refused(verdict, case) or (Readiness.READY, "")
 
 
-def _refused(verdict: Verdict, case: Case) -> tuple[Readiness, str] | None:
+def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
     if not verdict.is_refusal:
         return None
-    state = f" ({case.state})" if verdict is Verdict.LIVE else ""
+    state = f" ({case.state})" if verdict is GuardVerdict.LIVE else ""
     return _MEANS.get(verdict, Readiness.REFUSED), verdict.value + state
 
 
-def _at_hold(case: Case, checkpoint: Known | None, upstream: int) -> Case:
+def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
     """The case of the place that the group holds, while its newest is not copied yet."""
     ours = case.ours
     downstream = ours.downstream if ours else checkpoint.downstream if checkpoint else -1
-    return case._replace(theirs=Stored(upstream), position=Exact(downstream))
+    return case._replace(theirs=StoredOffset(upstream), position=Exact(downstream))
 
 
-def _without_position(facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+def _without_position(facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     why = case.position.reason if isinstance(case.position, Unavailable) else ""
-    if not isinstance(facts.place, Place):
+    if not isinstance(facts.place, PartitionPosition):
         return Readiness.REFUSED, why
     if facts.place.waits_for(case.theirs.offset):
         # The group runs ahead of the copy, as ever while it works: it holds its place behind that.
@@ -160,10 +188,10 @@ def _without_position(facts: Facts, case: Case, held: int | None) -> tuple[Readi
     return (Readiness.WAITING if facts.place.frontier is None else Readiness.REFUSED), why
 
 
-def _unwritten(flow: FlowFacts, facts: Facts, case: Case, held: int | None) -> tuple[Readiness, str]:
+def _unwritten(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     """The position is exact, and the target has another one, or none."""
     if why := flow.not_stored.get((facts.group, str(facts.at))):
-        return Readiness.REFUSED, f"{Verdict.NOT_STORED.value}: {why}"
+        return Readiness.REFUSED, f"{GuardVerdict.NOT_STORED.value}: {why}"
     if held is not None and case.theirs.offset >= held:
         return Readiness.READY, ""
     what = "not written yet" if held is None else "the group went back, not written yet"

@@ -7,26 +7,26 @@ import threading
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import OtherGroup, from_state, is_consumer, other_groups
-from drkit.checkpoints.round import in_copies, worked
 from drkit.checkpoints.summary import promoted_topics, wants_checkpoints
+from drkit.checkpoints.sync import in_copies, worked
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.asking import Answered
-from drkit.kafka.groups.requests import Groups, Listed, Offsets
+from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import Stored
-from drkit.offsets.translation import Place
+from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.translation import PartitionPosition
 from drkit.status.checkpoint_tail import CheckpointTail
 from drkit.status.facts import said
-from drkit.status.group_ready import Facts, FlowFacts, judged
+from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import (
     STALE_ROUNDS,
     STALE_SECONDS,
@@ -46,13 +46,13 @@ _OLD_SECONDS: Final = 60.0
 class _Asked(NamedTuple):
     """What the clusters answered."""
 
-    listed: Mapping[str, Listed]
+    listed: Mapping[str, ListedGroup]
     """Of the source; empty when it is gone."""
     theirs: Mapping[str, Answered[Offsets]]
     there: Mapping[str, Answered[Offsets]]
-    states: Mapping[str, Listed]
+    states: Mapping[str, ListedGroup]
     """Of the target."""
-    places: Mapping[TopicPartition, Place | Unavailable]
+    places: Mapping[TopicPartition, PartitionPosition | Unavailable]
     others: tuple[OtherGroup, ...] | None
     """Groups of the source that are not consumer groups; None when it is gone."""
 
@@ -75,7 +75,7 @@ class GroupLook:
         self._source: RawCluster | None = None
         self._target: RawCluster | None = None
         self._groups: dict[int, Groups] = {}
-        self._places: Places | None = None
+        self._places: PositionReader | None = None
         self._tail = CheckpointTail(sides[1], flow.mm2_topics.checkpoints(flow.source))
         self._ended, self._fed, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -161,8 +161,9 @@ class GroupLook:
             return GroupsSeen(now, rounds, error=error)
         asked = await self._ask(target, source, known)
         facts = FlowFacts(
-            self._flow.source, self._flow.sync_group_offsets, source is not None,
-            frozenset(promoted_topics(state)), now, rounds.stale, not_stored_of(state),
+            source=self._flow.source, sync=self._flow.sync_group_offsets, source_answers=source is not None,
+            promoted=frozenset(promoted_topics(state)), now_ms=now, stale=rounds.stale,
+            not_stored=not_stored_of(state),
         )  # fmt: skip
         groups = tuple(self._groups_of(facts, known, asked))
         seen = [g for g in groups if g.partitions]
@@ -170,14 +171,15 @@ class GroupLook:
         if asked.others is not None:
             others, count = asked.others, len(asked.others)
         return GroupsSeen(
-            now, rounds, tuple(seen), "", len(groups) - len(seen), self._tail.unreadable, others, count
+            at_ms=now, rounds=rounds, groups=tuple(seen), without_positions=len(groups) - len(seen),
+            unreadable=self._tail.unreadable, others=others, others_total=count,
         )  # fmt: skip
 
     async def _connected(self, *, source_answers: bool) -> tuple[RawCluster, RawCluster | None]:
         if self._target is None:
             target = RawCluster(self._loop, self._sides[1], "groups")
             await target.connect(_CONNECT_MS)
-            self._target, self._places = target, Places(target, self._flow.source)
+            self._target, self._places = target, PositionReader(target, self._flow.source)
         if self._source is None and source_answers:
             source = RawCluster(self._loop, self._sides[0], "groups")
             try:
@@ -188,9 +190,9 @@ class GroupLook:
                 self._source = source
         return self._target, self._source if source_answers else None
 
-    async def _ask(self, target: RawCluster, source: RawCluster | None, known: Known) -> _Asked:
+    async def _ask(self, target: RawCluster, source: RawCluster | None, known: CopiedTopics) -> _Asked:
         accepted = self._flow.group_filter.accepts
-        listed: dict[str, Listed] = {}
+        listed: dict[str, ListedGroup] = {}
         theirs: dict[str, Answered[Offsets]] = {}
         others: tuple[OtherGroup, ...] | None = None
         if source is not None:
@@ -216,7 +218,7 @@ class GroupLook:
 
     def _pairs(
         self,
-        known: Known,
+        known: CopiedTopics,
         names: list[str],
         theirs: Mapping[str, Answered[Offsets]],
         there: Mapping[str, Answered[Offsets]],
@@ -229,7 +231,7 @@ class GroupLook:
     def _partitions(
         self,
         group: str,
-        known: Known,
+        known: CopiedTopics,
         theirs: Answered[Offsets] | None,
         there: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
@@ -237,11 +239,11 @@ class GroupLook:
         if theirs is not None and theirs.value is not None:
             return sorted(at for at in theirs.value if at.topic in known.topics)
         names = known.upstream
-        marked = (at for at, c in ((there.value if there else None) or {}).items() if Stored(*c).mark)
+        marked = (at for at, c in ((there.value if there else None) or {}).items() if StoredOffset(*c).mark)
         seen = {*self._tail.newest.get(group, ()), *marked}
         return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
 
-    def _groups_of(self, flow: FlowFacts, known: Known, asked: _Asked) -> Iterator[GroupStatus]:
+    def _groups_of(self, flow: FlowFacts, known: CopiedTopics, asked: _Asked) -> Iterator[GroupStatus]:
         copies = {target for target, _, _ in known.topics.values()}
         for group, there in asked.there.items():
             theirs, listed = asked.theirs.get(group), asked.listed.get(group)
@@ -255,10 +257,11 @@ class GroupLook:
             for at in self._partitions(group, known, theirs, there):
                 target = TopicPartition(known.topics[at.topic][0], at.partition)
                 mine, kept = (theirs.value or {}).get(at) if theirs else None, stored.get(target)
-                facts = Facts(
-                    group, at, target, asked.places[at], Stored(*mine) if mine is not None else None,
-                    self._tail.newest.get(group, {}).get(target),
-                    kept, told, has_worked, unread,
+                facts = GroupFacts(
+                    group=group, at=at, target=target, place=asked.places[at],
+                    theirs=StoredOffset(*mine) if mine is not None else None,
+                    checkpoint=self._tail.newest.get(group, {}).get(target),
+                    there=kept, target_state=told, worked=has_worked, unread=unread,
                 )  # fmt: skip
                 found.append(judged(flow, facts))
             outside = sorted({at.topic for at in (theirs.value or {} if theirs else {})} - set(known.topics))

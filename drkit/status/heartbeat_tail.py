@@ -6,16 +6,14 @@ from collections.abc import Callable
 import threading
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConfluentPartition
-
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
 from drkit.kafka.quiet import QUIET
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.status.model import Beat
+from drkit.status.model import HeartbeatStatus
 
 _LAST: Final = 100
 """Heartbeats that are looked through for one of this flow: other targets have theirs there too."""
@@ -63,13 +61,13 @@ class HeartbeatTail:
         """One has arrived since the topic was read to its end."""
         self._thread: threading.Thread | None = None
 
-    def newest(self) -> Beat | None:
+    def newest(self) -> HeartbeatStatus | None:
         """The newest heartbeat read so far."""
         newest, delay = self.newest_ms, self._delay_ms
         if newest is None:
             return None
         age = max(0, self._clock() - newest) / 1000
-        return Beat(age, None if delay is None else delay / 1000)
+        return HeartbeatStatus(age, None if delay is None else delay / 1000)
 
     @property
     def newest_ms(self) -> int | None:
@@ -89,7 +87,7 @@ class HeartbeatTail:
         """How far the last heartbeat was ahead of our clock, if too far to count; else 0."""
         return self._ahead_ms / 1000
 
-    def read(self) -> Beat | None:
+    def read(self) -> HeartbeatStatus | None:
         """Read on to the end; the topic may be missing, or the target silent: then what was known stands."""
         if self._thread is None:
             deadline = monotonic() + _SECONDS
@@ -106,7 +104,7 @@ class HeartbeatTail:
         self._thread = threading.Thread(target=self._follow, name=f"beats {self._flow.name}", daemon=True)
         self._thread.start()
 
-    def measured(self, seconds: float) -> Beat | None:
+    def measured(self, seconds: float) -> HeartbeatStatus | None:
         """The newest heartbeat; while following, its delay is waited for, so long at the most."""
         self._came.wait(seconds)
         return self.newest()

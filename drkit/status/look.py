@@ -32,9 +32,9 @@ from drkit.status.facts import (
 )
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.lag.held_back import Held, held_by_others
-from drkit.status.lag.source import Ends, Gap, Waiting, waiting
-from drkit.status.lag.target import Copied, Place, TargetSide
+from drkit.status.lag.held_back import HeldInPartition, held_by_others
+from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords, waiting
+from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
 from drkit.status.model import (
     SHOWN_EVENTS,
     Findings,
@@ -88,7 +88,7 @@ class StatusCollector:
         self._loop = EventLoop()
         self._clusters: dict[str, RawCluster] = {}
         self._scan_up_to = scan_up_to
-        self._side: TargetSide | None = None
+        self._side: CopyLocator | None = None
         self._state: StateTopic | None = None
         self._missing_since: dict[str, float] = {}
         self._sides = {c.alias: c for c in settings.sides(flow)}
@@ -166,7 +166,7 @@ class StatusCollector:
 
     def _lag(self, found: Findings, state: FlowState) -> None:
         copied = [copied_of(topic, entry) for topic, entry in state.all(GenerationRecord).items()]
-        places: dict[TopicPartition, Place] = {}
+        places: dict[TopicPartition, CopyPosition] = {}
         if copied:
             ids = state.get(ProducerIdsRecord)
             own = frozenset(ids.ids if ids is not None else ())
@@ -180,14 +180,16 @@ class StatusCollector:
         self.source_ends = None if source.error else source.ends
         found.partitions = self._partitions(found, copied, places, source, state)
 
-    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, Place]:
+    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, CopyPosition]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
-            self._side = TargetSide(target, name, self._scan_up_to)
+            self._side = CopyLocator(target, name, self._scan_up_to)
         return await self._side.places(copied, own)
 
-    async def _held_on_target(self, names: list[str], own: frozenset[int]) -> dict[TopicPartition, Held]:
+    async def _held_on_target(
+        self, names: list[str], own: frozenset[int]
+    ) -> dict[TopicPartition, HeldInPartition]:
         try:
             return await held_by_others(await self._connected(self._flow.target), names, own)
         except RawError:
@@ -213,24 +215,26 @@ class StatusCollector:
         self,
         found: Findings,
         copied: list[Copied],
-        places: dict[TopicPartition, Place],
+        places: dict[TopicPartition, CopyPosition],
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
         known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
         naming = self._flow.naming_policy
-        frontiers: dict[TopicPartition, Place] = {}
+        frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in sorted({*source.ends, *(p for p in places if source.error and p.partition >= 0)}):
             gone = places.get(TopicPartition(at.topic, -1))
             if at.topic in known:
-                frontiers[at] = gone or places.get(at) or Place(0, None)
+                frontiers[at] = gone or places.get(at) or CopyPosition(0, None)
             else:
-                frontiers[at] = Place(0, None, reason="not copied: the target has no copy of this topic")
+                frontiers[at] = CopyPosition(
+                    0, None, reason="not copied: the target has no copy of this topic"
+                )
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
         gaps = gaps_of(frontiers, source.ends)
-        records: dict[TopicPartition, Waiting] = {}
+        records: dict[TopicPartition, UncopiedRecords] = {}
         if source.error:
-            records = {g.at: Waiting(g.end - g.start, None, None, exact=False) for g in gaps}
+            records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         elif gaps:
             records = self._loop.run(self._waiting, source.topics, gaps, left_out(state))
         return [
@@ -241,8 +245,8 @@ class StatusCollector:
         ]
 
     async def _waiting(
-        self, topics: dict[str, TopicMetadata], gaps: list[Gap], skip: frozenset[int]
-    ) -> dict[TopicPartition, Waiting]:
+        self, topics: dict[str, TopicMetadata], gaps: list[UncopiedRange], skip: frozenset[int]
+    ) -> dict[TopicPartition, UncopiedRecords]:
         return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
 
     def _left_out(self, found: Findings, missing: set[str]) -> None:
@@ -264,11 +268,13 @@ class StatusCollector:
             open_seconds=flow.open_transaction_seconds,
         )  # fmt: skip
         return FlowStatus(
-            flow.name, flow.source, flow.target, found.at_ms, role_of(found), tuple(faults), loss,
-            found.heartbeat, found.runner, topics_of(counted), tuple(found.partitions), found.promoted,
-            found.groups, found.events, not found.source_error, not found.target_error,
-            found.term, found.debt, found.lift, found.open_transactions, found.left_out_producers,
-            found.standbys,
+            flow=flow.name, source=flow.source, target=flow.target, at_ms=found.at_ms, role=role_of(found),
+            faults=tuple(faults), loss=loss, heartbeat=found.heartbeat, runner=found.runner,
+            topics=topics_of(counted), partitions=tuple(found.partitions), promoted_topics=found.promoted,
+            groups=found.groups, events=found.events, source_answers=not found.source_error,
+            target_answers=not found.target_error, term=found.term, fence_debt=found.debt,
+            pending_lift=found.lift, open_transactions=found.open_transactions,
+            left_out_producers=found.left_out_producers, standbys=found.standbys,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

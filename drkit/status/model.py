@@ -26,7 +26,7 @@ OPEN_SECONDS: Final = 60.0
 
 
 class Fault(NamedTuple):
-    """Why a flow is not healthy. Each kind has a fixed code, see docs/status.md."""
+    """Why a flow is not healthy. Each kind has a fixed code, see docs/reference/status.md."""
 
     code: str
     text: str
@@ -107,7 +107,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatStatus:
     """The newest heartbeat of this flow on the target."""
 
     age_seconds: float
@@ -128,7 +128,7 @@ class FlowStatus:
     """``replicating``, ``stopped``, ``promoted`` or ``unknown``."""
     faults: tuple[Fault, ...]
     loss: Loss
-    heartbeat: Beat | None
+    heartbeat: HeartbeatStatus | None
     runner: Runner | None
     topics: tuple[TopicStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
@@ -184,7 +184,7 @@ class Findings:
     source_error: str = ""
     target_error: str = ""
     partitions: list[PartitionStatus] = field(default_factory=list)
-    heartbeat: Beat | None = None
+    heartbeat: HeartbeatStatus | None = None
     heartbeat_ahead_seconds: float = 0.0
     """By so much the last one is ahead of this machine's clock, if too much to count."""
     beats_expected: bool = True

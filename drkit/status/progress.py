@@ -10,11 +10,11 @@ from drkit import observe
 from drkit.checkpoints.summary import RoundTotals
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import list_offsets
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
-from drkit.spread import Spread
 
 _EXPIRED: Final = "expired"
 _LEASE_HINT: Final = "check the target's brokers, hanging transactions, and whether this machine stood still"
@@ -37,9 +37,9 @@ class Moved:
     records: int = 0
     bytes: int = 0
     target_end: int = -1
-    age_ms: Spread = field(default_factory=Spread)
+    age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """Of the last epoch that moved something: how old batches were when they were fetched."""
-    latency_ms: Spread = field(default_factory=Spread)
+    latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """Likewise when they stood on the target."""
 
 
@@ -127,13 +127,13 @@ class Progress:
         if part["state"] != "stopped":
             moved.target_end = part["target_end"]
         if part["records"]:
-            moved.age_ms, moved.latency_ms = Spread(**part["age_ms"]), Spread(**part["latency_ms"])
+            moved.age_ms, moved.latency_ms = MinMaxMean(**part["age_ms"]), MinMaxMean(**part["latency_ms"])
         observe.copied(
             self._flow, *at, records=part["records"], size=part["bytes"], batches=part["batches"],
             frontier=part["frontier"],
         )  # fmt: skip
 
-    def sample(self, leases: Iterable[PartitionLease]) -> Sample:
+    def sample(self, leases: Iterable[PartitionAssignment]) -> Sample:
         """Records per second since the last glance, the lag now, and what is copied.
 
         :raises DrkitError: a cluster does not answer

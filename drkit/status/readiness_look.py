@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kafka.protocol.admin.cluster import DescribeClusterRequest, DescribeLogDirsRequest
-
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
@@ -14,6 +12,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import DescribeClusterRequest, DescribeLogDirsRequest
 from drkit.kafka.topics import Topic, describe_topics, topic_configs
 from drkit.status.facts import said
 from drkit.status.model import FlowStatus

@@ -13,9 +13,9 @@ from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from
 from drkit.status.lag.hanging import OpenTransaction, open_transaction
-from drkit.status.lag.held_back import Held, held_back, with_held
-from drkit.status.lag.source import Ends, Gap, all_topics, ends_of
-from drkit.status.lag.target import Place
+from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
+from drkit.status.lag.source import Ends, UncopiedRange, all_topics, ends_of
+from drkit.status.lag.target import CopyPosition
 
 _MOST: Final = 100
 """Open transactions of one cluster that are named, the oldest ones."""
@@ -28,7 +28,7 @@ class SourceLook(NamedTuple):
     ends: dict[TopicPartition, Ends]
     error: str = ""
     seen_ms: int | None = None
-    held: Mapping[TopicPartition, Held] = {}
+    held: Mapping[TopicPartition, HeldInPartition] = {}
 
 
 async def look_at_source(
@@ -60,10 +60,12 @@ def left_out(state: FlowState) -> frozenset[int]:
     return frozenset(skips.ids if skips is not None else ())
 
 
-def gaps_of(places: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition, Ends]) -> list[Gap]:
+def gaps_of(
+    places: Mapping[TopicPartition, CopyPosition], ends: Mapping[TopicPartition, Ends]
+) -> list[UncopiedRange]:
     """What replication could copy now: from each frontier up to the last stable offset."""
     return [
-        Gap(at, max(place.frontier, e.start), e.end)
+        UncopiedRange(at, max(place.frontier, e.start), e.end)
         for at, place in places.items()
         if place.frontier is not None
         and (e := ends.get(at)) is not None
@@ -72,7 +74,7 @@ def gaps_of(places: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition
 
 
 def transactions_of(
-    cluster: ClusterSettings, held: Mapping[TopicPartition, Held], now_ms: int, *, source: bool
+    cluster: ClusterSettings, held: Mapping[TopicPartition, HeldInPartition], now_ms: int, *, source: bool
 ) -> tuple[OpenTransaction, ...]:
     """Who holds back, the oldest first."""
     where = (cluster.alias, cluster.bootstrap_servers)

@@ -21,11 +21,17 @@ def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
 def _topic(found: list[PartitionStatus]) -> TopicStatus:
     unknown = [p for p in found if p.records is None]
     return TopicStatus(
-        found[0].topic, found[0].target_topic, len(found), _total([p.records for p in found]),
-        _total([p.bytes for p in found]), oldest_of([p.seconds for p in found]), all(p.exact for p in found),
-        len(unknown), next((p.reason for p in found if p.reason), ""),
-        sum(p.held_back.records for p in found),
-    )  # fmt: skip
+        topic=found[0].topic,
+        target_topic=found[0].target_topic,
+        partitions=len(found),
+        records=_total([p.records for p in found]),
+        bytes=_total([p.bytes for p in found]),
+        seconds=oldest_of([p.seconds for p in found]),
+        exact=all(p.exact for p in found),
+        unknown_partitions=len(unknown),
+        reason=next((p.reason for p in found if p.reason), ""),
+        held_back=sum(p.held_back.records for p in found),
+    )
 
 
 def _total(values: list[int | None]) -> int | None:
@@ -47,8 +53,11 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
     if found.target_error or seen is None:
         return Loss(None, None, None, exact=False, source_seen_seconds=seen)
     return Loss(
-        _total([p.at_risk for p in partitions]),
-        _total([x for p in partitions for x in (p.bytes, p.held_back.bytes)]),
-        oldest_of([p.risk_seconds for p in partitions]), exact, seen, held,
-        sum(p.held_back.acknowledged for p in partitions),
-    )  # fmt: skip
+        records=_total([p.at_risk for p in partitions]),
+        bytes=_total([x for p in partitions for x in (p.bytes, p.held_back.bytes)]),
+        seconds=oldest_of([p.risk_seconds for p in partitions]),
+        exact=exact,
+        source_seen_seconds=seen,
+        held_back=held,
+        acknowledged=sum(p.held_back.acknowledged for p in partitions),
+    )

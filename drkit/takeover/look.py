@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.kafka.reading.headers import all_headers
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import list_offsets

@@ -6,12 +6,11 @@ from collections.abc import Callable
 import json
 from typing import Final
 
-from confluent_kafka import Message
-
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import Message
 from drkit.kafka.groups.members import group_members
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import describe_topics

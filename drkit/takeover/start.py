@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from confluent_kafka import KafkaError, Producer
-
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.control_key import signed
@@ -23,6 +21,7 @@ from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, Producer
 from drkit.kafka.one_shot import connections
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
@@ -211,7 +210,16 @@ class Takeover:
         copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
         run = ((seed.found.next_source, 0),)
         current = self._ids.current
-        yield Intent(Mode.REPAIR, new_nonce(), History(*current), 0, seed.end, copied_end, -1, run)
+        yield Intent(
+            mode=Mode.REPAIR,
+            nonce=new_nonce(),
+            history=History(*current),
+            base_sequence=0,
+            downstream=seed.end,
+            previous_end=copied_end,
+            leader_epoch=-1,
+            runs=run,
+        )
 
     def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
         partitions = {

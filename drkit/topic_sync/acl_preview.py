@@ -17,7 +17,7 @@ from drkit.kafka.access.acls import NoAuthorizer
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, topic_names
 from drkit.topic_sync.acl_sync import AclSync
-from drkit.topology.topic_plan import Row
+from drkit.topology.topic_plan import ChangeRow
 
 
 def acl_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def acl_plan_rows(
             observe.event("acl_sync_off", flow=flow.name, reason=error.what)
             rows = []
         except DrkitError as error:
-            rows = [Row("", "no acl sync", "", None, None, f"{error.what} ({error.evidence})")]
+            rows = [ChangeRow("", "no acl sync", "", None, None, f"{error.what} ({error.evidence})")]
         finally:
             opposite.close()
     return [

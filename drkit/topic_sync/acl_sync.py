@@ -19,7 +19,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.topology.acl_bounds import OUTSIDE
-from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, Step, TargetAcls, plan_acls
+from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, AclStep, TargetAcls, plan_acls
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import EVERYBODY, Acl
@@ -135,14 +135,14 @@ class AclSync:
         return [naming.downstream(t) for t, role in roles.items() if role.is_promoted]
 
     def _apply(self, plan: AclPlan) -> None:
-        deletes = [c.acl for c in plan.changes if c.step is not Step.CREATE]
+        deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]
         # On record before it is made: what drkit made must never be taken for somebody else's.
         self._record(replace(plan.record, made=plan.record.made.union(deletes)))
         refused: dict[Acl, DrkitError] = {}
-        for step in Step:
+        for step in AclStep:
             acls = [c.acl for c in plan.changes if c.step is step]
             if acls:
-                change = create_acls if step is Step.CREATE else delete_acls
+                change = create_acls if step is AclStep.CREATE else delete_acls
                 refused |= change(self._target.settings, acls)
         for acl, error in refused.items():
             self._events.once("acl_refused", acl.at, f"{acl} {error.evidence}", level="error",
@@ -187,8 +187,8 @@ class AclSync:
     def _tell_done(self, done: Sequence[AclChange]) -> None:
         if not done:
             return
-        created = [str(c.acl) for c in done if c.step is Step.CREATE]
-        deleted = [str(c.acl) for c in done if c.step is not Step.CREATE]
+        created = [str(c.acl) for c in done if c.step is AclStep.CREATE]
+        deleted = [str(c.acl) for c in done if c.step is not AclStep.CREATE]
         observe.event("acls_changed", flow=self._flow.name, created=len(created), deleted=len(deleted),
                       first_created=created[:_SHOWN], first_deleted=deleted[:_SHOWN])  # fmt: skip
 

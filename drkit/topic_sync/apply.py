@@ -11,21 +11,21 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_partitions, create_topics, delete_topics
 from drkit.topology.topic_plan import (
     AddPartitions,
-    Change,
     CreateTopic,
     DeleteConfig,
     DeleteTopic,
     SetConfig,
-    Step,
+    TopicChange,
+    TopicStep,
 )
 
-_CONFIG_STEPS: Final = frozenset({Step.WIDEN, Step.REST})
+_CONFIG_STEPS: Final = frozenset({TopicStep.WIDEN, TopicStep.REST})
 
 
 class Applied(NamedTuple):
     """What was done, and target topic → why it cannot be copied to."""
 
-    done: list[Change]
+    done: list[TopicChange]
     failed: dict[str, DrkitError]
 
 
@@ -36,13 +36,13 @@ class TopicApply:
         self._target = target
         self._events = events
 
-    def apply(self, changes: Sequence[Change], sources: Mapping[str, str]) -> Applied:
+    def apply(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> Applied:
         """Make the changes in their order.
 
         :param sources: target topic → source topic, by which events are told
         """
         applied = Applied([], {})
-        for step in Step:
+        for step in TopicStep:
             these = [c for c in changes if c.step is step and c.topic not in applied.failed]
             refused = self._make(these) if these else {}
             made = [c for c in these if c.topic not in refused]
@@ -56,7 +56,7 @@ class TopicApply:
                 self._tell(change, sources[change.topic])
         return applied
 
-    def _alone(self, changes: Sequence[Change], sources: Mapping[str, str]) -> list[Change]:
+    def _alone(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> list[TopicChange]:
         """One by one, since a broker refuses all settings of a topic for one of them; those it took."""
         made = []
         for change in changes:
@@ -71,7 +71,7 @@ class TopicApply:
                 )  # fmt: skip
         return made
 
-    def _make(self, changes: Sequence[Change]) -> dict[str, DrkitError]:
+    def _make(self, changes: Sequence[TopicChange]) -> dict[str, DrkitError]:
         plans = [
             TopicPlan(c.topic, c.partitions, c.replicas, {n: w.value or "" for n, w in c.configs.items()})
             for c in changes
@@ -91,7 +91,7 @@ class TopicApply:
             **delete_topics(self._target, [c.topic for c in changes if isinstance(c, DeleteTopic)]),
         }
 
-    def _tell(self, change: Change, source: str) -> None:
+    def _tell(self, change: TopicChange, source: str) -> None:
         tell = self._events
         if isinstance(change, CreateTopic):
             tell.done("topic_created", change.topic, partitions=change.partitions, replicas=change.replicas,

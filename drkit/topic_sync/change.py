@@ -29,7 +29,7 @@ from drkit.topology.topic_configs import (
     is_fence,
     max_message_bytes,
 )
-from drkit.topology.topic_plan import ActualTopic, Change, DeleteTopic, WantedTopic, plan
+from drkit.topology.topic_plan import ActualTopic, DeleteTopic, TopicChange, WantedTopic, plan
 
 _NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
 
@@ -64,7 +64,7 @@ class TopicChanges:
             for p in fit
             if p.target is not None
         }
-        changes: Sequence[Change] = plan(wanted, actual, gone.values())
+        changes: Sequence[TopicChange] = plan(wanted, actual, gone.values())
         if self._effects and changes:
             names = {p.target_name: p.source.name for p in fit} | {d.topic: n for n, d in gone.items()}
             applied = self._apply.apply(changes, names)
@@ -72,7 +72,7 @@ class TopicChanges:
                 done.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
             changes = applied.done
         done.changes += changes
-        by_topic: dict[str, list[Change]] = {}
+        by_topic: dict[str, list[TopicChange]] = {}
         for change in changes:
             by_topic.setdefault(change.topic, []).append(change)
         kept: list[tuple[str, ConfigsRecord]] = []
@@ -145,7 +145,7 @@ class TopicChanges:
                               source_partitions=theirs, target_partitions=ours)  # fmt: skip
 
     def _compared_with(
-        self, pair: Pair, configs: Configs, changes: Sequence[Change]
+        self, pair: Pair, configs: Configs, changes: Sequence[TopicChange]
     ) -> Iterator[tuple[str, ConfigsRecord]]:
         """What is to be remembered of a comparison; names what others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)

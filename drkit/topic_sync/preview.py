@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -14,7 +15,7 @@ from drkit.kafka.topics import describe_topics
 from drkit.topic_sync.rivals import refuse_shared
 from drkit.topic_sync.rules import Round
 from drkit.topic_sync.sync import TopicSync
-from drkit.topology.topic_plan import Row
+from drkit.topology.topic_plan import ChangeRow
 
 
 def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluster]:
@@ -58,7 +59,7 @@ def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[s
     rows: list[dict[str, Any]] = []
     for flow, found in _looks(settings, flows):
         told = [row for change in found.changes for row in change.rows()]
-        told += [Row(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
+        told += [ChangeRow(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
         for topic, what, setting, before, after, why in told:
             rows.append({
                 "flow": flow.name, "topic": topic, "what": what, "setting": setting,
@@ -77,9 +78,10 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()
-                yield (
-                    flow,
-                    TopicSync(source, target, flow, state, effects=False, claims=opposite.claims).look(),
-                )
+                both_ways = any((f.target, f.source) == (flow.source, flow.target) for f in flows)
+                explained = partial(opposite.explain_records, here=both_ways)
+                claims = opposite.claims
+                world = source, target, flow, state
+                yield flow, TopicSync(*world, effects=False, claims=claims, explained=explained).look()
             finally:
                 opposite.close()

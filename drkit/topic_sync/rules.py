@@ -15,11 +15,11 @@ from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
     AddPartitions,
-    Change,
     CreateTopic,
     DeleteConfig,
     DeleteTopic,
     SetConfig,
+    TopicChange,
 )
 
 Configs = dict[str, ConfigValue]
@@ -76,7 +76,7 @@ class Round:
     """Source topic → why it is not copied."""
     actions: dict[str, str] = field(default_factory=dict)
     """Source topic → what was done (or, in a dry run, would be done) besides copying, in one line."""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[TopicChange] = field(default_factory=list)
     """The changes that were made on the target (or, in a dry run, would be), in their order."""
 
 
@@ -136,7 +136,7 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
 
 
 def drifted(
-    changes: Iterable[Change], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
+    changes: Iterable[TopicChange], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
 ) -> list[str]:
     """The settings among these changes that somebody changed on the target: the source's are as before.
 
@@ -149,7 +149,7 @@ def drifted(
     return [s for s in settings if s in PASSIVE or followed.get(s) == recorded.get(s)]
 
 
-def in_short(changes: Iterable[Change]) -> str:
+def in_short(changes: Iterable[TopicChange]) -> str:
     """The changes of one topic in one line."""
     found, written, deleted = [], [], []
     for change in changes:

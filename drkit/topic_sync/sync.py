@@ -21,6 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
 from drkit.topic_sync.change import TopicChanges
+from drkit.topic_sync.earlier_records import EarlierRecords
 from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone
 from drkit.topic_sync.rivals import Rivals
 from drkit.topic_sync.rules import (
@@ -46,6 +47,7 @@ class TopicSync:
 
     :param effects: False only looks and says what would be done
     :param claims: topics of the source, by name and id, that are not to be copied, and why
+    :param explained: whether a flow in the other direction accounts for records on the target
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class TopicSync:
         *,
         effects: bool = True,
         claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {},
+        explained: Callable[[], bool] = lambda: False,
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -72,6 +75,7 @@ class TopicSync:
         self._changes = TopicChanges(target, flow, state, self._events, effects=effects)
         self._rivals = Rivals(target, flow, state, self._events, clock)
         self._gone = SourceGone(source, target, flow, state, self._events)
+        self._earlier = EarlierRecords(target, flow, state, explained)
 
     def look(self) -> Round:
         """Compare, plan, apply; returns what can be copied now.
@@ -83,6 +87,9 @@ class TopicSync:
         pairs, listed = self._pairs(done)
         gone = self._gone.look(done, listed, rounds=GONE_ROUNDS if self._effects else 1)
         ready = self._decided(done, pairs)
+        for name, error in self._earlier.refused(pairs[n] for n in ready).items():
+            done.left_out[name] = self._events.left_out(name, error)
+            del ready[name]
         self._changes.make(done, [pairs[n] for n in ready], gone)
         created = [n for n in ready if pairs[n].target is None and n not in done.left_out]
         if created and self._effects:

@@ -13,7 +13,7 @@ from typing import Final
 from drkit.topology.acl_record import AclRecord, Promotion, promotion
 from drkit.topology.acl_rules import for_own, sort_acls
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, ResourceKind
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind
 
 OUTSIDE: Final = "left as it is: only the flow's record has it, and the flow cannot have made it"
 
@@ -45,7 +45,7 @@ class AclBounds:
         everybodys = (
             acl.principal == EVERYBODY
             and acl.host == ANY_HOST
-            and acl.operation in {Operation.READ, Operation.DESCRIBE}
+            and acl.operation in {AclOperation.READ, AclOperation.DESCRIBE}
         )
         return (everybodys or self._is_own(acl)) and self.scope.carries(acl)
 

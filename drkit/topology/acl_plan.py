@@ -15,13 +15,13 @@ from drkit.topology.acls import (
     ANY_HOST,
     EVERYBODY,
     Acl,
-    Operation,
+    AclOperation,
     PatternKind,
     Permission,
     ResourceKind,
     gives,
 )
-from drkit.topology.topic_plan import Row
+from drkit.topology.topic_plan import ChangeRow
 
 _AS_SOURCE: Final = "as on the source"
 _FOR_OWN: Final = "on an open cluster any ACL would refuse drkit too"
@@ -32,7 +32,7 @@ WAITS: Final = "left out: on the source a DENY limits it that is left out here"
 _GONE: Final = "drkit made it, and it is no longer wanted"
 
 
-class Step(IntEnum):
+class AclStep(IntEnum):
     """When a change is made: all of one step before any of the next.
 
     No moment gives more than what was before and what comes behind.
@@ -47,13 +47,13 @@ class Step(IntEnum):
 class AclChange(NamedTuple):
     """One ACL to create or delete."""
 
-    step: Step
+    step: AclStep
     acl: Acl
     why: str
 
-    def row(self) -> Row:
+    def row(self) -> ChangeRow:
         """In words."""
-        return _row("create acl" if self.step is Step.CREATE else "delete acl", self.acl, self.why)
+        return _row("create acl" if self.step is AclStep.CREATE else "delete acl", self.acl, self.why)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class AclPlan:
     leaks: tuple[Acl, ...] = ()
     """ACLs of others on the target that let somebody write to passive topics."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """The changes, then what is held back or left out, in words."""
         yield from (change.row() for change in self.changes)
         yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
@@ -89,8 +89,8 @@ class AclPlan:
         yield from (_row("leave acl", acl, OUTSIDE) for acl in self.outside)
 
 
-def _row(what: str, acl: Acl, why: str) -> Row:
-    return Row(
+def _row(what: str, acl: Acl, why: str) -> ChangeRow:
+    return ChangeRow(
         acl.at, what, f"{acl.permission} {acl.operation}", None, f"{acl.principal} from {acl.host}", why
     )
 
@@ -127,7 +127,7 @@ def plan_acls(
     create = {a for a in whys if a not in target.acls and not is_settled(a)}
     delete = {a for a in believed if a not in whys and not is_settled(a)}
     made = (record.made & target.acls) - delete | create
-    changes = [AclChange(Step.CREATE, a, whys[a]) for a in create]
+    changes = [AclChange(AclStep.CREATE, a, whys[a]) for a in create]
     changes += [AclChange(_when_deleted(a, target, record), a, _GONE) for a in delete]
     told = AclRecord(
         made,
@@ -150,10 +150,10 @@ def _order(change: AclChange) -> tuple[Any, ...]:
     return change.step, rank, change.acl
 
 
-def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> Step:
+def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> AclStep:
     if acl.principal in target.own or acl in record.guard:
-        return Step.LAST
-    return Step.LIFT if acl.denies else Step.REVOKE
+        return AclStep.LAST
+    return AclStep.LIFT if acl.denies else AclStep.REVOKE
 
 
 def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
@@ -173,14 +173,20 @@ def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozens
     found: set[Acl] = set()
     for name in map(scope.naming.downstream, scope.topics):
         if not any(a.covers(name) for a in on_topics):
-            read = _allow(name, EVERYBODY, Operation.READ)
-            found |= {read, read._replace(operation=Operation.DESCRIBE), *for_own(read, target.own)}
+            read = _allow(name, EVERYBODY, AclOperation.READ)
+            found |= {read, read._replace(operation=AclOperation.DESCRIBE), *for_own(read, target.own)}
     return frozenset(found)
 
 
-def _allow(topic: str, principal: str, operation: Operation) -> Acl:
+def _allow(topic: str, principal: str, operation: AclOperation) -> Acl:
     return Acl(
-        ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, Permission.ALLOW
+        resource=ResourceKind.TOPIC,
+        pattern=PatternKind.LITERAL,
+        name=topic,
+        principal=principal,
+        host=ANY_HOST,
+        operation=operation,
+        permission=Permission.ALLOW,
     )
 
 
@@ -195,7 +201,7 @@ def _leaks(
             if acl.resource is ResourceKind.TOPIC
             and not acl.denies
             and acl.principal not in target.own
-            and acl.operation in {Operation.WRITE, Operation.ALL}
+            and acl.operation in {AclOperation.WRITE, AclOperation.ALL}
             and any(acl.covers(t) for t in passive)
         )
     )

@@ -12,40 +12,40 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, Permission, ResourceKind, overrides
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, Permission, ResourceKind, overrides
 
-_LOOKING: Final = frozenset({Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
-_PASSIVE: Final[Mapping[ResourceKind, frozenset[Operation]]] = {
+_LOOKING: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
+_PASSIVE: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     ResourceKind.TOPIC: _LOOKING,
     ResourceKind.GROUP: _LOOKING,
     # Whoever may write with a transactional id can fence the one who does so now.
-    ResourceKind.TRANSACTIONAL_ID: frozenset({Operation.DESCRIBE}),
+    ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.DESCRIBE}),
 }
 """What others may do while the topics are passive."""
-_OF_ALL: Final[Mapping[ResourceKind, tuple[Operation, ...]]] = {
-    ResourceKind.TOPIC: (Operation.READ, Operation.DESCRIBE_CONFIGS),
-    ResourceKind.GROUP: (Operation.READ,),
-    ResourceKind.TRANSACTIONAL_ID: (Operation.DESCRIBE,),
+_OF_ALL: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
+    ResourceKind.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS),
+    ResourceKind.GROUP: (AclOperation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (AclOperation.DESCRIBE,),
 }
 """What of ALL is given now."""
-_OWN: Final[Mapping[ResourceKind, tuple[Operation, ...]]] = {
+_OWN: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.ALTER_CONFIGS,
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.ALTER_CONFIGS,
     ),
-    ResourceKind.GROUP: (Operation.READ,),
-    ResourceKind.TRANSACTIONAL_ID: (Operation.WRITE,),
+    ResourceKind.GROUP: (AclOperation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (AclOperation.WRITE,),
 }
 """What drkit itself has to be allowed where an ACL closes an open target; DESCRIBE comes along."""
-_NEEDED: Final[Mapping[ResourceKind, frozenset[Operation]]] = {
+_NEEDED: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     ResourceKind.TOPIC: frozenset({
-        *_OWN[ResourceKind.TOPIC], Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.DELETE
+        *_OWN[ResourceKind.TOPIC], AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.DELETE
     }),
-    ResourceKind.GROUP: frozenset({Operation.READ, Operation.DESCRIBE}),
-    ResourceKind.TRANSACTIONAL_ID: frozenset({Operation.WRITE, Operation.DESCRIBE}),
+    ResourceKind.GROUP: frozenset({AclOperation.READ, AclOperation.DESCRIBE}),
+    ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
 }  # fmt: skip
 """What nobody may deny drkit; DELETE follows a topic that is deleted at the source."""
 
@@ -77,7 +77,7 @@ def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
             found.given.add(acl)
         else:
             found.held.add(acl)
-            if acl.operation is Operation.ALL:
+            if acl.operation is AclOperation.ALL:
                 found.given.update(acl._replace(operation=o) for o in _OF_ALL[acl.resource])
     denies = sorted(found.left_out)
     limited = {a for a in found.given | found.held if not a.denies and any(overrides(d, a) for d in denies)}
@@ -91,7 +91,7 @@ def _refuses(deny: Acl, own: frozenset[str]) -> bool:
     """Whether a DENY concerns drkit: from which host it comes nobody knows here."""
     if own and deny.principal not in {*own, EVERYBODY}:
         return False
-    return deny.operation is Operation.ALL or deny.operation in _NEEDED[deny.resource]
+    return deny.operation is AclOperation.ALL or deny.operation in _NEEDED[deny.resource]
 
 
 def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:

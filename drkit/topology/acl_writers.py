@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, ResourceKind
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind
 
 ANY_CLIENT: Final = "any client that can connect"
 UNKNOWN: Final = (
     "no ACL is on it: open to any client, or closed (set allow_everyone_if_no_acl_found of the cluster)"
 )
-_WRITES: Final = frozenset({Operation.WRITE, Operation.ALL})
+_WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 
 
 def writers(

@@ -31,7 +31,7 @@ class PatternKind(StrEnum):
     PREFIXED = "PREFIXED"
 
 
-class Operation(StrEnum):
+class AclOperation(StrEnum):
     """Kafka's ``AclOperation`` on topics, groups and transactional ids."""
 
     ALL = "ALL"
@@ -53,9 +53,11 @@ class Permission(StrEnum):
     DENY = "DENY"
 
 
-_IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
-    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+_IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
+    AclOperation.DESCRIBE: frozenset(
+        {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
+    ),
+    AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
 
 
@@ -67,7 +69,7 @@ class Acl(NamedTuple):
     name: str
     principal: str
     host: str
-    operation: Operation
+    operation: AclOperation
     permission: Permission
 
     def __str__(self) -> str:
@@ -118,13 +120,13 @@ def overrides(deny: Acl, allow: Acl) -> bool:
     return same_user and same_host and _same_operation(deny.operation, allow.operation)
 
 
-def _same_operation(denied: Operation, allowed: Operation) -> bool:
-    if denied is allowed or Operation.ALL in {denied, allowed}:
+def _same_operation(denied: AclOperation, allowed: AclOperation) -> bool:
+    if denied is allowed or AclOperation.ALL in {denied, allowed}:
         return True
     return allowed in _IMPLIED_BY.get(denied, ())
 
 
-def gives(allow: Acl, principal: str, operation: Operation, pattern: Acl) -> bool:
+def gives(allow: Acl, principal: str, operation: AclOperation, pattern: Acl) -> bool:
     """Whether an ALLOW gives this principal the operation on everything that the pattern matches, anywhere.
 
     :param pattern: any ACL with the pattern
@@ -140,7 +142,8 @@ def gives(allow: Acl, principal: str, operation: Operation, pattern: Acl) -> boo
         whole
         and allow.principal in {principal, EVERYBODY}
         and (
-            allow.operation in {operation, Operation.ALL} or allow.operation in _IMPLIED_BY.get(operation, ())
+            allow.operation in {operation, AclOperation.ALL}
+            or allow.operation in _IMPLIED_BY.get(operation, ())
         )
     )
 
@@ -161,13 +164,13 @@ def from_json(entries: Iterable[Mapping[str, Any]]) -> frozenset[Acl]:
         for name in entry["names"]:
             found.add(
                 Acl(
-                    ResourceKind(resource),
-                    PatternKind(pattern),
-                    name,
-                    principal,
-                    host,
-                    Operation(operation),
-                    Permission(permission),
+                    resource=ResourceKind(resource),
+                    pattern=PatternKind(pattern),
+                    name=name,
+                    principal=principal,
+                    host=host,
+                    operation=AclOperation(operation),
+                    permission=Permission(permission),
                 )
             )
     return frozenset(found)

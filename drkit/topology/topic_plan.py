@@ -20,7 +20,7 @@ DEFAULT: Final = "default"
 """How a plan calls a value that the target's brokers decide."""
 
 
-class Step(IntEnum):
+class TopicStep(IntEnum):
     """When a change is made: all of one step before any of the next."""
 
     CREATE = 0
@@ -31,7 +31,7 @@ class Step(IntEnum):
     DELETE = 5
 
 
-class Row(NamedTuple):
+class ChangeRow(NamedTuple):
     """A change in words: for tables and JSON."""
 
     topic: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change(ABC):
+class TopicChange(ABC):
     """One change of one target topic."""
 
     topic: str
@@ -51,16 +51,16 @@ class Change(ABC):
 
     @property
     @abstractmethod
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """When."""
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """The change in words."""
 
 
 @dataclass(frozen=True)
-class CreateTopic(Change):
+class CreateTopic(TopicChange):
     """Create a topic; the settings of ``configs`` stand on it from the start."""
 
     partitions: int
@@ -68,38 +68,38 @@ class CreateTopic(Change):
     configs: Mapping[str, Want]
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """First."""
-        return Step.CREATE
+        return TopicStep.CREATE
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """The topic, then each of its settings."""
         replicas = "default" if self.replicas < 0 else str(self.replicas)
         size = f"{self.partitions} partitions, {replicas} replicas"
-        yield Row(self.topic, "create topic", "", None, size, self.why)
+        yield ChangeRow(self.topic, "create topic", "", None, size, self.why)
         for name, want in sorted(self.configs.items()):
-            yield Row(self.topic, "with config", name, None, want.value, want.why)
+            yield ChangeRow(self.topic, "with config", name, None, want.value, want.why)
 
 
 @dataclass(frozen=True)
-class AddPartitions(Change):
+class AddPartitions(TopicChange):
     """Give a topic more partitions."""
 
     before: int
     after: int
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """Behind new topics."""
-        return Step.GROW
+        return TopicStep.GROW
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """One row."""
-        yield Row(self.topic, "add partitions", "", str(self.before), str(self.after), self.why)
+        yield ChangeRow(self.topic, "add partitions", "", str(self.before), str(self.after), self.why)
 
 
 @dataclass(frozen=True)
-class SetConfig(Change):
+class SetConfig(TopicChange):
     """Set one setting on the topic."""
 
     setting: str
@@ -108,48 +108,48 @@ class SetConfig(Change):
     needed: bool = False
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """Needed ones first, then what keeps more records, then the rest."""
         if self.needed:
-            return Step.NEEDED
-        return Step.WIDEN if _keeps_more(self.setting, self.before, self.after) else Step.REST
+            return TopicStep.NEEDED
+        return TopicStep.WIDEN if _keeps_more(self.setting, self.before, self.after) else TopicStep.REST
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """One row."""
-        yield Row(self.topic, "set config", self.setting, self.before, self.after, self.why)
+        yield ChangeRow(self.topic, "set config", self.setting, self.before, self.after, self.why)
 
 
 @dataclass(frozen=True)
-class DeleteConfig(Change):
+class DeleteConfig(TopicChange):
     """Take one setting off the topic, so that the target's brokers decide."""
 
     setting: str
     before: str | None
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """What the brokers' value is nobody knows here: it may remove records."""
-        return Step.REST
+        return TopicStep.REST
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """One row."""
-        yield Row(self.topic, "delete config", self.setting, self.before, DEFAULT, self.why)
+        yield ChangeRow(self.topic, "delete config", self.setting, self.before, DEFAULT, self.why)
 
 
 @dataclass(frozen=True)
-class DeleteTopic(Change):
+class DeleteTopic(TopicChange):
     """Delete a topic whose source is gone."""
 
     topic_id: str
 
     @property
-    def step(self) -> Step:
+    def step(self) -> TopicStep:
         """Last."""
-        return Step.DELETE
+        return TopicStep.DELETE
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ChangeRow]:
         """One row."""
-        yield Row(self.topic, "delete topic", "", self.topic_id, None, self.why)
+        yield ChangeRow(self.topic, "delete topic", "", self.topic_id, None, self.why)
 
 
 class WantedTopic(NamedTuple):
@@ -171,14 +171,14 @@ class ActualTopic(NamedTuple):
 
 def plan(
     wanted: Iterable[WantedTopic], actual: Mapping[str, ActualTopic], gone: Iterable[DeleteTopic] = ()
-) -> tuple[Change, ...]:
+) -> tuple[TopicChange, ...]:
     """The changes that make the actual topics as wanted, in the order in which they are to be made.
 
     Partitions are never removed: Kafka cannot.
 
     :param gone: topics to delete
     """
-    changes: list[Change] = [*gone]
+    changes: list[TopicChange] = [*gone]
     for topic in wanted:
         here = actual.get(topic.topic)
         if here is None:
@@ -192,11 +192,11 @@ def plan(
     return tuple(sorted(changes, key=_order))
 
 
-def _order(change: Change) -> tuple[int, str, str]:
+def _order(change: TopicChange) -> tuple[int, str, str]:
     return change.step, change.topic, getattr(change, "setting", "")
 
 
-def _config_changes(topic: WantedTopic, here: Mapping[str, Setting]) -> Iterator[Change]:
+def _config_changes(topic: WantedTopic, here: Mapping[str, Setting]) -> Iterator[TopicChange]:
     for name, want in topic.configs.items():
         setting = here.get(name)
         if setting is None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
-from drkit.flow_state.copied_topics import CopiedPartition, Known, known_of
+from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -22,9 +22,9 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reach import reach
 from drkit.mm2_topics.checkpoint_topic import read_checkpoints
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Exact, Place, Translation
+from drkit.offsets.translation import Exact, PartitionPosition, Translation
 
 T = TypeVar("T")
 _CONNECT_MS: Final = 5000
@@ -32,7 +32,7 @@ EXACT: Final = "exact"
 UNAVAILABLE: Final = "unavailable"
 
 
-class Question(NamedTuple):
+class PositionQuestion(NamedTuple):
     """A group, or one offset of a partition."""
 
     group: str | None = None
@@ -64,7 +64,7 @@ class Looked(NamedTuple):
     """Where partitions of one side stand on the other, as seen at one moment."""
 
     pairs: Mapping[TopicPartition, CopiedPartition]
-    places: Mapping[TopicPartition, Place | Unavailable]
+    places: Mapping[TopicPartition, PartitionPosition | Unavailable]
     """By source partition."""
     flow: str
     reverse: bool
@@ -82,7 +82,7 @@ class Looked(NamedTuple):
         return to, place.backward(offset) if self.reverse else place.forward(offset)
 
 
-def translate(settings: Settings, flow: FlowSettings, question: Question) -> list[Line]:
+def translate(settings: Settings, flow: FlowSettings, question: PositionQuestion) -> list[Line]:
     """Answer a question about a flow.
 
     :raises ConfigError: the group has no offsets, or the flow copies no such topic
@@ -119,7 +119,7 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     return found
 
 
-def _known(target: ClusterSettings, flow: FlowSettings) -> Known:
+def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
     with StateTopic(target, flow.source) as state:
         state.load()
         state.records.refuse_damaged()
@@ -143,7 +143,7 @@ class _Asking:
     def __init__(
         self,
         flow: FlowSettings,
-        known: Known,
+        known: CopiedTopics,
         settings: ClusterSettings,
         source: RawCluster | None,
         target: RawCluster,
@@ -151,7 +151,7 @@ class _Asking:
         self._flow, self._known, self._settings = flow, known, settings
         self._source, self._target = source, target
 
-    async def answer(self, question: Question) -> list[Line]:
+    async def answer(self, question: PositionQuestion) -> list[Line]:
         """The lines of the answer."""
         await self._target.connect()
         source = await self._reached()
@@ -171,7 +171,7 @@ class _Asking:
         pairs = {
             at: self._known.pair(names[at.topic], at.partition) for at in partitions if at.topic in names
         }
-        look = Places(self._target, self._flow.source).look
+        look = PositionReader(self._target, self._flow.source).look
         places = await look(pairs.values(), self._known.producers, source)
         return Looked(pairs, places, self._flow.name, reverse=reverse)
 
@@ -185,7 +185,9 @@ class _Asking:
             return None
         return self._source
 
-    async def _offsets(self, question: Question, source: RawCluster | None) -> dict[TopicPartition, int]:
+    async def _offsets(
+        self, question: PositionQuestion, source: RawCluster | None
+    ) -> dict[TopicPartition, int]:
         if question.group is None:
             return {TopicPartition(question.topic or "", question.partition or 0): question.offset or 0}
         at = self._target if question.reverse else source

@@ -22,7 +22,7 @@ _OUTSIDE: Final = "does not copy"
 _WAITS: Final = "not copied yet"
 
 
-class Request(NamedTuple):
+class CheckpointRequest(NamedTuple):
     """What is to be done with a checkpoint."""
 
     checkpoint: str
@@ -55,7 +55,7 @@ class Told(NamedTuple):
     positions: list[Position]
 
 
-def translate_checkpoint(settings: Settings, flow: FlowSettings, request: Request) -> Told:
+def translate_checkpoint(settings: Settings, flow: FlowSettings, request: CheckpointRequest) -> Told:
     """Translate the checkpoint of a query that does not run, and write it to a new folder.
 
     :raises ConfigError: there is no checkpoint, or none with a Kafka source
@@ -121,19 +121,19 @@ def _inexact(folder: SparkFolder, refused: list[Position], total: int) -> Refuse
     )
 
 
-def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Request) -> Told:
+def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: CheckpointRequest) -> Told:
     renamed = {p.topic: p.to_topic for p in new.positions if p.to_topic != p.topic}
     lost = [p for p in new.positions if p.refused]
     return Told(
-        str(folder.path),
-        None if out is None else str(out),
-        folder.query_id,
-        _batch(folder.log),
-        sorted(request.keep),
-        renamed,
-        request.accept_data_loss if lost else "",
-        _notes(new),
-        [p for p in new.positions if p.use is not Use.PAST],
+        checkpoint=str(folder.path),
+        written=None if out is None else str(out),
+        query=folder.query_id,
+        batch=_batch(folder.log),
+        kept_sources=sorted(request.keep),
+        subscribe=renamed,
+        accepted=request.accept_data_loss if lost else "",
+        notes=_notes(new),
+        positions=[p for p in new.positions if p.use is not Use.PAST],
     )
 
 

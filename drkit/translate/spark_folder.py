@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from drkit.errors import ConfigError, Failed, Refused
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, Unreadable
+from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
 from drkit.offsets.spark_query import NewLog, QueryLog
 from drkit.offsets.spark_state import moved, names_its_place, places
 
@@ -104,7 +104,7 @@ def _numbers(folder: Path) -> list[int]:
 def _batch(file: Path) -> LoggedBatch:
     try:
         return LoggedBatch.parse(file.read_bytes())
-    except Unreadable as error:
+    except UnreadableLog as error:
         raise Refused(
             "an offset log is not what Spark writes",
             where=str(file),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drkit.offsets.alignment import Fingerprints
-from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.finding import Counts, Difference, DifferenceKind
 
 _STEP: Final = 4096
 FINDINGS: Final = 1000
@@ -38,7 +38,7 @@ class Trimmed:
     """Older records of both sides were not read."""
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records of the source that stand one behind the other on the target."""
 
     source: int
@@ -52,7 +52,7 @@ class Before:
     """What the comparison found."""
 
     counts: Counts
-    findings: list[Finding]
+    findings: list[Difference]
 
 
 def compare_before(
@@ -80,7 +80,9 @@ def compare_before(
         late = fresh[fresh < high]
         found.counts.equal += len(fresh) - len(late)
         for at in late:
-            _add(found, Kind.OUT_OF_ORDER, source, int(at), target, run.target + int(at) - run.source)
+            _add(
+                found, DifferenceKind.OUT_OF_ORDER, source, int(at), target, run.target + int(at) - run.source
+            )
         copied[here] = True
         high = max(high, run.source + run.records)
     first = runs[0].target if runs else len(ours)
@@ -100,7 +102,7 @@ def _lone_source(found: Before, source: Fingerprints, lone: _Numbers, begun: int
         found.counts.compacted += len(lone)
         return
     for at in lone:
-        _add(found, Kind.MISSING, source, int(at), None, None)
+        _add(found, DifferenceKind.MISSING, source, int(at), None, None)
 
 
 def _lone_target(
@@ -114,12 +116,12 @@ def _lone_target(
         gone = (lone < first) | np.isin(ours[lone], ours[lone[lone < first]])
     found.counts.deleted_at_source += int(gone.sum())
     for at in lone[~gone]:
-        _add(found, Kind.EXTRA, None, None, target, int(at))
+        _add(found, DifferenceKind.EXTRA, None, None, target, int(at))
 
 
 def _add(
     found: Before,
-    kind: Kind,
+    kind: DifferenceKind,
     source: Fingerprints | None,
     theirs: int | None,
     target: Fingerprints | None,
@@ -136,14 +138,14 @@ def _add(
     elif target is not None and ours is not None:
         finger = target.hashes[ours]
     text = "in the part that MirrorMaker 2 copied"
-    found.findings.append(Finding(kind, up, down, f"mm2 {finger:x}", evidence=text))
+    found.findings.append(Difference(kind, up, down, f"mm2 {finger:x}", evidence=text))
 
 
 def _numbers(records: Fingerprints) -> _Numbers:
     return np.frombuffer(records.hashes, np.int64) if len(records) else np.zeros(0, np.int64)
 
 
-def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[Run]:
+def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[RecordRun]:
     """The target as runs of the source; records that the source does not have stand in none."""
     order = np.argsort(theirs, kind="stable")
     ordered = theirs[order]
@@ -158,7 +160,7 @@ def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[Run]:
             at = int(somewhere[later])
             place = _nearest(theirs, ours, order[low[at] : high[at]], place, at)
         count = _agree(theirs, ours, place, at)
-        yield Run(place, at, count)
+        yield RecordRun(place, at, count)
         at, place = at + count, place + count
 
 

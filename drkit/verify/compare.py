@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from drkit.verify.finding import Counts, Finding, Kind
-from drkit.verify.strays import Stray, Strays
+from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.strays import Stray, UnmatchedRecords
 
 _NEVER = 1 << 63
 _OPEN_KEYS = 200_000
@@ -22,7 +22,7 @@ FINDINGS = 1000
 """Findings of one range that are kept; all are counted."""
 
 
-class Seen(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A record as an ordinary consumer sees it."""
 
     offset: int
@@ -52,7 +52,7 @@ class Rules:
     target_start: Callable[[], int] = field(default=lambda: 0)
 
 
-class Places:
+class RecordLocator:
     """Where records belong; asked with ascending offsets."""
 
     def __init__(self, segments: Iterable[Segment]) -> None:
@@ -81,15 +81,15 @@ class Comparison:
 
     def __init__(self, segments: Iterable[Segment], rules: Rules) -> None:
         self.counts = Counts()
-        self.findings: list[Finding] = []
+        self.findings: list[Difference] = []
         self.undecided = ""
-        self._places = Places(segments)
+        self._places = RecordLocator(segments)
         self._rules = rules
-        self._strays = Strays(self._moved, self._lost, self._different)
+        self._strays = UnmatchedRecords(self._moved, self._lost, self._different)
         self._last_moved: tuple[int, int, bool] | None = None
         self._open_keys: OrderedDict[bytes, Stray] = OrderedDict()
 
-    def run(self, source: Iterator[Seen], target: Iterator[Seen]) -> None:
+    def run(self, source: Iterator[ConsumedRecord], target: Iterator[ConsumedRecord]) -> None:
         """Compare two streams to their ends."""
         counts, place_of = self.counts, self._places.target_of
         s, t = next(source, None), next(target, None)
@@ -118,15 +118,17 @@ class Comparison:
                 t = next(target, None)
         self._finish()
 
-    def _mismatch(self, s: Seen, t: Seen) -> None:
-        fields = tuple(name for name, a, b in zip(Seen._fields[1:], s[1:], t[1:], strict=True) if a != b)
+    def _mismatch(self, s: ConsumedRecord, t: ConsumedRecord) -> None:
+        fields = tuple(
+            name for name, a, b in zip(ConsumedRecord._fields[1:], s[1:], t[1:], strict=True) if a != b
+        )
         self._strays.pair(
             Stray.of(s, s.offset, t.offset, self.counts.equal),
             Stray.of(t, t.offset, s.offset, self.counts.equal),
             fields,
         )
 
-    def _lone_source(self, s: Seen, place: int | None) -> None:
+    def _lone_source(self, s: ConsumedRecord, place: int | None) -> None:
         stray = Stray.of(s, s.offset, place, self.counts.equal)
         if place is None or not self._rules.target_compacted or s.key is None:
             self._strays.source(stray)
@@ -140,13 +142,13 @@ class Comparison:
                 self._open_keys.popitem(last=False)
                 self.undecided = f"over {_OPEN_KEYS} keys of the compacted target wait for a later record"
 
-    def _supersede(self, s: Seen, place: int | None) -> None:
+    def _supersede(self, s: ConsumedRecord, place: int | None) -> None:
         """Compaction may remove a record once a later one of the same key is there."""
         if s.key is not None and (old := self._open_keys.get(s.key)) and old.offset != s.offset and place:
             del self._open_keys[s.key]
             self.counts.compacted += 1
 
-    def _lone_target(self, t: Seen) -> None:
+    def _lone_target(self, t: ConsumedRecord) -> None:
         origin = self._places.source_of(t.offset)
         if origin is not None and self._rules.source_compacted:
             self.counts.deleted_at_source += 1
@@ -169,16 +171,16 @@ class Comparison:
             if crossed and not last[2]:
                 self._recount_as_out_of_order(last)
         self._last_moved = (*here, crossed)
-        kind = Kind.OUT_OF_ORDER if crossed else Kind.MISPLACED
+        kind = DifferenceKind.OUT_OF_ORDER if crossed else DifferenceKind.MISPLACED
         belongs = "no place" if source.place is None else f"place {source.place}"
-        self._add(Finding(kind, *here, evidence=f"the map says {belongs}: {source.preview}"))
+        self._add(Difference(kind, *here, evidence=f"the map says {belongs}: {source.preview}"))
 
     def _recount_as_out_of_order(self, last: tuple[int, int, bool]) -> None:
-        self.counts.recount(Kind.MISPLACED, Kind.OUT_OF_ORDER)
+        self.counts.recount(DifferenceKind.MISPLACED, DifferenceKind.OUT_OF_ORDER)
         for i in range(len(self.findings) - 1, -1, -1):
             found = self.findings[i]
             if (found.source_offset, found.target_offset) == last[:2]:
-                self.findings[i] = found.as_kind(Kind.OUT_OF_ORDER)
+                self.findings[i] = found.as_kind(DifferenceKind.OUT_OF_ORDER)
                 return
 
     def _lost(self, stray: Stray, *, on_source: bool) -> None:
@@ -187,7 +189,11 @@ class Comparison:
             if stray.place is not None and stray.place < self._rules.target_start():
                 self.counts.deleted_at_target += 1
                 return
-            self._add(Finding(Kind.MISSING, stray.offset, stray.place, stray.digest, evidence=stray.preview))
+            self._add(
+                Difference(
+                    DifferenceKind.MISSING, stray.offset, stray.place, stray.digest, evidence=stray.preview
+                )
+            )
             return
         if stray.place is not None and stray.place < self._rules.source_start():
             self.counts.deleted_at_source += 1
@@ -195,20 +201,27 @@ class Comparison:
         text = stray.preview
         if stray.place is None:
             text = f"not written by this flow: {text}"
-        self._add(Finding(Kind.EXTRA, stray.place, stray.offset, stray.digest, evidence=text))
+        self._add(Difference(DifferenceKind.EXTRA, stray.place, stray.offset, stray.digest, evidence=text))
 
     def _different(self, source: Stray, target: Stray, fields: tuple[str, ...]) -> None:
         evidence = f"{', '.join(fields)} differ: source {source.preview}, target {target.preview}"
-        self._add(Finding(Kind.DIFFERENT, source.offset, target.offset, fields=fields, evidence=evidence))
+        self._add(
+            Difference(
+                DifferenceKind.DIFFERENT, source.offset, target.offset, fields=fields, evidence=evidence
+            )
+        )
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: Difference) -> None:
         self.counts.count(finding.kind)
         if len(self.findings) < FINDINGS:
             self.findings.append(finding)
 
 
 def compare(
-    source: Iterator[Seen], target: Iterator[Seen], segments: Iterable[Segment], rules: Rules
+    source: Iterator[ConsumedRecord],
+    target: Iterator[ConsumedRecord],
+    segments: Iterable[Segment],
+    rules: Rules,
 ) -> Comparison:
     """Compare two streams of records through the segments of the offset map.
 

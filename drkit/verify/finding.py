@@ -9,7 +9,7 @@ from typing import Any, Self
 _PREVIEW_BYTES = 40
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """How a copy can differ from its source."""
 
     MISSING = "missing"
@@ -25,10 +25,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Difference:
     """One difference, with both offsets as far as they exist."""
 
-    kind: Kind
+    kind: DifferenceKind
     source_offset: int | None
     target_offset: int | None
     """Of a missing record: the offset at which it should stand."""
@@ -37,7 +37,7 @@ class Finding:
     fields: tuple[str, ...] = ()
     evidence: str = ""
 
-    def as_kind(self, kind: Kind) -> Finding:
+    def as_kind(self, kind: DifferenceKind) -> Difference:
         """The same finding under another name."""
         return replace(self, kind=kind)
 
@@ -68,11 +68,11 @@ class Counts:
         """All that makes the copy unequal."""
         return self.missing + self.extra + self.different + self.out_of_order + self.misplaced
 
-    def count(self, kind: Kind, number: int = 1) -> None:
+    def count(self, kind: DifferenceKind, number: int = 1) -> None:
         """Count findings of a kind."""
         setattr(self, kind.value, getattr(self, kind.value) + number)
 
-    def recount(self, old: Kind, new: Kind) -> None:
+    def recount(self, old: DifferenceKind, new: DifferenceKind) -> None:
         """A finding turned out to be of another kind."""
         self.count(old, -1)
         self.count(new)

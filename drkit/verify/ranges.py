@@ -160,17 +160,17 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
         target_from = max(view.target_start, known if i == 0 else _place(view, start))
         target_to = view.target_end if last else max(view.target_start, _place(view, stop))
         yield Range(
-            view.source,
-            view.target,
-            start,
-            stop,
-            target_from,
-            target_to,
-            tuple(_clipped(view.segments, target_from, target_to)),
-            view.source_compacted,
-            view.target_compacted,
-            view.source_end if last else None,
-            start >= uncommitted,
+            source=view.source,
+            target=view.target,
+            source_from=start,
+            source_to=stop,
+            target_from=target_from,
+            target_to=target_to,
+            segments=tuple(_clipped(view.segments, target_from, target_to)),
+            source_compacted=view.source_compacted,
+            target_compacted=view.target_compacted,
+            lag_until=view.source_end if last else None,
+            committed=start >= uncommitted,
         )
 
 

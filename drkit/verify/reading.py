@@ -6,16 +6,14 @@ from collections.abc import Iterator
 import time
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ConsumerPartition
-
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import all_headers
 from drkit.model import TopicPartition
-from drkit.verify.compare import Seen
+from drkit.verify.compare import ConsumedRecord
 
 _QUEUE_KIB: Final = 4 * 1024
 """What a consumer may hold in advance."""
@@ -28,7 +26,7 @@ _START_SECONDS: Final = 1.0
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001  the constant's only name
 
 
-class Reader:
+class RangeReader:
     """A consumer of one cluster that reads ranges of offsets.
 
     It belongs to no group: partitions are assigned, nothing is committed.
@@ -59,14 +57,14 @@ class Reader:
             }
         )
 
-    def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Seen]:
+    def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
         """The records in [start, stop), in order.
 
         :raises Failed: the cluster refuses, or says nothing for a minute
         """
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
-            yield Seen(
+            yield ConsumedRecord(
                 offset,
                 message.key(),
                 message.value(),
@@ -78,7 +76,7 @@ class Reader:
         """The same as the client library has them. Raises as :meth:`read` does."""
         if start >= stop:
             return
-        self._consumer.assign([ConsumerPartition(partition.topic, partition.partition, start)])
+        self._consumer.assign([ConfluentPartition(partition.topic, partition.partition, start)])
         heard = time.monotonic()
         while True:
             messages = self._consumer.consume(_PIECE, _POLL_SECONDS)
@@ -106,7 +104,7 @@ class Reader:
 
         :raises Failed: the cluster does not say
         """
-        where = ConsumerPartition(partition.topic, partition.partition)
+        where = ConfluentPartition(partition.topic, partition.partition)
         try:
             low, _ = self._consumer.get_watermark_offsets(where, timeout=_PATIENCE_SECONDS)
         except KafkaException as error:
@@ -138,7 +136,7 @@ class Reader:
 class LogStart:
     """Where a partition's log begins now; asked at most once a second."""
 
-    def __init__(self, reader: Reader, partition: TopicPartition) -> None:
+    def __init__(self, reader: RangeReader, partition: TopicPartition) -> None:
         self._reader = reader
         self._partition = partition
         self._known = 0

@@ -9,14 +9,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import PartitionView
 from drkit.verify.task import MOST, RangeResult
 
 _ALWAYS = frozenset({"equal", "differences_total", "not_yet_copied_offsets"})
 
 
-class Verdict(StrEnum):
+class VerifyVerdict(StrEnum):
     """The answer in one word."""
 
     EQUAL = "equal"
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     @property
     def exit_code(self) -> int:
         """Of the command."""
-        return {Verdict.EQUAL: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 3}[self]
+        return {VerifyVerdict.EQUAL: 0, VerifyVerdict.DIFFERENT: 1, VerifyVerdict.UNDECIDED: 3}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class PartitionResult:
     topic: str
     partition: int
     counts: Counts
-    findings: list[Finding]
+    findings: list[Difference]
     undecided: str
     waiting: int
     """Source offsets from the first record on that is not copied yet; 0 when nothing waits."""
@@ -76,12 +76,14 @@ class FlowReport:
         object.__setattr__(self, "counts", sum((p.counts for p in self.partitions), Counts()))
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> VerifyVerdict:
         """A difference is one whatever else remains unknown."""
         if self.counts.differences:
-            return Verdict.DIFFERENT
+            return VerifyVerdict.DIFFERENT
         return (
-            Verdict.UNDECIDED if self.unclear or any(p.undecided for p in self.partitions) else Verdict.EQUAL
+            VerifyVerdict.UNDECIDED
+            if self.unclear or any(p.undecided for p in self.partitions)
+            else VerifyVerdict.EQUAL
         )
 
     def as_dict(self, most: int) -> dict[str, Any]:
@@ -182,30 +184,32 @@ def _taken_over(view: PartitionView, ranges: list[RangeResult]) -> OldPart | Non
     return OldPart(max(0, end - begin), by_content, not_compared, old.counts, committed and old.committed)
 
 
-def _across(findings: list[Finding], counts: Counts) -> list[Finding]:
+def _across(findings: list[Difference], counts: Counts) -> list[Difference]:
     """A record missing in one range and surplus in the next only stands at another place."""
-    surplus: dict[str, list[Finding]] = {}
+    surplus: dict[str, list[Difference]] = {}
     for finding in findings:
-        if finding.kind is Kind.EXTRA:
+        if finding.kind is DifferenceKind.EXTRA:
             surplus.setdefault(finding.digest, []).append(finding)
-    found: list[Finding] = []
+    found: list[Difference] = []
     gone: set[int] = set()
     for finding in findings:
-        if finding.kind is Kind.MISSING and (same := surplus.get(finding.digest)):
+        if finding.kind is DifferenceKind.MISSING and (same := surplus.get(finding.digest)):
             extra = same.pop(0)
             gone.add(id(extra))
-            counts.recount(Kind.MISSING, Kind.MISPLACED)
-            counts.count(Kind.EXTRA, -1)
+            counts.recount(DifferenceKind.MISSING, DifferenceKind.MISPLACED)
+            counts.count(DifferenceKind.EXTRA, -1)
             text = f"the map says place {finding.target_offset}: {finding.evidence}"
             found.append(
-                replace(finding, kind=Kind.MISPLACED, target_offset=extra.target_offset, evidence=text)
+                replace(
+                    finding, kind=DifferenceKind.MISPLACED, target_offset=extra.target_offset, evidence=text
+                )
             )
         else:
             found.append(finding)
     return [f for f in found if id(f) not in gone]
 
 
-def _row(partition: PartitionResult, finding: Finding) -> dict[str, Any]:
+def _row(partition: PartitionResult, finding: Difference) -> dict[str, Any]:
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -231,4 +235,4 @@ def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
 def exit_code(reports: Iterable[FlowReport]) -> int:
     """Of the command: a difference weighs more than a doubt."""
     verdicts = {r.verdict for r in reports}
-    return next((v.exit_code for v in (Verdict.DIFFERENT, Verdict.UNDECIDED) if v in verdicts), 0)
+    return next((v.exit_code for v in (VerifyVerdict.DIFFERENT, VerifyVerdict.UNDECIDED) if v in verdicts), 0)

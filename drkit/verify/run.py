@@ -17,7 +17,7 @@ from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import Workshop, plan_spark, spark_session
+from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.checked import Checked, remember
 from drkit.verify.ranges import Range, cut, spread
@@ -39,7 +39,7 @@ _MOST_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class VerifyRequest:
     """What to compare."""
 
     flow: str | None = None
@@ -52,7 +52,9 @@ class Request:
     """Settings of Spark."""
 
 
-def verify(settings: Settings, request: Request, progress: Progress = lambda _line: None) -> list[FlowReport]:
+def verify(
+    settings: Settings, request: VerifyRequest, progress: Progress = lambda _line: None
+) -> list[FlowReport]:
     """Compare flows from the sources' first offsets to the frontiers of now.
 
     Works beside a running replicator. What is found equal is remembered in the flow's state topic.
@@ -73,7 +75,7 @@ def verify(settings: Settings, request: Request, progress: Progress = lambda _li
         ]
 
 
-def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress: Progress) -> Snapshot:
+def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, progress: Progress) -> Snapshot:
     progress(f"{flow.name}: looking at both clusters")
     source, target = (Cluster.connect(c) for c in settings.sides(flow))
     refuse_same_cluster(source, target)
@@ -90,7 +92,7 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: Request, progress
 
 
 def _compare(
-    workshop: Workshop, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
+    workshop: SharedSpark, settings: Settings, flow: FlowSettings, snapshot: Snapshot, progress: Progress
 ) -> FlowReport:
     started = time.monotonic()
     source, target = settings.task_sides(flow)
@@ -100,20 +102,20 @@ def _compare(
     results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(
-        flow.name,
-        partitions,
-        list(snapshot.unclear),
-        snapshot.absent,
-        snapshot.notes,
-        time.monotonic() - started,
-        max((r.peak_memory_bytes for r in results), default=0),
+        flow=flow.name,
+        partitions=partitions,
+        unclear=list(snapshot.unclear),
+        absent=snapshot.absent,
+        notes=snapshot.notes,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=max((r.peak_memory_bytes for r in results), default=0),
     )
     _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
     return report
 
 
 def _run(
-    workshop: Workshop,
+    workshop: SharedSpark,
     ranges: list[Range],
     source: ClusterSettings,
     target: ClusterSettings,

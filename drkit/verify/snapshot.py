@@ -141,17 +141,17 @@ class _Look:
             # The map knows no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
         return PartitionView(
-            at,
-            to,
-            self._source.starts[at],
-            self._source.ends[at],
-            self._source.starts[at] if found.upstream is None else found.upstream,
-            start,
-            end,
-            known,
-            at.topic in self._source.compacted,
-            to.topic in self._target.compacted,
-            begin,
+            source=at,
+            target=to,
+            source_start=self._source.starts[at],
+            source_end=self._source.ends[at],
+            frontier=self._source.starts[at] if found.upstream is None else found.upstream,
+            target_start=start,
+            target_end=end,
+            segments=known,
+            source_compacted=at.topic in self._source.compacted,
+            target_compacted=to.topic in self._target.compacted,
+            begin=begin,
             before=begin is not None,
             taken_over=taken,
         )

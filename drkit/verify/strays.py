@@ -95,7 +95,7 @@ class _Side:
         return stray
 
 
-class Strays:
+class UnmatchedRecords:
     """Joins strays of both sides by content.
 
     :param moved: told of (source, target) with the same content

@@ -78,7 +78,15 @@ class TargetMap:
         if state.tail is None and not state.pending:
             if end > start:
                 raise Unknown(self._missing or _never_heard(key, start, end))
-            return Resolution(SegmentMap(), None, None, end, end, 0, -1)
+            return Resolution(
+                segments=SegmentMap(),
+                history=None,
+                upstream=None,
+                downstream=end,
+                copied_end=end,
+                sequence=0,
+                leader_epoch=-1,
+            )
         ids = self._state.get(ProducerIdsRecord) if self._state else None
         wanted = Wanted(to, state, frozenset(ids.ids if ids is not None else ()))
         leader = self._topics[to.topic].leaders.get(to.partition)

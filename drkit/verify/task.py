@@ -10,20 +10,19 @@ import resource
 import time
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-
 from drkit.config import ClusterSettings
+from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.look import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import Rules, compare
-from drkit.verify.finding import Counts, Finding, Kind
+from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import Range
-from drkit.verify.reading import LogStart, Reader
+from drkit.verify.reading import LogStart, RangeReader
 
 MOST: Final = 2_000_000
 """Target offsets of MirrorMaker 2's part of a partition that are compared, the last ones: 80 bytes each."""
-_readers: dict[str, Reader] = {}
+_readers: dict[str, RangeReader] = {}
 """By how clusters are reached: Spark reuses its Python workers, and a connected consumer is worth keeping."""
 
 
@@ -35,7 +34,7 @@ class RangeResult:
     partition: int
     source_from: int
     counts: Counts
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Difference] = field(default_factory=list)
     undecided: str = ""
     first_waiting: int | None = None
     """First source record behind the frontier; None: all is copied."""
@@ -58,7 +57,8 @@ class RangeResult:
         raw: dict[str, Any] = json.loads(text)
         raw["counts"] = Counts.of(raw["counts"])
         raw["findings"] = [
-            Finding(**{**f, "kind": Kind(f["kind"]), "fields": tuple(f["fields"])}) for f in raw["findings"]
+            Difference(**{**f, "kind": DifferenceKind(f["kind"]), "fields": tuple(f["fields"])})
+            for f in raw["findings"]
         ]
         return cls(**raw)
 
@@ -89,15 +89,15 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
     if piece.lag_until is not None:
         waiting = next((s.offset for s in theirs.read(piece.source, piece.source_to, piece.lag_until)), None)
     return RangeResult(
-        piece.source.topic,
-        piece.source.partition,
-        piece.source_from,
-        found.counts,
-        found.findings,
-        found.undecided,
-        waiting,
-        time.monotonic() - started,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        topic=piece.source.topic,
+        partition=piece.source.partition,
+        source_from=piece.source_from,
+        counts=found.counts,
+        findings=found.findings,
+        undecided=found.undecided,
+        first_waiting=waiting,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 
@@ -148,8 +148,8 @@ def _fingerprints(messages: Iterable[Message], *, times: bool) -> Fingerprints:
     return found
 
 
-def _reader(settings: ClusterSettings, *, committed: bool = True) -> Reader:
+def _reader(settings: ClusterSettings, *, committed: bool = True) -> RangeReader:
     address = f"{committed} {settings.model_dump_json()}"
     if address not in _readers:
-        _readers[address] = Reader(settings, committed=committed)
+        _readers[address] = RangeReader(settings, committed=committed)
     return _readers[address]

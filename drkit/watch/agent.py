@@ -18,18 +18,18 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
-from drkit.detect.marks import Known
+from drkit.detect.marks import KnownBrokers
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
 from drkit.watch.agent_state import AgentState, read_state, write_state
-from drkit.watch.fencing import Fenced, fence, run
+from drkit.watch.fencing import FencingResult, fence, run
 from drkit.watch.names import configured_name
 
 _TICK_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 2.0
-Fence = Callable[[], Fenced]
+Fence = Callable[[], FencingResult]
 
 
 class FenceAgent:
@@ -127,14 +127,14 @@ class FenceAgent:
                       flow=self._flow.name, evidence=done.evidence)  # fmt: skip
         self._publish(Hold.LOST)
 
-    def _fence_here(self) -> Fenced:
+    def _fence_here(self) -> FencingResult:
         return fence(self._settings, self._listeners, self._known_servers)
 
     def _known_servers(self) -> list[str]:
         """Addresses of the brokers, as the observers know them."""
         found = []
         for board in self._boards:
-            note = board.one(Known)
+            note = board.one(KnownBrokers)
             found += [address.server for address in note.body.brokers] if note is not None else []
         return found
 

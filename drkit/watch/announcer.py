@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from drkit.detect.reasons import Reason, runbook
-from drkit.detect.verdict import Kind, Verdict
+from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.next_command import typed
 from drkit.visible import visible
 
@@ -16,7 +16,7 @@ _PERSON_DECIDES: Final = frozenset({
 })  # fmt: skip
 """What a person may pass over with a command of their own."""
 
-NIGHT: Final = "docs/night.md"
+NIGHT: Final = "docs/how-to/night.md"
 """The page for the one who is called."""
 
 
@@ -41,9 +41,9 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
     """
     lines = [f"{flow}: {verdict.name}", *(f"- {visible(line)}" for line in verdict.evidence)]
     lines.append(f"next: {command or verdict.next}")
-    if verdict.kind is Kind.HOLD:
+    if verdict.kind is VerdictKind.HOLD:
         lines.append(f"see {runbook(verdict.reason)}")
-    if verdict.kind is Kind.LOST:
+    if verdict.kind is VerdictKind.LOST:
         lines.append(f"how to decide: {NIGHT}")
     return "\n".join(lines)
 
@@ -71,14 +71,14 @@ class Announcer:
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         if key != self._standing:
             self._standing, self._since = key, now
-        if verdict.kind is Kind.SUSPECT or not self._is_news(verdict, key, now):
+        if verdict.kind is VerdictKind.SUSPECT or not self._is_news(verdict, key, now):
             return False
         self._told, self._told_at = key, now
         return True
 
     def _is_news(self, verdict: Verdict, key: tuple[object, ...], now: float) -> bool:
         if key == self._told:
-            return verdict.kind >= Kind.HOLD and now - self._told_at >= self._repeat
-        if self._told is None and verdict.kind is Kind.UP:
+            return verdict.kind >= VerdictKind.HOLD and now - self._told_at >= self._repeat
+        if self._told is None and verdict.kind is VerdictKind.UP:
             return False  # that all is well is no news, before anything was told
         return verdict.primary_lost or now - self._since >= self._settle

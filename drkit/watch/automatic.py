@@ -9,10 +9,10 @@ from typing import Any, Final
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.detect.marks import Automatic
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
-from drkit.failover.core.context import Progress, Request
-from drkit.failover.desk import Desk
+from drkit.failover.core.context import RunRequest, StepProgress
+from drkit.failover.desk import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.claim import claim, tell_outcome
@@ -27,20 +27,20 @@ Act = Callable[[Mapping[str, Any]], str]
 def by_desk(settings: Settings, flow: FlowSettings) -> Act:
     """The orchestrator, in this process."""
 
-    def told(progress: Progress) -> None:
+    def told(progress: StepProgress) -> None:
         observe.event(
             "failover", flow=flow.name, step=progress.step.value, what=progress.what, **progress.fields
         )
 
     def act(decision: Mapping[str, Any]) -> str:
-        with Desk(settings, flow, told) as desk:
-            report = desk.begin((), Request(), decision=decision)
+        with FailoverService(settings, flow, told) as desk:
+            report = desk.begin((), RunRequest(), decision=decision)
         return str(report.get("state", "ended"))
 
     return act
 
 
-class Automat:
+class AutoFailover:
     """Acts at the most once for each loss, and only in mode auto.
 
     :param act: what to do; tests pass their own
@@ -63,7 +63,7 @@ class Automat:
 
         :param now: of a steady clock
         """
-        if moment.verdict.kind is not Kind.LOST or moment.picture.auto is None:
+        if moment.verdict.kind is not VerdictKind.LOST or moment.picture.auto is None:
             self._since = None
             self._thread = self._thread if self.is_acting else None
             return

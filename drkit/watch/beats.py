@@ -24,7 +24,7 @@ class Arrivals(NamedTuple):
     """How far the last one is ahead of our clock, in seconds, if too far to count; else 0."""
 
 
-class Beats:
+class HeartbeatListener:
     """Listens from a thread of its own until :meth:`stop`.
 
     :param ahead_ms: a heartbeat further ahead of our clock does not count

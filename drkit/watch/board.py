@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from drkit.detect.seen import WELL
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.monitoring.board import Board
 from drkit.watch.observer import Moment
 
@@ -88,5 +88,5 @@ class WatchBoard(Board):
         healthy, told = super().health()
         for moment, _ in self._moments():
             told["flows"].setdefault(moment.flow, {})["verdict"] = moment.verdict.name
-            healthy = healthy and moment.verdict.kind <= Kind.SUSPECT
+            healthy = healthy and moment.verdict.kind <= VerdictKind.SUSPECT
         return healthy, told

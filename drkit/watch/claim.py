@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
 from drkit.detect.marks import Automatic
@@ -19,6 +17,7 @@ from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_n
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 
 _SECONDS: Final = 10.0

@@ -10,7 +10,7 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.config.tables.watch import FenceAgentSettings
 from drkit.errors import Failed
-from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
 from drkit.kafka.security.settings import read_security
 from drkit.repoint.contract import TryAgain
 from drkit.repoint.program import run_program
@@ -19,7 +19,7 @@ _SHOWN: Final = 300
 _LEAST: Final = 0.5
 
 
-class Fenced(NamedTuple):
+class FencingResult(NamedTuple):
     """How it went."""
 
     proven: bool
@@ -31,7 +31,7 @@ def fence(
     listeners: Iterable[ClusterSettings],
     servers: Callable[[], Iterable[str]] = tuple,
     clock: Seconds = monotonic,
-) -> Fenced:
+) -> FencingResult:
     """Run the site's command, then prove that nobody can write any more, all within ``fence_seconds``.
 
     :param listeners: every way to the primary
@@ -45,13 +45,13 @@ def fence(
     if settings.proof_command:
         refused = run(settings.proof_command, left)
         proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
-        return Fenced(not refused, (said, proof))
+        return FencingResult(not refused, (said, proof))
     found = closed(listeners, servers(), min(left, 2.0))
     # The command may have failed and the broker be gone all the same: what counts is what is true.
-    return Fenced(found.proven, (said, *found.evidence))
+    return FencingResult(found.proven, (said, *found.evidence))
 
 
-def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> Fenced:
+def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> FencingResult:
     """Whether every address refuses connections.
 
     A broker that is silent proves nothing: a frozen one takes all queued writes when it wakes; nor does one
@@ -61,7 +61,7 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
     wanted = {(s, w) for w in range(len(ways)) for s in ways[w].bootstrap_servers.split(",")}
     wanted |= {(s, 0) for s in servers if not any(s == known for known, _ in wanted)}
 
-    def look(at: tuple[str, int]) -> Finding:
+    def look(at: tuple[str, int]) -> ProbeFinding:
         server, way = at
         security = read_security(ways[way])
         return probe(server, security, f"clusters.{ways[way].alias}", seconds, handshake=False)
@@ -69,7 +69,7 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         found = list(pool.map(look, sorted(wanted)))
     told = tuple(f"{f.server}: {f.kind.value}" for f in found)
-    return Fenced(bool(found) and all(f.kind is Kind.REFUSED for f in found), told)
+    return FencingResult(bool(found) and all(f.kind is ProbeKind.REFUSED for f in found), told)
 
 
 def run(command: Sequence[str], seconds: float) -> str:

@@ -16,7 +16,7 @@ from drkit.config.tables.watch import WatchSettings
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import LOOK, Automatic, Known
+from drkit.detect.marks import LOOK, Automatic, KnownBrokers
 from drkit.detect.notes import Note
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
@@ -33,7 +33,7 @@ _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ObserverIdentity:
     """Who votes."""
 
     name: str
@@ -46,7 +46,7 @@ class Identity:
 
 def this_process(
     name: str | None = None, *, votes: bool = True, watch: WatchSettings | None = None
-) -> Identity:
+) -> ObserverIdentity:
     """An identity, by default called as the settings say, else after the machine.
 
     :raises ConfigError: others would not take notes under this name
@@ -56,7 +56,7 @@ def this_process(
     called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
     names = watch.observer_names if votes else ()
     usable = configured_name(called, names, "watch.observers", option)
-    return Identity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
+    return ObserverIdentity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)
 
 
 class Moment(NamedTuple):
@@ -114,7 +114,7 @@ class Observer:
         self,
         settings: Settings,
         flow: FlowSettings,
-        identity: Identity,
+        identity: ObserverIdentity,
         clock: AwakeClock,
         wall: Millis = wall_ms,
     ) -> None:
@@ -135,7 +135,7 @@ class Observer:
         self._sequence = 0
         self._alive_ms: int | None = None
         self._said: Says | None = None
-        self._known: Known | None = None
+        self._known: KnownBrokers | None = None
 
     def start(self) -> None:
         """Begin."""
@@ -163,9 +163,16 @@ class Observer:
         self._share_known()
         others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
         return Moment(
-            self.flow.name, self._wall(), judge(picture), picture, vote, sensed,
-            (vote, *(others[n] for n in sorted(others))), tuple(self._agents.told()), automatic,
-        )  # fmt: skip
+            flow=self.flow.name,
+            at_ms=self._wall(),
+            verdict=judge(picture),
+            picture=picture,
+            vote=vote,
+            sensed=sensed,
+            votes=(vote, *(others[n] for n in sorted(others))),
+            agents=tuple(self._agents.told()),
+            automatic=automatic,
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -188,10 +195,19 @@ class Observer:
             self._renewed = now
         self._sequence += 1
         vote = Vote(
-            self.identity.name, self.identity.run, self._sequence, self._wall(), sensed.seen.sight,
-            sensed.seen.evidence, sensed.phi, sensed.moved_ago, now - self._renewed, self._alive_ms, renews,
-            self._settings.failover.mode,
-        )  # fmt: skip
+            observer=self.identity.name,
+            run=self.identity.run,
+            sequence=self._sequence,
+            at_ms=self._wall(),
+            sight=sensed.seen.sight,
+            evidence=sensed.seen.evidence,
+            phi=sensed.phi,
+            quiet_seconds=sensed.moved_ago,
+            abstained_seconds=now - self._renewed,
+            alive_ms=self._alive_ms,
+            renews=renews,
+            mode=self._settings.failover.mode,
+        )
         if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
             self._published, self._said = now, says
             key = Vote.key(self.identity.name) if self.identity.votes else LOOK
@@ -274,10 +290,10 @@ class Observer:
 
     def _share_known(self) -> None:
         """Remember on the boards who the primary's brokers are, and learn it from there."""
-        notes = [note for board in self.boards if (note := board.one(Known)) is not None]
+        notes = [note for board in self.boards if (note := board.one(KnownBrokers)) is not None]
         self.senses.probes.remember(note.body for note in notes)
         known = self.senses.probes.known()
         if known != self._known and known.brokers and all(b.is_read for b in self.boards[:1]):
             self._known = known
             for board in self.boards if self.identity.votes else ():
-                board.publish(Known.KEY, known)
+                board.publish(KnownBrokers.KEY, known)

@@ -1,4 +1,7 @@
-"""The generated parts of ``docs/detection.md``: ``python -m drkit.watch.reference`` writes them."""
+"""The generated parts of ``docs/explanation/detection.md``.
+
+``python -m drkit.watch.reference`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from drkit.config.tables.detection import DetectionSettings
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.detect.reasons import runbook
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, Kind, Row
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, LOST, VerdictKind, VerdictRow
 from drkit.detect.votes import MEANS
 from drkit.watch.board import TABLE as METRICS
 
-PAGE: Final = Path("docs", "detection.md")
+PAGE: Final = Path("docs", "explanation", "detection.md")
 _BEAT_SECONDS: Final = float(FlowSettings.model_fields["heartbeats_interval_seconds"].default)
 _WHEN: Final = "asked from the top; the first that is true decides"
 
@@ -27,10 +30,10 @@ def verdicts() -> str:
     return _table(("verdict", "reason", _WHEN, "what a person does"), rows)
 
 
-def _verdict(row: Row) -> tuple[str, ...]:
+def _verdict(row: VerdictRow) -> tuple[str, ...]:
     reason = f"`{row.reason.value}`"
-    if row.kind is Kind.HOLD:
-        reason = f"[{reason}](../{runbook(row.reason)})"
+    if row.kind is VerdictKind.HOLD:
+        reason = f"[{reason}](../../{runbook(row.reason)})"
     return row.kind.name, reason, row.condition, row.next
 
 

@@ -11,28 +11,29 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import runbook
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, completed
 from drkit.watch.announcer import Announcer, failover_command, in_words
-from drkit.watch.automatic import Automat, by_desk
+from drkit.watch.automatic import AutoFailover, by_desk
 from drkit.watch.board import WatchBoard
-from drkit.watch.dues import Payer
-from drkit.watch.dues import by_desk as paid_by_desk
-from drkit.watch.observer import Identity, Moment, Observer
+from drkit.watch.observer import Moment, Observer, ObserverIdentity
+from drkit.watch.pending_fences import PendingFences
+from drkit.watch.pending_fences import by_desk as paid_by_desk
 from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
-_LEVELS: Final[Mapping[Kind, observe.Level]] = {
-    Kind.UP: "info", Kind.SUSPECT: "info", Kind.DEGRADED: "warning", Kind.HOLD: "warning", Kind.LOST: "error",
+_LEVELS: Final[Mapping[VerdictKind, observe.Level]] = {
+    VerdictKind.UP: "info", VerdictKind.SUSPECT: "info", VerdictKind.DEGRADED: "warning",
+    VerdictKind.HOLD: "warning", VerdictKind.LOST: "error",
 }  # fmt: skip
 
 
-class Options(NamedTuple):
+class WatchOptions(NamedTuple):
     """What the user asked for."""
 
-    identity: Identity
+    identity: ObserverIdentity
     listen: Listen | None = None
     """Where to serve metrics, health and the page; None: nowhere."""
     given: Given = Given()
@@ -42,7 +43,7 @@ class Options(NamedTuple):
     its identity does not vote."""
 
 
-class Said(NamedTuple):
+class FlowMoment(NamedTuple):
     """One flow at one moment, for whoever shows it."""
 
     moment: Moment
@@ -52,22 +53,24 @@ class Said(NamedTuple):
     """The verdict, or what holds a failover back, is another one than before."""
 
 
-Show = Callable[[Sequence[Said]], None]
+Show = Callable[[Sequence[FlowMoment]], None]
 
 
 class _Desk:
     """One flow: its observer, and what follows from its verdicts."""
 
-    def __init__(self, settings: Settings, flow: FlowSettings, options: Options, clock: AwakeClock) -> None:
+    def __init__(
+        self, settings: Settings, flow: FlowSettings, options: WatchOptions, clock: AwakeClock
+    ) -> None:
         self.observer = Observer(settings, flow, options.identity, clock)
-        self.automat = Automat(settings, flow, by_desk(settings, flow))
-        self.payer = Payer(flow, paid_by_desk(settings, flow))
+        self.automat = AutoFailover(settings, flow, by_desk(settings, flow))
+        self.payer = PendingFences(flow, paid_by_desk(settings, flow))
         self.newest: Moment | None = None
         self._options = options
         self._announcer = Announcer(settings.detection.confirm_seconds, settings.watch.repeat_seconds)
         self._key: tuple[object, ...] = ()
 
-    def look(self, teller: Teller) -> Said:
+    def look(self, teller: Teller) -> FlowMoment:
         """Look once, and do what follows."""
         moment = self.observer.look()
         given = self._options.given._replace(flow=moment.flow)
@@ -80,7 +83,7 @@ class _Desk:
         if changed:
             self._log(moment, command)
         if not self._options.identity.votes:
-            return Said(moment, command, changed)
+            return FlowMoment(moment, command, changed)
         if self._announcer.due(verdict, now):
             teller.tell(
                 moment.as_dict() | {"command": command, "text": in_words(moment.flow, verdict, command)}
@@ -90,14 +93,14 @@ class _Desk:
         # A fence can be owed when some topic is promoted, and not before.
         owed = status is not None and bool(status.promoted_topics or status.pending_lift)
         self.payer.see(moment, now, owed=owed)
-        return Said(moment, command, changed)
+        return FlowMoment(moment, command, changed)
 
     def _log(self, moment: Moment, command: str) -> None:
         verdict = moment.verdict
         told: dict[str, Any] = {"flow": moment.flow, "verdict": verdict.name, "next": verdict.next}
-        if verdict.kind is not Kind.UP:
+        if verdict.kind is not VerdictKind.UP:
             told["evidence"] = list(verdict.evidence)
-        if verdict.kind is Kind.HOLD:
+        if verdict.kind is VerdictKind.HOLD:
             told["runbook"] = runbook(verdict.reason)
         if command:
             told["command"] = command
@@ -105,8 +108,12 @@ class _Desk:
 
 
 def watch(
-    settings: Settings, flows: Sequence[FlowSettings], options: Options, stop: threading.Event, show: Show
-) -> list[Said]:
+    settings: Settings,
+    flows: Sequence[FlowSettings],
+    options: WatchOptions,
+    stop: threading.Event,
+    show: Show,
+) -> list[FlowMoment]:
     """Watch until `stop` is set; returns the last word on each flow.
 
     :raises ConfigError: there is nothing to watch
@@ -136,8 +143,8 @@ def watch(
 
 
 def _go_on(
-    desks: Sequence[_Desk], options: Options, teller: Teller, stop: threading.Event, show: Show
-) -> list[Said]:
+    desks: Sequence[_Desk], options: WatchOptions, teller: Teller, stop: threading.Event, show: Show
+) -> list[FlowMoment]:
     ends = None if options.once is None else monotonic() + options.once
     # Before the first answer, or its absence, there is nothing to judge.
     while not all(d.observer.is_ready for d in desks) and not stop.wait(TICK_SECONDS / 5):

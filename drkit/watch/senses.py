@@ -10,9 +10,9 @@ from drkit.clock import Seconds, boottime, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.probes import OWN, Probes
-from drkit.detect.readiness import Finding, readiness
+from drkit.detect.readiness import ReadinessFinding, readiness
 from drkit.detect.risk import Sighting
-from drkit.detect.seen import Seen
+from drkit.detect.seen import SourceView
 from drkit.errors import DrkitError
 from drkit.flow_state.fence_debt import paid_with
 from drkit.flow_state.names import state_topic
@@ -25,7 +25,7 @@ from drkit.status.copy_growth import Growth
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
 from drkit.status.readiness_look import ReadinessLook
-from drkit.watch.beats import Arrivals, Beats
+from drkit.watch.beats import Arrivals, HeartbeatListener
 from drkit.watch.loss import LossKnown, loss_known
 
 _LOOK_SECONDS: Final = 4.0
@@ -46,7 +46,7 @@ class Watched:
 class Sensed(NamedTuple):
     """What was found, as plain values. Times in seconds."""
 
-    seen: Seen
+    seen: SourceView
     gone_for: float
     phi: float | None
     beat_silence: float | None
@@ -54,7 +54,7 @@ class Sensed(NamedTuple):
     moved_what: str
     promoted: bool
     loss: LossKnown
-    findings: tuple[Finding, ...]
+    findings: tuple[ReadinessFinding, ...]
     fence_owed: str = ""
     """Who owes the old primary a fence, and what pays it; empty: nobody."""
     beat_ahead: float = 0.0
@@ -75,7 +75,7 @@ class Senses:
         listeners = {OWN: source}
         listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
         self.probes = Probes(listeners, detection, clock)
-        self.beats = Beats(self._target, flow, detection, clock, round(self._margin * 1000))
+        self.beats = HeartbeatListener(self._target, flow, detection, clock, round(self._margin * 1000))
         self._growth = Growth(self._target, self._copies, self._grown)
         self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)
@@ -116,11 +116,18 @@ class Senses:
         grown_ago = max(0.0, now - grew[0]) if grew is not None else None  # it may have grown just now
         moves = [m for m in (beats.silence, grown_ago) if m is not None]
         return Sensed(
-            seen, gone_for, beats.phi, beats.silence, min(moves, default=None), grew[1] if grew else "",
-            status is not None and status.role == "promoted",
-            self._loss(beats, gone_for if seen.since is not None else None), self._findings, _owed(status),
-            beats.ahead,
-        )  # fmt: skip
+            seen=seen,
+            gone_for=gone_for,
+            phi=beats.phi,
+            beat_silence=beats.silence,
+            moved_ago=min(moves, default=None),
+            moved_what=grew[1] if grew else "",
+            promoted=status is not None and status.role == "promoted",
+            loss=self._loss(beats, gone_for if seen.since is not None else None),
+            findings=self._findings,
+            fence_owed=_owed(status),
+            beat_ahead=beats.ahead,
+        )
 
     def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:
         now, wall = self._boot(), wall_ms()
@@ -180,6 +187,8 @@ def _owed(status: FlowStatus | None) -> str:
     return f"{debt.owed_by}; {paid_with(status.flow)}" if status is not None and debt is not None else ""
 
 
-def readiness_of_nobody() -> list[Finding]:
+def readiness_of_nobody() -> list[ReadinessFinding]:
     """Before the first look: a target nobody has looked at is not ready."""
-    return [Finding("not_looked", blocks=True, text="nobody has looked at the target yet", next="wait")]
+    return [
+        ReadinessFinding("not_looked", blocks=True, text="nobody has looked at the target yet", next="wait")
+    ]

@@ -6,7 +6,7 @@ clock, no file; foreign packages only for codecs and checksums.
 
 from __future__ import annotations
 
-from drkit.wire.chunk import Chunk, Drop, DropReason, How, Run, Transformed
+from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
 from drkit.wire.reading import records_in, visible
 from drkit.wire.records import Record, decode, encode
@@ -20,8 +20,8 @@ __all__ = [
     "Drop",
     "DropReason",
     "How",
+    "OffsetRun",
     "Record",
-    "Run",
     "Transformed",
     "batch_crc",
     "decode",

@@ -12,7 +12,7 @@ from drkit.wire.header import COUNT_AT, LAST_OFFSET_DELTA_AT, CorruptBatch
 _INT: Final = Struct(">i")
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """``count`` records of a chunk that have the contiguous source offsets from ``source`` on."""
 
     source: int
@@ -72,7 +72,7 @@ class Chunk:
 
     data: bytearray
     """A batch of format 2: base offset 0, leader epoch -1, CRC not yet valid."""
-    runs: tuple[Run, ...]
+    runs: tuple[OffsetRun, ...]
     """The source offsets of its records, in order."""
     count: int
     """Records: also the offsets and the sequence numbers it takes."""

@@ -13,7 +13,7 @@ import google_crc32c
 import lz4.frame
 import zstandard
 
-from drkit.wire.zstd_frames import Frame, frames
+from drkit.wire.zstd_frames import ZstdFrame, frames
 
 NONE: Final = 0
 GZIP: Final = 1
@@ -172,7 +172,7 @@ def _unzstd(data: bytes, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _zstd_frames(data: bytes) -> list[Frame]:
+def _zstd_frames(data: bytes) -> list[ZstdFrame]:
     try:
         return list(frames(data))
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from drkit.wire.chunk import Chunk, How, Run
+from drkit.wire.chunk import Chunk, How, OffsetRun
 from drkit.wire.header import CODEC_BITS, CRC_START, MAGIC, BatchHeader
 
 _BEFORE_CRC: Final = Struct(">qiibIh")
@@ -25,4 +25,12 @@ def forward(header: BatchHeader, covered: bytes) -> Chunk:
     data = bytearray(CRC_START)
     data += covered
     _BEFORE_CRC.pack_into(data, 0, 0, length, -1, MAGIC, 0, attributes & CODEC_BITS)
-    return Chunk(data, (Run(base, count),), count, max_timestamp, base + count, leader_epoch, How.FORWARDED)
+    return Chunk(
+        data=data,
+        runs=(OffsetRun(base, count),),
+        count=count,
+        max_timestamp=max_timestamp,
+        next_source=base + count,
+        leader_epoch=leader_epoch,
+        how=How.FORWARDED,
+    )

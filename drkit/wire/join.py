@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from drkit.wire.chunk import Chunk, Run, Whole
+from drkit.wire.chunk import Chunk, OffsetRun, Whole
 from drkit.wire.rebuild import Recipe
 from drkit.wire.records import LEAST_RECORD, close
 
@@ -76,7 +76,15 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
         return None
     last = batches[-1]
     following = last.base_offset + last.count
-    return Chunk(batch, _runs(batches), count, latest, following, recipe.leader_epoch, recipe.how)
+    return Chunk(
+        data=batch,
+        runs=_runs(batches),
+        count=count,
+        max_timestamp=latest,
+        next_source=following,
+        leader_epoch=recipe.leader_epoch,
+        how=recipe.how,
+    )
 
 
 def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whole]) -> _Heads | None:
@@ -228,11 +236,11 @@ def _gather(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryvi
     return memoryview(taken)[:size]
 
 
-def _runs(batches: Sequence[Whole]) -> tuple[Run, ...]:
-    runs: list[Run] = []
+def _runs(batches: Sequence[Whole]) -> tuple[OffsetRun, ...]:
+    runs: list[OffsetRun] = []
     for batch in batches:
         if runs and runs[-1].source + runs[-1].count == batch.base_offset:
-            runs[-1] = Run(runs[-1].source, runs[-1].count + batch.count)
+            runs[-1] = OffsetRun(runs[-1].source, runs[-1].count + batch.count)
         else:
-            runs.append(Run(batch.base_offset, batch.count))
+            runs.append(OffsetRun(batch.base_offset, batch.count))
     return tuple(runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from drkit.wire.chunk import Chunk, How, Run
+from drkit.wire.chunk import Chunk, How, OffsetRun
 from drkit.wire.records import Piece, build
 
 
@@ -30,27 +30,27 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
         yield from rebuild(records[middle:], recipe)
         return
     yield Chunk(
-        data,
-        runs_of(records),
-        len(records),
-        max(time for _, time, _ in records),
-        records[-1][0] + 1,
-        recipe.leader_epoch,
-        recipe.how,
+        data=data,
+        runs=runs_of(records),
+        count=len(records),
+        max_timestamp=max(time for _, time, _ in records),
+        next_source=records[-1][0] + 1,
+        leader_epoch=recipe.leader_epoch,
+        how=recipe.how,
     )
 
 
-def runs_of(records: Sequence[Piece]) -> tuple[Run, ...]:
+def runs_of(records: Sequence[Piece]) -> tuple[OffsetRun, ...]:
     """The source offsets of records, which rise, as runs without gaps."""
     first, last = records[0][0], records[-1][0]
     if last - first == len(records) - 1:
-        return (Run(first, len(records)),)
-    runs: list[Run] = []
+        return (OffsetRun(first, len(records)),)
+    runs: list[OffsetRun] = []
     start = following = first
     for offset, _, _ in records:
         if offset != following:
-            runs.append(Run(start, following - start))
+            runs.append(OffsetRun(start, following - start))
             start = offset
         following = offset + 1
-    runs.append(Run(start, following - start))
+    runs.append(OffsetRun(start, following - start))
     return tuple(runs)

@@ -219,14 +219,14 @@ def transform(
     header contradicts the records, and for message formats before 2.
     """
     work = _Pass(
-        buffer if isinstance(buffer, bytes) else bytes(buffer),
-        position,
-        _NO_END if end is None else end,
-        aborted,
-        skip_producer_ids,
-        merge_below,
-        merge_up_to,
-        max_batch_bytes,
+        buffer=buffer if isinstance(buffer, bytes) else bytes(buffer),
+        position=position,
+        end=_NO_END if end is None else end,
+        aborted=aborted,
+        skip=skip_producer_ids,
+        below=merge_below,
+        up_to=merge_up_to,
+        largest=max_batch_bytes,
         inspect=inspect,
     )
     work.run()

@@ -18,7 +18,7 @@ _MOST_OF_A_BLOCK: Final = 128 * 1024
 """Bytes that a compressed block unpacks to at most."""
 
 
-class Frame(NamedTuple):
+class ZstdFrame(NamedTuple):
     """A frame that has content."""
 
     start: int
@@ -27,7 +27,7 @@ class Frame(NamedTuple):
     """Upper bound of the bytes that it unpacks to."""
 
 
-def frames(data: bytes) -> Iterator[Frame]:
+def frames(data: bytes) -> Iterator[ZstdFrame]:
     """The frames of ``data``, without skippable ones. Raises ValueError for bytes that are none."""
     at = 0
     while at < len(data):
@@ -41,7 +41,7 @@ def frames(data: bytes) -> Iterator[Frame]:
             raise ValueError(f"{len(data) - at} bytes that are no frame follow at byte {at}")
 
 
-def _frame(data: bytes, start: int) -> Frame:
+def _frame(data: bytes, start: int) -> ZstdFrame:
     try:
         descriptor = data[start + _DESCRIPTOR_AT]
         single = descriptor & _SINGLE_SEGMENT
@@ -59,7 +59,7 @@ def _frame(data: bytes, start: int) -> Frame:
     at += 4 if descriptor & _CHECKSUM else 0
     if at > len(data):
         raise ValueError("compressed data ends too early")
-    return Frame(start, at, most)
+    return ZstdFrame(start, at, most)
 
 
 def _skipped(data: bytes, start: int) -> int:

@@ -22,7 +22,7 @@ from drkit.offset_map.reading import load
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap
 from drkit.offsets.map_record import encode_map_record
-from drkit.offsets.translation import Exact, Place
+from drkit.offsets.translation import Exact, PartitionPosition
 from tests.bench.latency import percentile
 
 SEGMENTS: Final = 1_000_000
@@ -109,7 +109,7 @@ def _child(bootstrap: str, total: int, partitions: int, result: Connection) -> N
         state = buckets[p].of(*_IDS, p)
         assert state.tail is not None
         end = state.tail.downstream
-        places.append(Place(state.segments, state.tail.upstream, 0, end, end))
+        places.append(PartitionPosition(state.segments, state.tail.upstream, 0, end, end))
     if sum(len(place.segments) for place in places) != total // partitions * partitions:
         raise RuntimeError("the map that was read is not the one that was written")
     forward, backward = _lookups(places, back=False), _lookups(places, back=True)
@@ -127,7 +127,7 @@ def _child(bootstrap: str, total: int, partitions: int, result: Connection) -> N
     )
 
 
-def _lookups(places: Sequence[Place], *, back: bool) -> list[float]:
+def _lookups(places: Sequence[PartitionPosition], *, back: bool) -> list[float]:
     """Microseconds per lookup, of some thousand means."""
     chance, means = random.Random(1), []
     for _ in range(LOOKUPS // _SAMPLE):

@@ -13,7 +13,7 @@ import tracemalloc
 from typing import Final, TypeVar
 from uuid import UUID
 
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.report import PartitionReport, TaskReport
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord, NotedEnds, SourceSeenRecord
@@ -23,7 +23,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, MapRecord, Mark
 from drkit.offsets.map_record import Mode
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 
 T = TypeVar("T")
 Records = list[tuple[MapKey, MapRecord]]
@@ -68,7 +68,7 @@ def measure(partitions: int) -> ModelRun:
     timed("look without a change", lambda: epochs.update(placed))
     leases = timed("begin of an epoch", epochs.begin)
     texts = timed("leases to JSON", lambda: [lease.to_json() for lease in leases])
-    timed("leases from JSON, of all tasks", lambda: [TaskLease.from_json(text) for text in texts])
+    timed("leases from JSON, of all tasks", lambda: [TaskAssignment.from_json(text) for text in texts])
     reports = [_report(lease) for lease in leases]
     told = timed("reports to JSON, of all tasks", lambda: [json.dumps(r.as_dict()) for r in reports])
     timed(
@@ -97,17 +97,17 @@ def measure(partitions: int) -> ModelRun:
     return ModelRun(partitions, seconds, sizes)
 
 
-def _placed(number: int) -> Placed:
+def _placed(number: int) -> PlacedPartition:
     topic, partition = f"orders.region-{number // PER_TOPIC:05d}", number % PER_TOPIC
-    lease = PartitionLease(
+    lease = PartitionAssignment(
         topic, str(UUID(int=_ID.int + number // PER_TOPIC)),
         topic, str(UUID(int=_ID.int - number // PER_TOPIC)), partition, bucket_of(topic, partition, BUCKETS),
     )  # fmt: skip
-    return Placed(lease, number % _BROKERS)
+    return PlacedPartition(lease, number % _BROKERS)
 
 
-def _planned(placed: list[Placed]) -> Epochs:
-    frame = TaskLease(
+def _planned(placed: list[PlacedPartition]) -> Epochs:
+    frame = TaskAssignment(
         "source->target", "a1b2c3.1", 0, 0, 0, *_HISTORY, (_HISTORY.producer_id,), (),
         "map", "state", 300.0, 15.0, 21_600_000, (),
     )  # fmt: skip
@@ -116,7 +116,7 @@ def _planned(placed: list[Placed]) -> Epochs:
     return epochs
 
 
-def _report(lease: TaskLease) -> TaskReport:
+def _report(lease: TaskAssignment) -> TaskReport:
     parts = [
         PartitionReport(p.source_topic, p.partition, 10**9, 10**9, "live", "", 10**6, 10**8, 10**4)
         for p in lease.partitions
@@ -126,7 +126,7 @@ def _report(lease: TaskLease) -> TaskReport:
     )
 
 
-def _key(lease: PartitionLease) -> MapKey:
+def _key(lease: PartitionAssignment) -> MapKey:
     return MapKey(lease.source_id, lease.target_id, lease.partition)
 
 
@@ -141,7 +141,7 @@ def _read(written: list[tuple[bytes, bytes | None]]) -> MapBucket:
     return bucket
 
 
-def _state(placed: list[Placed]) -> int:
+def _state(placed: list[PlacedPartition]) -> int:
     """Bytes of what is kept about each topic: which one it is, and its settings."""
     total = 0
     for lease in {p.lease.source_topic: p.lease for p in placed}.values():
@@ -163,7 +163,7 @@ def _largest_batch(marks: Records) -> int:
     return max(len(batch_of(pairs(some), _AT)[0]) for some in by_bucket.values())
 
 
-def _memory(placed: list[Placed]) -> int:
+def _memory(placed: list[PlacedPartition]) -> int:
     """Bytes of the cursors and maps of all partitions."""
     tracemalloc.start()
     try:

@@ -17,7 +17,7 @@ from tests.support.mm2.mirror_maker import mirror_maker
 from tests.support.topic_sync.acl_world import World, connect
 from tests.support.waiting import eventually
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "acls.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/how-to/acls.md"
 PROPERTIES: Final = """\
 clusters = {alias}, standby
 {alias}.bootstrap.servers = {source}
@@ -87,7 +87,7 @@ def on_the_source(world: World, orders: str) -> list[Acl]:
 
 
 def test_what_mm2_makes_drkit_makes_and_each_difference_is_on_the_page(three: Three, tmp_path: Path):
-    """P13: the same ACLs as MirrorMaker 2, but for the differences that docs/acls.md tells."""
+    """P13: the same ACLs as MirrorMaker 2, but for the differences that docs/how-to/acls.md tells."""
     world = World(three.source, three.ours)
     theirs = connect(three.theirs, "theirs", ADMIN)
     orders, copy = world.topic("orders"), f"{world.source.alias}.{world.name('orders')}"

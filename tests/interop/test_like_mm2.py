@@ -7,7 +7,8 @@ from typing import Final
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings, load
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     TopicPlan,

@@ -20,7 +20,7 @@ from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions
 from tests.support.mm2.mm2_java import KafkaJava, client_properties, kafka_java, task_properties
@@ -37,7 +37,7 @@ def java() -> Iterator[KafkaJava]:
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
+def workshop() -> Iterator[SharedSpark]:
     with spark_session("drkit tests", 1) as made:
         yield made
 
@@ -45,7 +45,9 @@ def workshop() -> Iterator[Workshop]:
 class World:
     """A topic, heartbeats and two groups on the source, and a flow that copies them to an end."""
 
-    def __init__(self, naming: str, source: LocalCluster, target: LocalCluster, workshop: Workshop) -> None:
+    def __init__(
+        self, naming: str, source: LocalCluster, target: LocalCluster, workshop: SharedSpark
+    ) -> None:
         self.tag, self.workshop = uuid.uuid4().hex[:8], workshop
         self.source = ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap())
         self.target = ClusterSettings(alias=f"b{self.tag}", bootstrap_servers=target.bootstrap())
@@ -87,7 +89,7 @@ class World:
 
 @pytest.fixture(params=["identity", "prefix"])
 def world(
-    request: pytest.FixtureRequest, source: LocalCluster, target: LocalCluster, workshop: Workshop
+    request: pytest.FixtureRequest, source: LocalCluster, target: LocalCluster, workshop: SharedSpark
 ) -> World:
     return World(request.param, source, target, workshop)
 

@@ -12,7 +12,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync
-from drkit.offsets.translation import Exact, Place
+from drkit.offsets.translation import Exact, PartitionPosition
 from tests.support.flows.compare import not_foreign, read
 from tests.support.flows.exactness import first, places
 from tests.support.flows.flow import DAY_MS, Flow
@@ -59,7 +59,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
         java, task_properties(flow.source, flow.target, flow.settings), history=history
     ) as s:
         for p, place in exact.items():
-            assert isinstance(place, Place)
+            assert isinstance(place, PartitionPosition)
             assert place.frontier is not None
             for upstream in range(place.frontier + 1):
                 found, wanted = s.translate(topic, p, upstream), place.forward(upstream)

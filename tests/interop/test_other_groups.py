@@ -18,7 +18,7 @@ from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.members import listed_groups
-from drkit.kafka.groups.requests import Committed, Groups, Listed
+from drkit.kafka.groups.requests import Committed, Groups, ListedGroup
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import TopicPlan, create_topics
@@ -49,14 +49,14 @@ emit_heartbeats = false
 def test_whatever_is_no_consumer_group_is_named() -> None:
     # As a broker of Kafka 4.3.1 lists them: state, type, protocol type.
     listed = {
-        "a-share": Listed("a-share", "Empty", "share", "share"),
-        "a-streams": Listed("a-streams", "Stable", "streams", "streams"),
-        "a-connect": Listed("a-connect", "Stable", "classic", "connect"),
-        "a-registry": Listed("a-registry", "Stable", "classic", "sr"),
-        "a-consumer": Listed("a-consumer", "Stable", "consumer", "consumer"),
-        "a-classic": Listed("a-classic", "Stable", "classic", "consumer"),
-        "a-stored": Listed("a-stored", "Empty", "classic", ""),
-        "b-share": Listed("b-share", "Empty", "share", "share"),
+        "a-share": ListedGroup("a-share", "Empty", "share", "share"),
+        "a-streams": ListedGroup("a-streams", "Stable", "streams", "streams"),
+        "a-connect": ListedGroup("a-connect", "Stable", "classic", "connect"),
+        "a-registry": ListedGroup("a-registry", "Stable", "classic", "sr"),
+        "a-consumer": ListedGroup("a-consumer", "Stable", "consumer", "consumer"),
+        "a-classic": ListedGroup("a-classic", "Stable", "classic", "consumer"),
+        "a-stored": ListedGroup("a-stored", "Empty", "classic", ""),
+        "b-share": ListedGroup("b-share", "Empty", "share", "share"),
     }
     found = other_groups(listed, lambda group: group.startswith("a-"))
     assert [o.group for o in found] == ["a-connect", "a-registry", "a-share", "a-streams"]

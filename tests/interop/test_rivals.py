@@ -12,8 +12,9 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import GenerationRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import group_members
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names

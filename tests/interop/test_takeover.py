@@ -22,7 +22,7 @@ from drkit.local.jars import MIRROR_MAKER, classpath
 from drkit.local.java import find_java
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from drkit.takeover import look as takeover_look
 from drkit.takeover import mm2_progress
 from drkit.verify import snapshot as verify_snapshot
@@ -129,7 +129,7 @@ class MirrorMaker:
     def stored(self) -> set[str]:
         return {at.topic for at in mm2_progress.stored_offsets(self.target, self.flow) or {}}
 
-    def job(self, workshop: Workshop, *, leaving_out: str = "drkit-.*") -> FlowJob:
+    def job(self, workshop: SharedSpark, *, leaving_out: str = "drkit-.*") -> FlowJob:
         flow = self.flow.model_copy(update={"topics_exclude": (leaving_out,)})
         return FlowJob(self.clusters, flow, workshop, uuid.uuid4().hex[:8], once=True)
 
@@ -141,7 +141,7 @@ class MirrorMaker:
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
+def workshop() -> Iterator[SharedSpark]:
     """One Spark session."""
     with spark_session("drkit takeover", 2) as made:
         yield made
@@ -155,7 +155,7 @@ def mm2(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[
 
 
 def test_drkit_goes_on_where_a_killed_mirror_maker_stopped(
-    mm2: MirrorMaker, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    mm2: MirrorMaker, workshop: SharedSpark, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(takeover_look, "CONTEXT", 50)  # so that a short log has a part that is not compared
     orders, quiet, mixed = mm2.topic("orders", 3), mm2.topic("quiet"), mm2.topic("mixed")

@@ -7,7 +7,7 @@ import random
 from typing import NamedTuple
 
 from drkit.wire import Chunk
-from drkit.wire.chunk import How, Run
+from drkit.wire.chunk import How, OffsetRun
 
 OLD, YOUNG = 0, 10**9
 """Timestamps."""
@@ -87,12 +87,12 @@ class Source:
             old = some[0].index < self.old_until
             some = [r for r in some if (r.index < self.old_until) == old]
             at += len(some)
-            runs: list[Run] = []
+            runs: list[OffsetRun] = []
             for r in some:
                 if runs and runs[-1].source + runs[-1].count == r.offset:
-                    runs[-1] = Run(runs[-1].source, runs[-1].count + 1)
+                    runs[-1] = OffsetRun(runs[-1].source, runs[-1].count + 1)
                 else:
-                    runs.append(Run(r.offset, 1))
+                    runs.append(OffsetRun(r.offset, 1))
             chunk = Chunk(
                 bytearray(HEADER_BYTES), tuple(runs), len(some), OLD if old else YOUNG,
                 some[-1].offset + 1, some[-1].epoch, How.FORWARDED,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.map_writer import next_reign
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, acknowledge, intents_of
 from drkit.copy_task.target.packing import pack_of
 from drkit.copy_task.target.take_up import TakeUp, take_up
@@ -108,7 +108,7 @@ class Task:
 
     def __post_init__(self) -> None:
         self.copies = [
-            Copy(lane, PartitionCopy(PartitionLease(
+            Copy(lane, PartitionCopy(PartitionAssignment(
                 "t", str(SOURCE_ID), "t", str(TARGET_ID), lane.number, 0, compacted=self.compacted
             )))
             for lane in self.world.lanes
@@ -162,7 +162,7 @@ class Task:
             raise MapFailed
 
     def _drained(self) -> bool:
-        live = [c for c in self.copies if c.p.state is State.LIVE]
+        live = [c for c in self.copies if c.p.state is CopyState.LIVE]
         return not any(c.sent or c.p.ready for c in live) and "bulk" not in self.active
 
     def _end(self) -> Steps:
@@ -183,7 +183,7 @@ class Task:
             yield
 
     def _one_step(self, *, only_begun: bool = False) -> None:
-        if any(c.p.state is State.STOPPED for c in self.copies):
+        if any(c.p.state is CopyState.STOPPED for c in self.copies):
             raise Killed
         if self.ending:
             for c in self.copies:
@@ -207,18 +207,18 @@ class Task:
             p = c.p
             if c.sent:
                 out[f"receive {n}"] = lambda c=c: self._receive(c)  # type: ignore[misc]
-            if p.state is State.LIVE and p.ready:
+            if p.state is CopyState.LIVE and p.ready:
                 out[f"send {n}"] = lambda c=c: self._send(c)  # type: ignore[misc]
-            if p.state is State.LIVE and p.waiting:
+            if p.state is CopyState.LIVE and p.waiting:
                 out[f"stage {n}"] = lambda c=c: self._stage(c)  # type: ignore[misc]
             if p.wants_more and not self.ending:
                 out[f"fetch {n}"] = lambda c=c: c.fetch(ending=lambda: self.ending)  # type: ignore[misc]
-        if any(c.p.state is not State.RESOLVING for c in self.copies):
+        if any(c.p.state is not CopyState.RESOLVING for c in self.copies):
             out["mark"] = self._marks
         if not self.ending:
-            if any(c.p.state is State.RESOLVING and c.p.answered for c in self.copies):
+            if any(c.p.state is CopyState.RESOLVING and c.p.answered for c in self.copies):
                 out["resolve"] = self._resolve
-            if self.broken or any(c.p.state is State.BULK or self._admissible(c.p) for c in self.copies):
+            if self.broken or any(c.p.state is CopyState.BULK or self._admissible(c.p) for c in self.copies):
                 out["bulk"] = self._bulk
         return out
 
@@ -226,7 +226,7 @@ class Task:
 
     def _resolve(self) -> Steps:
         """As the product's resolver, with a pause after each step."""
-        due = [c for c in self.copies if c.p.state is State.RESOLVING and c.p.answered]
+        due = [c for c in self.copies if c.p.state is CopyState.RESOLVING and c.p.answered]
         try:
             yield from self._resolved(due)
         except (MapFailed, Silent):
@@ -261,7 +261,7 @@ class Task:
             if isinstance(taken.move, Fence):
                 yield from self._fence(c, taken, taken.move, leader)
         for c, taken, _ in found:
-            if c.p.state is State.RESOLVING and taken.may_begin:
+            if c.p.state is CopyState.RESOLVING and taken.may_begin:
                 self._name(c, taken.found)
                 taken.begin()
 
@@ -271,7 +271,7 @@ class Task:
             raise Violated(f"the map is in doubt: {doubt.reason}")
         if isinstance(settled.answer, Unavailable):
             self.world.stopped.append(settled.answer.reason)
-        if p.state is not State.RESOLVING:
+        if p.state is not CopyState.RESOLVING:
             return None
         found = settled.resolution
         if found is None:
@@ -364,7 +364,7 @@ class Task:
             request.given_up = True
             p.unanswered()
             p.void()
-        elif p.state is State.LIVE and generation == p.generation:
+        elif p.state is CopyState.LIVE and generation == p.generation:
             if request.answer == ("appended", staged.base):
                 p.acknowledge(staged)
             else:
@@ -387,11 +387,11 @@ class Task:
     @staticmethod
     def _admissible(p: PartitionCopy) -> bool:
         old = p.oldest_is_older_than(FLOOR_MS)
-        return p.state is State.LIVE and not p.ready and not p.in_flight and old
+        return p.state is CopyState.LIVE and not p.ready and not p.in_flight and old
 
     @staticmethod
     def _ready(p: PartitionCopy) -> bool:
-        return p.state is State.BULK and p.oldest_is_older_than(FLOOR_MS)
+        return p.state is CopyState.BULK and p.oldest_is_older_than(FLOOR_MS)
 
     def _bulk(self) -> Steps:
         if self.broken:
@@ -403,9 +403,9 @@ class Task:
                 p.void()
                 p.deviation = "old records are copied in transactions"
             else:
-                p.state = State.BULK
+                p.state = CopyState.BULK
         if not any(self._ready(c.p) for c in self.copies):
-            for p in (c.p for c in self.copies if c.p.state is State.BULK and c.p.waiting):
+            for p in (c.p for c in self.copies if c.p.state is CopyState.BULK and c.p.waiting):
                 p.void()
             yield
             return
@@ -414,7 +414,7 @@ class Task:
         except Silent:
             self.broken = True
             for c in self.copies:
-                if c.open or c.p.state is State.BULK:
+                if c.open or c.p.state is CopyState.BULK:
                     c.p.void()
         for c in self.copies:
             c.open.clear()

@@ -18,8 +18,8 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import LATEST, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Mark
-from drkit.translate.positions import EXACT, Question, look, translate
+from drkit.offsets.group_guard import OffsetMark
+from drkit.translate.positions import EXACT, PositionQuestion, look, translate
 from tests.support.flows.beside import Beside
 from tests.support.flows.both_die import die_together_again_and_again, timestamps
 from tests.support.flows.clusters import Clusters
@@ -113,7 +113,9 @@ def proven(world: DrkitWorld, source: LocalCluster, topic: str) -> Counter[str]:
     groups = checkpointed(world)
     with ThreadPoolExecutor(1 + len(GROUPS)) as pool:  # each of them waits for the dead primary
         look_once = pool.submit(look, world.settings, world.flow, partitions, reverse=False)
-        asked = [pool.submit(translate, world.settings, world.flow, Question(group=g)) for g in groups]
+        asked = [
+            pool.submit(translate, world.settings, world.flow, PositionQuestion(group=g)) for g in groups
+        ]
         looked = look_once.result()
         lines = {g: answer.result() for g, answer in zip(groups, asked, strict=True)}
     synced = offsets_of(world, world.target, GROUPS)
@@ -130,7 +132,7 @@ def proven(world: DrkitWorld, source: LocalCluster, topic: str) -> Counter[str]:
             counted["positions"] += 1
     for group, offsets in synced.items():
         for at, kept in offsets.items():
-            mark = Mark.of(kept.metadata)
+            mark = OffsetMark.of(kept.metadata)
             assert mark is not None
             where = f"{group} {at}: {kept}"
             same_next(theirs[at.partition], ours[at.partition], mark.upstream, kept.offset, where)

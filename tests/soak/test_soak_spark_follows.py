@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
@@ -97,7 +97,7 @@ def moved(world: World, primary: LocalCluster, folder: Path, *, killed: bool) ->
         world.copied([])
         if killed:
             primary.kill()
-        request = Request(accept_data_loss="for the test") if killed else Request(planned=True)
+        request = RunRequest(accept_data_loss="for the test") if killed else RunRequest(planned=True)
         with world.desk() as desk:
             report = desk.begin((), request)
         eventually(lambda: len(events.batches(new)) > 2, 300, f"batches on the standby: {events[-5:]}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster
@@ -98,7 +98,7 @@ def moved(
         eventually(lambda: len(seen(primary_at)) > number + 100, 120, "more work")
         if killed:
             primary.kill()
-        request = Request(accept_data_loss="for the test") if killed else Request(planned=True)
+        request = RunRequest(accept_data_loss="for the test") if killed else RunRequest(planned=True)
         with world.desk() as desk:
             report = desk.begin((), request)
         eventually(lambda: len(seen(standby_at)) > 100, 240, f"work on the standby: {events[-8:]}")

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import DrkitError
-from drkit.failover.core.context import Progress, Request
+from drkit.failover.core.context import RunRequest, StepProgress
 from drkit.failover.core.machine import ORDER, StepName
 from drkit.failover.journal import journal
 from drkit.local.cluster import LocalCluster, start_together
@@ -111,12 +111,12 @@ class Trouble:
         self._cluster, self._goes, self._returns = cluster, goes, returns
         self._killed = False
 
-    def __call__(self, world: World, request: Request) -> dict[str, Any]:
+    def __call__(self, world: World, request: RunRequest) -> dict[str, Any]:
         on = world.source if world.source.bootstrap_servers == self._cluster.bootstrap() else world.target
         leaders = world.topic(on, world.name("orders")).leaders
         assert len({leader.node for leader in leaders.values()}) == BROKERS, "each leads a partition"
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: StepProgress) -> None:
             if progress.step is self._goes and not self._killed:
                 self._killed = True
                 self._cluster.broker(leaders[0].node).kill()
@@ -127,7 +127,7 @@ class Trouble:
         assert self._killed
         return report
 
-    def _failed_over(self, world: World, request: Request, tell: Any) -> dict[str, Any]:
+    def _failed_over(self, world: World, request: RunRequest, tell: Any) -> dict[str, Any]:
         """What is held is resumed, as the command says."""
         try:
             with world.desk(tell=tell) as desk:
@@ -138,7 +138,7 @@ class Trouble:
             assert "drkit failover --resume" in refused.hint, refused
             try:
                 with world.desk(tell=tell) as desk:
-                    return desk.resume(Request())
+                    return desk.resume(RunRequest())
             except DrkitError as error:
                 refused = error
         raise refused

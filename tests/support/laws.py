@@ -62,3 +62,14 @@ def imports(source: Source) -> frozenset[str]:
 
 def broken(rule: str, found: list[str]) -> None:
     assert not found, rule + ":\n  " + "\n  ".join(found)
+
+
+def tree(*files: tuple[str, str]) -> list[Source]:
+    """Sources that nobody wrote to a disk: pairs of a path below drkit and a text."""
+    found = []
+    for name, text in files:
+        path = Path("drkit") / name
+        parts = path.with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found.append(Source(module, path, text, ast.parse(text)))
+    return found

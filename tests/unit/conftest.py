@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 import sys
 from typing import Final
 
 import pytest
 
+_HERE: Final = Path(__file__).parent
 _STARTS: Final = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn",
     "subprocess.Popen",
@@ -34,8 +36,9 @@ sys.addaudithook(_WATCH)  # there is no way to take it away: hence the switch
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Generator[None, object, object]:
-    _WATCH.watching = True
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    # Pytest asks every conftest about every test.
+    _WATCH.watching = item.path.is_relative_to(_HERE)
     try:
         return (yield)
     finally:

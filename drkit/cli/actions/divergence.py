@@ -14,7 +14,7 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.errors import Failed, Refused
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.loss.divergence import Divergence, divergence
 from drkit.failover.loss.tail import Take
 from drkit.model import TopicPartition
@@ -26,7 +26,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 def diverged(flow: str | None, records: Path | None) -> int:
     """Run ``drkit divergence``."""
     settings = configuration().settings
-    with Desk(settings, settings.one_flow(flow)) as desk, _written(records) as take:
+    with FailoverService(settings, settings.one_flow(flow)) as desk, _written(records) as take:
         found = divergence(desk.beside(), take)
     emit(found.to_json() if session().as_json else _shown(found, records))
     if not found.is_known:

@@ -16,12 +16,17 @@ _INSTALLED: Final = _PACKAGE / "pages"
 _PAGES: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
 """In an installed drkit within the package, in a source tree beside it."""
 _RUNBOOKS: Final = ("", "hold-", "failover-")
-_TABLES: Final = ("events.md", "detection.md", "status.md", "standby.md")
+_TABLES: Final = (
+    "docs/reference/events.md",
+    "docs/explanation/detection.md",
+    "docs/reference/status.md",
+    "docs/how-to/standby.md",
+)
 _NAMED_IN: Final = 2
 """Cells of a row, from its first, that name what the row is about."""
 
 
-class Found(NamedTuple):
+class Explanation(NamedTuple):
     """What explains a code."""
 
     page: str
@@ -55,7 +60,7 @@ def codes() -> dict[str, str]:
     return found
 
 
-def pages_of(asked: str) -> Iterator[Found]:
+def pages_of(asked: str) -> Iterator[Explanation]:
     """What explains a code, or a refusal of which these are words."""
     code = asked.strip().strip("`").lower()
     name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-")
@@ -65,14 +70,14 @@ def pages_of(asked: str) -> Iterator[Found]:
     if not pages and " " in words:
         pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
     for page in pages:
-        yield Found(f"runbooks/{page.name}", _text(page).rstrip())
+        yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
     for alert, text in _alerts():
         if alert.lower() == code:
-            yield Found("docs/alerts.md", f"{alert}\n\n{text}")
+            yield Explanation("docs/how-to/alerts.md", f"{alert}\n\n{text}")
     for known, row in _rows():
         if known == code.replace("-", "_"):
             lines = [f"{head}: {cell}" for head, cell in row.items() if cell not in {"", "–"}]
-            yield Found(row.page, "\n".join(lines))
+            yield Explanation(row.page, "\n".join(lines))
 
 
 class _Row(dict[str, str]):
@@ -85,7 +90,7 @@ def _rows() -> Iterator[tuple[str, _Row]]:
     """Rows of the tables that name codes, each with every code that it names."""
     for name in _TABLES:
         heads: list[str] = []
-        page = _PAGES / "docs" / name
+        page = _PAGES / name
         for line in _text(page).splitlines() if page.is_file() else ():
             if not line.startswith("|"):
                 heads = []
@@ -94,7 +99,7 @@ def _rows() -> Iterator[tuple[str, _Row]]:
             if not heads:
                 heads = cells
             row = _Row(zip(heads, cells, strict=False))
-            row.page = f"docs/{name}"
+            row.page = name
             for code in _codes_in(cells[:_NAMED_IN]):
                 yield code, row
 
@@ -110,7 +115,7 @@ def _codes_in(cells: list[str]) -> Iterator[str]:
 
 def _alerts() -> Iterator[tuple[str, str]]:
     """Each alert with its section."""
-    for section in _text(_PAGES / "docs" / "alerts.md").split("\n## ")[1:]:
+    for section in _text(_PAGES / "docs/how-to/alerts.md").split("\n## ")[1:]:
         name, _, text = section.partition("\n")
         yield name, text.strip()
 

@@ -12,8 +12,8 @@ from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_prop
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
-from drkit.failover.core.context import Request
-from drkit.failover.desk import Confirm, Desk, Proposal, Rehearsal
+from drkit.failover.core.context import RunRequest
+from drkit.failover.desk import Confirm, FailoverService, Proposal, Rehearsal
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
@@ -45,13 +45,13 @@ def failover(
     """Run ``drkit failover``."""
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
-    request = Request(
+    request = RunRequest(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with Desk(settings, chosen, Progressing()) as desk:
+    with FailoverService(settings, chosen, Progressing()) as desk:
         if dry_run:
             _rehearse(chosen.name, desk.rehearse(groups, request, topics))
             return
@@ -86,7 +86,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 
-def _reported(desk: Desk, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
+def _reported(desk: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report also of a run that was held."""
     try:
         report = work()

@@ -8,15 +8,15 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
-from drkit.failover import fence_dues
-from drkit.failover.desk import Desk
+from drkit.failover import pending_fences
+from drkit.failover.desk import FailoverService
 from drkit.flow_state.fence_debt import paid_with
 
 
 def show(flow: str | None) -> None:
     """Run ``drkit fence show``."""
     with _desk(flow) as desk:
-        found = fence_dues.shown(desk)
+        found = pending_fences.shown(desk)
     if session().as_json:
         emit(found.to_json())
         return
@@ -37,9 +37,9 @@ def pay(flow: str | None, *, dry_run: bool) -> None:
     """Run ``drkit fence pay``."""
     with _desk(flow) as desk:
         if dry_run:
-            emit([e._asdict() for e in fence_dues.planned(desk)] or {"owed": "nothing"})
+            emit([e._asdict() for e in pending_fences.planned(desk)] or {"owed": "nothing"})
             return
-        done = fence_dues.pay(desk)
+        done = pending_fences.apply_pending(desk)
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return
@@ -51,15 +51,15 @@ def lift(
 ) -> None:
     """Run ``drkit fence lift``."""
     with _desk(flow) as desk:
-        wanted = fence_dues.liftable(desk, topics, accept_divergence)
+        wanted = pending_fences.liftable(desk, topics, accept_divergence)
         if dry_run or not wanted:
             emit({"would lift": wanted, "lifted": []})
             return
         if not yes:
             ask(f"Lift the fences of {', '.join(wanted)}?", command="drkit fence lift")
-        emit({"lifted": fence_dues.lift(desk, topics, accept_divergence)})
+        emit({"lifted": pending_fences.lift(desk, topics, accept_divergence)})
 
 
-def _desk(flow: str | None) -> Desk:
+def _desk(flow: str | None) -> FailoverService:
     settings = configuration().settings
-    return Desk(settings, settings.one_flow(flow))
+    return FailoverService(settings, settings.one_flow(flow))

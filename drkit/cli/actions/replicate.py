@@ -16,9 +16,11 @@ from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.cli.talk import say, say_over
 from drkit.errors import Usage
+from drkit.failover.core.words import counted
 from drkit.monitoring.page.server import Listen
+from drkit.replicate.flow_thread import Glance
 from drkit.replicate.reload import ConfigFile
-from drkit.replicate.run import Glance, Options
+from drkit.replicate.run import RunOptions, Stop
 from drkit.replicate.run import replicate as run_flows
 from drkit.spark.conf import given_conf
 from drkit.topic_sync.preview import dry_run
@@ -61,14 +63,15 @@ def replicate(
     stop = _stop_on_signals(config, terminal=terminal)
     spark = given_conf(conf, spark_properties)
     seconds = 1.0 if terminal else 10.0
-    options = Options(
-        once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config
-    )
+    options = RunOptions(
+        once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config,
+        tell=_show if terminal else _log, stopping=_show_stop if terminal else _log_stop,
+    )  # fmt: skip
     # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:
         options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
-    answer = run_flows(settings, flows, options, stop, _show if terminal else _log)
+    answer = run_flows(settings, flows, options, stop)
     if terminal:
         say()
     emit(_view(answer.flows))
@@ -121,18 +124,38 @@ def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show(seen: Glance) -> None:
-    behind = "…" if seen.lag is None else f"{seen.lag:,}"
-    line = f"{seen.flow}  {seen.records_per_second:,.0f} records/s  lag {behind}"
+    if seen.phase:
+        say_over(f"{seen.flow}  {seen.phase}")
+        return
+    line = f"{seen.flow}  {counted(seen.records, 'record')} copied  {seen.records_per_second:,.0f} records/s"
+    line += "" if seen.lag is None else f"  lag {seen.lag:,}"
     if held := seen.held_back:
         line += f"  held back {held[0].text()}"
         line += f", and in {len(held) - 1} more partitions" if len(held) > 1 else ""
     say_over(line)
 
 
+def _show_stop(stop: Stop) -> None:
+    say_over(stop.value)
+    say()
+
+
+def _log_stop(stop: Stop) -> None:
+    if stop is Stop.DRAINS:
+        observe.event("stopping", doing="draining in-flight batches")
+    else:
+        observe.event("stopped_before_start")
+
+
 def _log(seen: Glance) -> None:
+    if seen.phase:
+        observe.event("progress", flow=seen.flow, phase=seen.phase)
+        return
     held = [each.text() for each in seen.held_back[:_SHOWN]]
     if (more := len(seen.held_back) - _SHOWN) > 0:
         held.append(f"and {more} more partitions")
     fields: dict[str, Any] = {"held_back": held} if held else {}
+    if seen.lag is not None:
+        fields["lag"] = seen.lag
     observe.event("progress", flow=seen.flow, records_per_second=round(seen.records_per_second),
-                  lag=seen.lag, records=seen.records, **fields)  # fmt: skip
+                  records=seen.records, **fields)  # fmt: skip

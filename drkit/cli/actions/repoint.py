@@ -9,7 +9,7 @@ from drkit.cli.render import emit
 from drkit.cli.talk import say
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.kafka.admin import Cluster
-from drkit.repoint import Asked, Way, adapters, ask_all, endpoint_of, tell_all
+from drkit.repoint import CurrentEndpoint, Way, adapters, ask_all, endpoint_of, tell_all
 
 _MUTE: Final = ("command", "webhook", "print")
 """Kinds whose receivers alone know what they were told."""
@@ -56,7 +56,7 @@ def _ways() -> list[Way]:
     return found
 
 
-def _row(asked: Asked) -> dict[str, Any]:
+def _row(asked: CurrentEndpoint) -> dict[str, Any]:
     name, told, error = asked
     remark = "nobody can be asked" if name.split()[0] in _MUTE else "nothing yet"
     if told is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.errors import Usage
-from drkit.translate.spark_checkpoint import Request, translate_checkpoint
+from drkit.translate.spark_checkpoint import CheckpointRequest, translate_checkpoint
 
 
 def spark_checkpoint(
@@ -25,5 +25,5 @@ def spark_checkpoint(
             "where is the new checkpoint to be written?", where="--out", hint="--out DIR2, or --dry-run"
         )
     settings = configuration().settings
-    request = Request(checkpoint, None if dry_run else out, reverse, keep, reason, location)
+    request = CheckpointRequest(checkpoint, None if dry_run else out, reverse, keep, reason, location)
     emit(translate_checkpoint(settings, settings.one_flow(flow), request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.errors import Refused, Usage
-from drkit.translate.positions import UNAVAILABLE, Question
+from drkit.translate.positions import UNAVAILABLE, PositionQuestion
 from drkit.translate.positions import translate as ask
 
 
@@ -27,6 +27,8 @@ def translate(
             hint="drkit translate --group G, or --topic T --partition P --offset N",
         )
     settings = configuration().settings
-    lines = ask(settings, settings.one_flow(flow), Question(group, topic, partition, offset, reverse=reverse))
+    lines = ask(
+        settings, settings.one_flow(flow), PositionQuestion(group, topic, partition, offset, reverse=reverse)
+    )
     emit(lines)
     return Refused.exit_code if any(x.answer == UNAVAILABLE for x in lines) else 0

@@ -10,7 +10,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.spark.conf import given_conf
 from drkit.verify.report import answer, exit_code
-from drkit.verify.run import Request
+from drkit.verify.run import VerifyRequest
 from drkit.verify.run import verify as compare
 
 
@@ -26,7 +26,7 @@ def verify(
 ) -> int:
     """Run ``drkit verify``."""
     spark = given_conf(conf, spark_properties)
-    request = Request(flow, topics, only_new=only_new, master=master, conf=spark)
+    request = VerifyRequest(flow, topics, only_new=only_new, master=master, conf=spark)
     reports = compare(configuration().settings, request, say)
     emit(answer(reports, max_differences, whole=session().as_json))
     return exit_code(reports)

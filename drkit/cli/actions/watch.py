@@ -13,15 +13,21 @@ from drkit.cli.screens.watch import in_short, screen
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import FlowSettings, Settings
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
 from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
 from drkit.watch.observer import this_process
-from drkit.watch.run import Options
+from drkit.watch.run import WatchOptions
 from drkit.watch.run import watch as run_watch
 
-_EXIT_CODES = {Kind.UP: 0, Kind.SUSPECT: 0, Kind.DEGRADED: 1, Kind.HOLD: Refused.exit_code, Kind.LOST: 1}
+_EXIT_CODES = {
+    VerdictKind.UP: 0,
+    VerdictKind.SUSPECT: 0,
+    VerdictKind.DEGRADED: 1,
+    VerdictKind.HOLD: Refused.exit_code,
+    VerdictKind.LOST: 1,
+}
 
 
 def watch(
@@ -35,7 +41,7 @@ def watch(
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
     identity = this_process(observer, votes=once is None, watch=settings.watch)
-    options = Options(identity, given=session().given, once=once)
+    options = WatchOptions(identity, given=session().given, once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
     with screen(once=once is not None) as show:

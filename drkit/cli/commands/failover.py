@@ -43,7 +43,7 @@ def failover(**given: Any) -> None:
 
     Name what moves by --group, --topic or --all; go on with what was begun by --resume or --abort.
 
-    At night: docs/night.md says in ten lines how to decide.
+    At night: docs/how-to/night.md says in ten lines how to decide.
 
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """

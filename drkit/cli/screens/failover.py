@@ -8,7 +8,7 @@ from typing import Any
 
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
-from drkit.failover.core.context import Progress
+from drkit.failover.core.context import StepProgress
 from drkit.failover.core.words import counted, first_of
 from drkit.failover.desk import Proposal, Rehearsal
 from drkit.failover.loss.risk import held_text
@@ -21,16 +21,16 @@ class Progressing:
     """Progress on stderr: a line for each thing that is new."""
 
     def __init__(self) -> None:
-        self._last: Progress | None = None
+        self._last: StepProgress | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StepProgress) -> None:
         """Show it, unless it says what the line before says."""
         if progress != self._last:
             self._last = progress
             show_progress(progress)
 
 
-def show_progress(progress: Progress) -> None:
+def show_progress(progress: StepProgress) -> None:
     """One line on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]

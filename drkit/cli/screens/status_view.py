@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from drkit.cli.screens.status_groups import group_lines
 from drkit.failover.core.words import counted, first_of
 from drkit.status.lag.hanging import OpenTransaction, held_by
-from drkit.status.model import Beat, FlowStatus, Loss, PartitionStatus, Runner, TopicStatus
+from drkit.status.model import FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner, TopicStatus
 from drkit.status.runners import StandbyStatus
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -148,13 +148,13 @@ def _standby(s: StandbyStatus, now_ms: int) -> dict[str, Any]:
     return {"host": s.host, "process": s.process, "waits": f"{since:,.0f} s", "ready": state}
 
 
-def _beat(beat: Beat | None) -> str:
+def _beat(beat: HeartbeatStatus | None) -> str:
     if beat is None:
         return "none"
     return f"{beat.age_seconds:.1f} s old"
 
 
-def _delay(beat: Beat | None) -> str:
+def _delay(beat: HeartbeatStatus | None) -> str:
     """From the source's clock to the target: how long the newest heartbeat was on its way."""
     if beat is None or beat.delay_seconds is None:
         return "not known: no heartbeat arrives"

@@ -15,13 +15,14 @@ from rich.text import Text
 
 from drkit.cli.render import emit_line
 from drkit.cli.session import session
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from drkit.visible import visible
 from drkit.watch.announcer import in_words
-from drkit.watch.run import Said, Show
+from drkit.watch.run import FlowMoment, Show
 
 _COLORS: Final = {
-    Kind.UP: "green", Kind.SUSPECT: "yellow", Kind.DEGRADED: "yellow", Kind.HOLD: "magenta", Kind.LOST: "red",
+    VerdictKind.UP: "green", VerdictKind.SUSPECT: "yellow", VerdictKind.DEGRADED: "yellow",
+    VerdictKind.HOLD: "magenta", VerdictKind.LOST: "red",
 }  # fmt: skip
 _LINES: Final = 12
 
@@ -41,22 +42,22 @@ def screen(*, once: bool) -> Iterator[Show]:
         yield _silent  # each change is an event in the log
 
 
-def _silent(_said: Sequence[Said]) -> None:
+def _silent(_said: Sequence[FlowMoment]) -> None:
     """Nothing."""
 
 
-def _lines(said: Sequence[Said]) -> None:
+def _lines(said: Sequence[FlowMoment]) -> None:
     for s in said:
         if s.changed:
             emit_line(s.moment.as_dict() | {"command": s.command})
 
 
-def in_short(said: Said) -> str:
+def in_short(said: FlowMoment) -> str:
     """The last word on a flow, for people."""
     return in_words(said.moment.flow, said.moment.verdict, said.command)
 
 
-def panel(said: Said) -> Panel:
+def panel(said: FlowMoment) -> Panel:
     """One flow as it is now."""
     moment, picture, verdict = said.moment, said.moment.picture, said.moment.verdict
     rows = Table.grid(padding=(0, 2))

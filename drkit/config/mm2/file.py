@@ -15,13 +15,13 @@ from drkit.config.mm2.keys import (
     FLOW_KEYS,
     NO_CLIENT,
     ROLE_NEEDED,
-    Effect,
+    KeySupport,
     Mm2Key,
     changes_copies,
     connect_reason,
 )
-from drkit.config.mm2.overrides import Direction, Override, placed
-from drkit.config.mm2.properties import Entry
+from drkit.config.mm2.overrides import FlowAliases, Override, placed
+from drkit.config.mm2.properties import PropertyEntry
 from drkit.config.tables.client_properties import acts, exists, idle, meant, nearest
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.fields import host_and_port
@@ -34,7 +34,7 @@ _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)"
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
 _JAVA_POLICY: Final = (
     f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give"
-    " its path here: mypackage.module:ClassName (docs/topologies.md)"
+    " its path here: mypackage.module:ClassName (docs/how-to/topologies.md)"
 )
 _BOOLEANS: Final = ("true", "false")
 _ABSENT: Final = "MirrorMaker 2's default"
@@ -42,7 +42,7 @@ _COMMENT: Final = re.compile(r"\s+#.*")
 _NO_COMMENT: Final = "MirrorMaker 2 takes it for a part of the value: give the comment a line of its own"
 
 
-def translate(entries: Sequence[Entry], file: Path, env: Mapping[str, str]) -> Document:
+def translate(entries: Sequence[PropertyEntry], file: Path, env: Mapping[str, str]) -> Document:
     """The tables, with notes on what is not acted on and a problem for whatever is wrong."""
     last = {e.key: e for e in entries}
     filled = interpolate({k: e.value for k, e in last.items()}, file.parent, env)
@@ -55,7 +55,11 @@ def translate(entries: Sequence[Entry], file: Path, env: Mapping[str, str]) -> D
 
 class _Reader:
     def __init__(
-        self, file: Path, entries: dict[str, Entry], values: dict[str, str], references: dict[str, str]
+        self,
+        file: Path,
+        entries: dict[str, PropertyEntry],
+        values: dict[str, str],
+        references: dict[str, str],
     ) -> None:
         self.file = file
         self.entries = entries
@@ -63,7 +67,7 @@ class _Reader:
         self.references = references
         self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
         self.document = Document({"clusters": {}, "flows": []})
-        self.flow_values: dict[Direction | None, dict[str, str]] = {}
+        self.flow_values: dict[FlowAliases | None, dict[str, str]] = {}
         self.overrides: dict[Override, str] = {}
 
     def read(self) -> Document:
@@ -119,7 +123,7 @@ class _Reader:
             hint = "write A->B.setting, without blanks: in this format a blank ends the key"
             self.problem(key, "not a setting of a flow", hint)
             return
-        flow, name = Direction(match["source"], match["target"]), match["key"]
+        flow, name = FlowAliases(match["source"], match["target"]), match["key"]
         missing = [a for a in flow if a not in self.aliases]
         for alias in missing:
             self.problem(key, f"there is no cluster '{alias}'", suggestion(alias, self.aliases))
@@ -145,9 +149,9 @@ class _Reader:
         elif override := Override.parse(alias, name):
             self.overrides[override] = key
         elif (why := connect_reason(name)) or name in _KEYS:
-            self.note(key, Effect.NOTHING, why or "a flow has this setting, not a cluster")
+            self.note(key, KeySupport.NOTHING, why or "a flow has this setting, not a cluster")
         elif _is_of_a_role(name):
-            self.note(key, Effect.NOTHING, ROLE_NEEDED)
+            self.note(key, KeySupport.NOTHING, ROLE_NEEDED)
         elif not acts(name):
             self.problem(key, "neither a client property nor a setting of a cluster", nearest(name))
         else:
@@ -157,7 +161,7 @@ class _Reader:
         self.document.tables["clusters"][alias]["client"][name] = self.values[key]
         self.put(place(place(place("clusters", alias), "client"), name), key)
 
-    def build(self, flow: Direction) -> None:
+    def build(self, flow: FlowAliases) -> None:
         at = f"flows[{len(self.document.tables['flows'])}]"
         table: dict[str, Any] = {"source": flow.source, "target": flow.target, "naming": "prefix"}
         enabled = self.flow_values[flow]["enabled"]
@@ -185,7 +189,7 @@ class _Reader:
             return _POLICIES.get(self.values[key].rpartition(".")[2], self.values[key])
         return self.values[key]
 
-    def is_enabled(self, flow: Direction) -> bool:
+    def is_enabled(self, flow: FlowAliases) -> bool:
         key = self.flow_values[flow].get("enabled")
         return key is not None and self.values[key].lower() == "true"
 
@@ -197,16 +201,16 @@ class _Reader:
             known.field == "naming" and not is_own_class(value) and value.rpartition(".")[2] not in _POLICIES
         ):
             self.problem(key, f"the policy {value} cannot be used", _JAVA_POLICY)
-        elif known.effect is not Effect.WORKS and value.lower() not in known.agreed:
+        elif known.effect is not KeySupport.WORKS and value.lower() not in known.agreed:
             self.note(key, known.effect, known.why)
 
     def connect_or_unknown(self, key: str, name: str) -> None:
         if to_do := changes_copies(name, self.values[key]):
             self.problem(key, "it changes what is copied, and drkit cannot do it", to_do)
         elif why := connect_reason(name):
-            self.note(key, Effect.NOTHING, why)
+            self.note(key, KeySupport.NOTHING, why)
         elif acts(name) or _is_of_a_role(name):
-            self.note(key, Effect.NOTHING, ROLE_NEEDED)
+            self.note(key, KeySupport.NOTHING, ROLE_NEEDED)
         else:
             names = [*_KEYS, "clusters", *(f"{a}.bootstrap.servers" for a in self.aliases)]
             self.problem(
@@ -221,9 +225,9 @@ class _Reader:
             elif override.name == "bootstrap.servers" and (wrong := _servers_wrong(self.values[key])):
                 self.problem(key, wrong)
             elif not override.settings:
-                self.note(key, Effect.NOTHING, NO_CLIENT[override.role])
+                self.note(key, KeySupport.NOTHING, NO_CLIENT[override.role])
             elif why := idle(override.role, override.name, self.values[key]):
-                self.note(key, Effect.NOTHING, why)
+                self.note(key, KeySupport.NOTHING, why)
 
     def without_comment(self, key: str) -> None:
         """Kafka's documentation has comments behind values, where the format knows none."""
@@ -234,9 +238,9 @@ class _Reader:
         )
         if ours and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
             self.values[key] = value
-            self.note(key, Effect.NOTHING, f"what stands behind #: {_NO_COMMENT}")
+            self.note(key, KeySupport.NOTHING, f"what stands behind #: {_NO_COMMENT}")
 
-    def note(self, key: str, effect: Effect, why: str) -> None:
+    def note(self, key: str, effect: KeySupport, why: str) -> None:
         self.document.notes.append(Problem(self.label(key), effect.value, why))
 
     def problem(self, key: str, what: str, hint: str = "") -> None:

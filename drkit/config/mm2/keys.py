@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 
-class Effect(Enum):
+class KeySupport(Enum):
     """What drkit does with a key."""
 
     WORKS = "works"
@@ -26,14 +26,14 @@ class Mm2Key(NamedTuple):
 
     name: str
     default: str
-    effect: Effect
+    effect: KeySupport
     field: str = ""
     why: str = ""
     agreed: tuple[str, ...] = ()
     kept: bool = False
 
 
-_W, _L, _N = Effect.WORKS, Effect.LATER, Effect.NOTHING
+_W, _L, _N = KeySupport.WORKS, KeySupport.LATER, KeySupport.NOTHING
 _FEWER: Final = "as many as there are brokers, where these are fewer"
 _ALWAYS: Final = "drkit always looks for new topics"
 _ALWAYS_GROUPS: Final = "drkit always looks for new groups"

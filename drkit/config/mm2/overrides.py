@@ -11,7 +11,7 @@ from drkit.config.tables.client_properties import FLOW_FIELDS, ROLES, Role
 _ROLE: Final = re.compile(r"(?:(?P<side>source|target)\.)?(?P<role>producer|consumer|admin)\.(?P<key>.+)")
 
 
-class Direction(NamedTuple):
+class FlowAliases(NamedTuple):
     """A flow by its aliases."""
 
     source: str
@@ -25,13 +25,13 @@ class Override(NamedTuple):
     :param side: ``source`` or ``target`` when the key says so
     """
 
-    scope: Direction | str | None
+    scope: FlowAliases | str | None
     side: str | None
     role: Role
     name: str
 
     @classmethod
-    def parse(cls, scope: Direction | str | None, key: str) -> Override | None:
+    def parse(cls, scope: FlowAliases | str | None, key: str) -> Override | None:
         """The override that a key without its scope is; None when it is something else."""
         match = _ROLE.fullmatch(key)
         return cls(scope, match["side"], cast("Role", match["role"]), match["key"]) if match else None
@@ -41,7 +41,7 @@ class Override(NamedTuple):
         """Settings of a flow that hold it; none where drkit has no such client: a producer on the source."""
         return tuple(s for s, r in ROLES.items() if r == self.role and s.startswith(self.side or ""))
 
-    def in_flow(self, flow: Direction) -> tuple[str, ...]:
+    def in_flow(self, flow: FlowAliases) -> tuple[str, ...]:
         """The settings of this flow that hold it."""
         if isinstance(self.scope, str):
             return tuple(s for s in self.settings if getattr(flow, s.partition("_")[0]) == self.scope)
@@ -55,11 +55,11 @@ class Override(NamedTuple):
     @property
     def weight(self) -> tuple[int, bool]:
         """MM2's order: for all, for a cluster, for a flow; with ``source.``/``target.`` before it wins."""
-        rank = 2 if isinstance(self.scope, Direction) else int(self.scope is not None)
+        rank = 2 if isinstance(self.scope, FlowAliases) else int(self.scope is not None)
         return rank, self.side is not None
 
 
-class Placed(NamedTuple):
+class PlacedOverride(NamedTuple):
     """Where an override of one flow is written: a setting, or a property inside one."""
 
     setting: str
@@ -67,7 +67,7 @@ class Placed(NamedTuple):
     key: str
 
 
-def placed(overrides: Mapping[Override, str], flow: Direction) -> Iterable[Placed]:
+def placed(overrides: Mapping[Override, str], flow: FlowAliases) -> Iterable[PlacedOverride]:
     """What of the overrides a flow gets, from the general to the special: the last one counts.
 
     :param overrides: each with the key that the file has
@@ -75,6 +75,6 @@ def placed(overrides: Mapping[Override, str], flow: Direction) -> Iterable[Place
     for override, key in sorted(overrides.items(), key=lambda o: o[0].weight):
         for setting in override.in_flow(flow):
             if override.field:
-                yield Placed(override.field, None, key)
+                yield PlacedOverride(override.field, None, key)
             else:
-                yield Placed(setting, override.name, key)
+                yield PlacedOverride(setting, override.name, key)

@@ -13,7 +13,7 @@ _KEY: Final = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
-class Entry(NamedTuple):
+class PropertyEntry(NamedTuple):
     """One setting and the line (from 1) on which it begins."""
 
     key: str
@@ -32,7 +32,7 @@ class MalformedEscape(ValueError):
         self.line = line
 
 
-def parse(text: str) -> list[Entry]:
+def parse(text: str) -> list[PropertyEntry]:
     """All entries in their order, repeated keys included (the last one counts).
 
     :raises MalformedEscape: an escape that Java refuses too
@@ -44,7 +44,9 @@ def parse(text: str) -> list[Entry]:
         separator = _SEPARATOR.match(line, end)
         value = line[separator.end() if separator else end :]
         # Java keeps blanks at the end; Kafka trims them from every value.
-        found.append(Entry(_unescaped(line[:end], number), _unescaped(value, number).rstrip(), number))
+        found.append(
+            PropertyEntry(_unescaped(line[:end], number), _unescaped(value, number).rstrip(), number)
+        )
     return found
 
 

@@ -29,7 +29,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean '{near}'?"
     if len(names) > _MANY:
-        return f"docs/configuration.md has all settings; the nearest is '{closest(word, names, least=0.0)}'"
+        nearest = closest(word, names, least=0.0)
+        return f"docs/reference/configuration.md has all settings; the nearest is '{nearest}'"
     return f"known: {', '.join(names)}" if names else "none is configured"
 
 

@@ -114,6 +114,9 @@ class FlowSettings(Strict):
     a promotion)."""
     on_target_deleted: Literal["stop", "new_generation"] = "stop"
     """The target topic was deleted: stop copying, or create it again and start anew."""
+    on_target_not_empty: Literal["stop", "append"] = "stop"
+    """A target topic holds records before its first copy, and no flow in the other direction accounts for
+    them: leave the topic out, or append all of it behind them."""
 
     fetch_max_bytes: PositiveInt = 8 * _MIB
     """Largest answer to one fetch request."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 
 NO_LEADER = "the source partition has no leader"
 
@@ -34,10 +34,10 @@ class Activity(NamedTuple):
         return self.reported_by is ReportedBy.NOTHING
 
 
-class PartitionView(NamedTuple):
+class ActivityView(NamedTuple):
     """All that decides what a partition does."""
 
-    state: State
+    state: CopyState
     reason: str
     """Why it was stopped, or why the target has to be asked again."""
     asked_before: bool
@@ -55,11 +55,11 @@ class PartitionView(NamedTuple):
     """Why the last fetch failed, or why the open one is overdue; empty when neither is so."""
 
 
-def activity(view: PartitionView) -> Activity:
+def activity(view: ActivityView) -> Activity:
     """What is done for a partition, or the reason why nothing is."""
-    if view.state is State.STOPPED:
+    if view.state is CopyState.STOPPED:
         return Activity(ReportedBy.STOP, view.reason or "stopped")
-    if view.state is State.RESOLVING:
+    if view.state is CopyState.RESOLVING:
         return _resolving(view)
     if not view.exhausted and (missing := _missing(view)):
         return Activity(ReportedBy.SOURCE, missing)
@@ -68,7 +68,7 @@ def activity(view: PartitionView) -> Activity:
     return Activity(ReportedBy.NOTHING, "copied up to its end" if view.exhausted else "a fetch is open")
 
 
-def _missing(view: PartitionView) -> str:
+def _missing(view: ActivityView) -> str:
     """What a fetch lacks; empty when one is under way."""
     if not view.leader_known:
         return NO_LEADER
@@ -77,7 +77,7 @@ def _missing(view: PartitionView) -> str:
     return "" if view.fetcher else "no fetch from the source partition's leader has begun"
 
 
-def _resolving(view: PartitionView) -> Activity:
+def _resolving(view: ActivityView) -> Activity:
     if view.in_flight:
         return Activity(ReportedBy.NOTHING, "the answers to appends are awaited")
     if not view.leader_known:
@@ -87,9 +87,9 @@ def _resolving(view: PartitionView) -> Activity:
     return Activity(ReportedBy.NOTHING, "the target is asked")
 
 
-def view_of(p: PartitionCopy, *, fetcher: bool, source_error: str) -> PartitionView:
+def view_of(p: PartitionCopy, *, fetcher: bool, source_error: str) -> ActivityView:
     """What decides what a partition does now."""
-    return PartitionView(
+    return ActivityView(
         state=p.state,
         reason=p.reason,
         asked_before=p.attempts > 0,

@@ -8,23 +8,21 @@ import math
 import time
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import raw_headers
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.throttle import Throttle
 from drkit.errors import Failed
-from drkit.flow_state.codec.record import Record as StateRecord
+from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.lease.turn import LeaseRight
 from drkit.flow_state.processes import boot_id
 from drkit.flow_state.records import EventRecord
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition
@@ -69,7 +67,7 @@ class Signal:
 
 
 @dataclass(slots=True)
-class Links:
+class WorkerLinks:
     """Connections of one worker process, kept from epoch to epoch.
 
     Fetch and Produce have their own: a long poll or a full pipe must not hold up small requests.
@@ -84,7 +82,7 @@ class Links:
     """Source partitions that an epoch has reported as unavailable and none as available since."""
 
     @classmethod
-    def open(cls, source: ClusterSettings, target: ClusterSettings) -> Links:
+    def open(cls, source: ClusterSettings, target: ClusterSettings) -> WorkerLinks:
         """Connections to both clusters, not yet connected."""
         loop = EventLoop()
         return cls(
@@ -131,9 +129,9 @@ class Counters:
 class TaskContext:
     """One copy task at work."""
 
-    lease: TaskLease
+    lease: TaskAssignment
     flow: FlowSettings
-    links: Links
+    links: WorkerLinks
     partitions: list[PartitionCopy]
     buckets: dict[int, MapBucket]
     transactions: dict[int, Transactions]
@@ -205,10 +203,10 @@ class TaskContext:
             self.links.close_gates_at(self.deadline)
         self.finish("superseded")
 
-    def live_floor_ms(self, state: State) -> int:
+    def live_floor_ms(self, state: CopyState) -> int:
         """Records older than this wall-clock time go through bulk mode; it has hysteresis."""
         age = self.lease.live_max_age_ms
-        return wall_ms() - (age // 2 if state is State.BULK else age)
+        return wall_ms() - (age // 2 if state is CopyState.BULK else age)
 
     def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
         """Whether anybody waits for what was acknowledged: room, an end, an empty pipeline.
@@ -216,7 +214,7 @@ class TaskContext:
         Nobody does, most of the time, and waking all costs as much as the acknowledgement itself.
         """
         return bool(self.waits_for_room or self.ending) or any(
-            p.waiting or p.lease.end is not None or p.state is not State.LIVE for p in acknowledged
+            p.waiting or p.lease.end is not None or p.state is not CopyState.LIVE for p in acknowledged
         )
 
     def finish(self, how: str) -> None:
@@ -240,7 +238,7 @@ class TaskContext:
 
     def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
         """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""
-        if p.state is State.STOPPED:
+        if p.state is CopyState.STOPPED:
             return
         p.void()
         p.attempts += 1

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kafka.future import Future
-
 from drkit.clock import wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
 from drkit.kafka.transactions.producer import Transactions
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs

@@ -13,17 +13,17 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.runs import extend_runs
 from drkit.copy_task.core.staged import Staged
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.offsets import History, Intent, MapKey, Mark
 from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Mode
-from drkit.spread import Spread
 from drkit.wire import Chunk, stamp
 
 
-class State(Enum):
+class CopyState(Enum):
     """What is being done with a partition."""
 
     RESOLVING = "resolving"
@@ -45,13 +45,13 @@ def _own_nonce(nonce: int, number: int) -> int:
 class PartitionCopy:
     """State of one leased partition within a copy task. Offsets are in records, sizes in bytes."""
 
-    lease: PartitionLease
+    lease: PartitionAssignment
     key: MapKey = field(init=False)
     target: TopicPartition = field(init=False)
     source: TopicPartition = field(init=False)
     source_id: UUID = field(init=False)
     target_id: UUID = field(init=False)
-    state: State = State.RESOLVING
+    state: CopyState = CopyState.RESOLVING
     reason: str = ""
     generation: int = 0
     """Raised whenever fetched data becomes void."""
@@ -113,9 +113,9 @@ class PartitionCopy:
     records: int = 0
     bytes: int = 0
     batches: int = 0
-    age_ms: Spread = field(default_factory=Spread)
+    age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched, by their newest records."""
-    latency_ms: Spread = field(default_factory=Spread)
+    latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """Likewise when they stood on the target."""
 
     def __post_init__(self) -> None:
@@ -140,15 +140,15 @@ class PartitionCopy:
     @property
     def done(self) -> bool:
         """This epoch has no more to do here."""
-        return self.state is State.STOPPED or (
-            self.state is not State.RESOLVING and self.exhausted and self.settled
+        return self.state is CopyState.STOPPED or (
+            self.state is not CopyState.RESOLVING and self.exhausted and self.settled
         )
 
     @property
     def wants_more(self) -> bool:
         """There may be more to fetch, whatever is queued already."""
         # By identity: to hash a state costs more than all else of a fetch over many partitions.
-        return (self.state is State.LIVE or self.state is State.BULK) and not self.exhausted
+        return (self.state is CopyState.LIVE or self.state is CopyState.BULK) and not self.exhausted
 
     def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
         """Queue what a fetch brought."""
@@ -196,7 +196,7 @@ class PartitionCopy:
         self.ready.clear()
         self.queued_bytes = 0
         self.uncommitted = 0
-        self.state = State.RESOLVING
+        self.state = CopyState.RESOLVING
 
     @property
     def answered(self) -> bool:
@@ -218,7 +218,7 @@ class PartitionCopy:
     def stop(self, reason: str) -> None:
         """Leave the partition alone."""
         self.void()
-        self.state = State.STOPPED
+        self.state = CopyState.STOPPED
         self.reason = reason
 
     def begin(
@@ -256,7 +256,7 @@ class PartitionCopy:
         self.delta = delta
         self.marked = (-1, -1)
         self.attempts = 0
-        self.state = State.LIVE
+        self.state = CopyState.LIVE
 
     # -- live mode ----------------------------------------------------------------------------------
 
@@ -289,7 +289,15 @@ class PartitionCopy:
         self.claims += 1
         self.claiming += 1
         own = _own_nonce(nonce, self.claims)
-        return Intent(Mode.LIVE, own, self.history, *first, self.staged_epoch, tuple(runs), self.target_epoch)
+        return Intent(
+            Mode.LIVE,
+            own,
+            self.history,
+            *first,
+            leader_epoch=self.staged_epoch,
+            runs=tuple(runs),
+            target_epoch=self.target_epoch,
+        )
 
     @property
     def contested(self) -> bool:
@@ -312,10 +320,17 @@ class PartitionCopy:
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
         self.ready.append(
             Staged(
-                chunk.data, self.downstream, chunk.count, self.sequence, chunk.next_source, end,
-                chunk.leader_epoch, chunk.max_timestamp, barrier,
+                data=chunk.data,
+                base=self.downstream,
+                records=chunk.count,
+                sequence_end=self.sequence,
+                next_source=chunk.next_source,
+                copied_end=end,
+                leader_epoch=chunk.leader_epoch,
+                max_timestamp=chunk.max_timestamp,
+                barrier=barrier,
             )
-        )  # fmt: skip
+        )
         self.downstream += chunk.count
         self.own_end = self.downstream
         self.delta = end - self.downstream
@@ -354,12 +369,18 @@ class PartitionCopy:
     def mark(self, nonce: int) -> Mark | None:
         """The mark to write, or None when nothing changed since the last one."""
         place = (self.acked_upstream, self.acked_downstream)
-        if self.state is not State.LIVE or place == self.marked:
+        if self.state is not CopyState.LIVE or place == self.marked:
             return None
         return Mark(
-            nonce, self.history, *place, self.acked_own_end, self.acked_sequence, self.acked_epoch,
-            self.target_epoch, self.live,
-        )  # fmt: skip
+            nonce,
+            self.history,
+            *place,
+            copied_end=self.acked_own_end,
+            sequence=self.acked_sequence,
+            leader_epoch=self.acked_epoch,
+            target_epoch=self.target_epoch,
+            live=self.live,
+        )
 
     def confirmed(self, mark: Mark, generation: int) -> None:
         """A mark is durable. It counts unless the target was asked again since it was made.

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer.fetch import FetchRequest
-
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source import errors as source_errors
 from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.source.pace import FetchPace
 from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import aborted_in
+from drkit.kafka.requests import FetchRequest, aborted_in
 from drkit.wire import CorruptBatch, transform
 
 _TOPIC = FetchRequest.FetchTopic
@@ -30,7 +28,7 @@ _HELD_BACK_MS = 5
 _PATIENCE_MS = 15_000
 
 
-class Asked(NamedTuple):
+class RequestedPosition(NamedTuple):
     """What a fetch request said of a partition."""
 
     generation: int
@@ -53,7 +51,7 @@ class Fetcher:
         self._health.fetcher_begins(node)
         self._session_id = 0
         self._session_epoch = 0
-        self._in_session: dict[PartitionCopy, Asked] = {}
+        self._in_session: dict[PartitionCopy, RequestedPosition] = {}
         self._pace = FetchPace()
         self._places = {(p.source_id, p.source.partition): p for p in task.partitions}
         self._held_back = False
@@ -76,14 +74,14 @@ class Fetcher:
             if left := self._pace.pause(boottime()):
                 await task.loop.sleep(left)
 
-    def _wanted(self, now: float) -> dict[PartitionCopy, Asked]:
+    def _wanted(self, now: float) -> dict[PartitionCopy, RequestedPosition]:
         """What to ask for now; what was asked for before and has not moved is the same object.
 
         Each fetch goes over all partitions of the task, thousands of them in a large flow.
         """
         limit = 2 * self._task.flow.fetch_partition_max_bytes
         node, before, quiet = self._node, self._in_session, self._health.is_quiet
-        wanted: dict[PartitionCopy, Asked] = {}
+        wanted: dict[PartitionCopy, RequestedPosition] = {}
         queued, self._held_back = 0, False
         for p in self._task.partitions:
             queued += p.queued_bytes
@@ -99,11 +97,11 @@ class Fetcher:
                 or asked.generation != p.generation
                 or asked.leader_epoch != p.leader_epoch
             ):
-                asked = Asked(p.generation, p.fetch_position, p.leader_epoch)
+                asked = RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)
             wanted[p] = asked
         return wanted if queued <= QUEUE_LIMIT_BYTES else {}
 
-    async def _ask(self, wanted: dict[PartitionCopy, Asked]) -> Any:
+    async def _ask(self, wanted: dict[PartitionCopy, RequestedPosition]) -> Any:
         """The answer to a fetch of some partitions; None when the broker gave none."""
         links, flow = self._task.links, self._task.flow
         # The source may wait for records before it answers at all.
@@ -119,11 +117,15 @@ class Fetcher:
         finally:
             self._health.fetch_ends(self._node)
 
-    def _counts(self, p: PartitionCopy, asked: Asked) -> bool:
+    def _counts(self, p: PartitionCopy, asked: RequestedPosition) -> bool:
         current = (p.leader, p.generation, p.fetch_position)
-        return p.state is not State.STOPPED and current == (self._node, asked.generation, asked.offset)
+        return p.state is not CopyState.STOPPED and current == (
+            self._node,
+            asked.generation,
+            asked.offset,
+        )
 
-    def _failed(self, wanted: dict[PartitionCopy, Asked], reason: str) -> None:
+    def _failed(self, wanted: dict[PartitionCopy, RequestedPosition], reason: str) -> None:
         """Nothing was fetched of any of these."""
         now = boottime()
         fresh = [self._health.failed(p, reason, now) for p, asked in wanted.items() if self._counts(p, asked)]
@@ -134,7 +136,7 @@ class Fetcher:
         self._session_id = self._session_epoch = 0
         self._in_session = {}
 
-    def _request(self, wanted: dict[PartitionCopy, Asked]) -> FetchRequest:
+    def _request(self, wanted: dict[PartitionCopy, RequestedPosition]) -> FetchRequest:
         flow = self._task.flow
         by_topic: dict[tuple[str, Any], list[Any]] = {}
         for p, asked in wanted.items():
@@ -178,7 +180,7 @@ class Fetcher:
         """
         return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
 
-    async def _take(self, answer: Any, wanted: dict[PartitionCopy, Asked]) -> None:
+    async def _take(self, answer: Any, wanted: dict[PartitionCopy, RequestedPosition]) -> None:
         if answer.error_code:
             self._reset()
             if answer.error_code not in FETCH_SESSION_LOST:
@@ -208,14 +210,14 @@ class Fetcher:
         self._pace.answered(boottime(), size)
         self._source.works(fetched)
 
-    def _trouble(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+    def _trouble(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
         """Find out beside the fetches of other partitions what an error means."""
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()
         self._source.spawn(self._settle, p, asked, data)
 
-    async def _settle(self, p: PartitionCopy, asked: Asked, data: Any) -> None:
+    async def _settle(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
         reason = ""
         try:
             if self._counts(p, asked) and not self._task.ending:

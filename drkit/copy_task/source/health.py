@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from drkit.copy_task.core.activity import Activity, ReportedBy, activity, view_of
 from drkit.copy_task.core.context import SAY_AT
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.model import TopicPartition
 
 ROUND_SECONDS = 1.0
@@ -39,7 +39,7 @@ class _Trouble:
     """When the next round counts as a try."""
 
 
-class Unavailable(NamedTuple):
+class UnavailablePartition(NamedTuple):
     """A partition that has had no progress for so many rounds that it is to be reported."""
 
     partition: PartitionCopy
@@ -145,7 +145,7 @@ class SourceHealth:
             return ""
         return f"broker {node} has not answered a fetch for {now - since:.0f} s"
 
-    def round(self, partitions: Iterable[PartitionCopy], now: float) -> list[Unavailable]:
+    def round(self, partitions: Iterable[PartitionCopy], now: float) -> list[UnavailablePartition]:
         """Look at all partitions once. Returns those to be reported now: not every try is."""
         found = []
         for p in partitions:
@@ -158,8 +158,8 @@ class SourceHealth:
                 trouble.due = now + min(ROUND_SECONDS, _pause(trouble.tries))
                 if trouble.tries in SAY_AT:
                     self._reported.add(p.source)
-                    found.append(Unavailable(p, at_work.text, trouble.tries))
-            elif p.state is State.STOPPED:
+                    found.append(UnavailablePartition(p, at_work.text, trouble.tries))
+            elif p.state is CopyState.STOPPED:
                 self._troubles.pop(p, None)
             elif (idle := self._troubles.get(p)) is not None:
                 idle.tries, idle.due = 0, 0.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from drkit.clock import boottime
 from drkit.copy_task.core.context import Signal, TaskContext
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source.errors import stop_if_gone
-from drkit.copy_task.source.health import SourceHealth, Unavailable
+from drkit.copy_task.source.health import SourceHealth, UnavailablePartition
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import TopicMetadata, metadata
@@ -41,7 +41,7 @@ class LeaderWatch:
             now = boottime()
             for found in self.health.round(task.partitions, now):
                 self._report(found)
-            self.works([p for p in task.partitions if p.done and p.state is not State.STOPPED])
+            self.works([p for p in task.partitions if p.done and p.state is not CopyState.STOPPED])
             if self.health.needs_leaders():
                 self._ask_one(now)
 
@@ -59,7 +59,7 @@ class LeaderWatch:
         :param node: the broker to ask; None: any
         """
         task = self._task
-        names = sorted({p.source.topic for p in task.partitions if p.state is not State.STOPPED})
+        names = sorted({p.source.topic for p in task.partitions if p.state is not CopyState.STOPPED})
         if not names or node in self._asking:
             return
         answers = self._answers
@@ -97,7 +97,7 @@ class LeaderWatch:
                 self.health.retry(p)
         self._task.changed.set()
 
-    def _report(self, found: Unavailable) -> None:
+    def _report(self, found: UnavailablePartition) -> None:
         p, topic = found.partition, self._found.get(found.partition.source.topic)
         reason = found.reason
         if p.leader < 0:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, acknowledge, gaps_of, intents_of
 from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
@@ -35,7 +33,7 @@ class BulkRefused(Exception):
     """A batch inside a transaction was not accepted: that transaction ends, no user sees it."""
 
 
-class Fenced(Exception):
+class BucketFenced(Exception):
     """Another task holds the bucket now, or the coordinator gave up on a transaction of ours.
 
     Taking the bucket back is for the next epoch, not for a zombie.
@@ -80,7 +78,7 @@ class BulkAppender:
                     self._sequences, self._broken = {}, False
                 else:
                     await self._transaction()
-            except Fenced:
+            except BucketFenced:
                 task.finish("fenced")
             except TransactionFailed as error:
                 if error.code in codes.FENCED:
@@ -114,27 +112,27 @@ class BulkAppender:
         """Move partitions whose next chunk is old, once their live pipeline is empty."""
         for p in self._partitions:
             if (
-                p.state is State.LIVE
+                p.state is CopyState.LIVE
                 and not p.ready
                 and not p.in_flight
-                and (p.oldest_is_older_than(self._task.live_floor_ms(State.LIVE)))
+                and (p.oldest_is_older_than(self._task.live_floor_ms(CopyState.LIVE)))
             ):
                 if p.contested:
                     # A late append in live mode would not collide with a transaction: it must be refused.
                     self._task.deviate(p, "old records are copied in transactions")
                     continue
-                p.state = State.BULK
+                p.state = CopyState.BULK
                 self._ends.pop(p.target, None)
 
     def _leave(self) -> None:
         """Partitions whose next chunk is young go back to live mode through a look at the target."""
         for p in self._partitions:
-            if p.state is State.BULK and p.waiting and not self._ready(p):
+            if p.state is CopyState.BULK and p.waiting and not self._ready(p):
                 p.void()
                 self._task.changed.set()
 
     def _ready(self, p: PartitionCopy) -> bool:
-        return p.state is State.BULK and p.oldest_is_older_than(self._task.live_floor_ms(State.BULK))
+        return p.state is CopyState.BULK and p.oldest_is_older_than(self._task.live_floor_ms(CopyState.BULK))
 
     async def _transaction(self) -> None:
         task, flow = self._task, self._task.flow
@@ -240,7 +238,7 @@ class BulkAppender:
         if refusal is not None:
             sent, answer = refusal
             if answer.error_code in codes.FENCED:
-                raise Fenced
+                raise BucketFenced
             refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
             raise BulkRefused
         if await self._moved():
@@ -285,7 +283,7 @@ class BulkAppender:
         answer = await target.send(request, topic.leaders[where.partition].node)
         code = answer.responses[0].partition_responses[0].error_code
         if code in codes.FENCED:
-            raise Fenced
+            raise BucketFenced
         if code:
             task.map_topic = None
             raise BulkRefused
@@ -294,7 +292,9 @@ class BulkAppender:
         """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
         self._broken = True
         self._ends.clear()
-        for p in {s.partition for s in self._sent} | {p for p in self._partitions if p.state is State.BULK}:
+        for p in {s.partition for s in self._sent} | {
+            p for p in self._partitions if p.state is CopyState.BULK
+        }:
             p.reason = str(error) or p.reason
             self._task.trouble(p, pause=0.1)
         self._sent = []

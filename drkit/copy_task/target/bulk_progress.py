@@ -52,7 +52,7 @@ def acknowledge(placed: Iterable[Placed]) -> None:
             sent.partition.committed(sent.chunk, base)
 
 
-class Gap(NamedTuple):
+class ForeignOffsets(NamedTuple):
     """Target offsets between two of our chunks that somebody else took."""
 
     partition: PartitionCopy
@@ -60,18 +60,18 @@ class Gap(NamedTuple):
     offsets: int
 
 
-def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[Gap]:
+def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[ForeignOffsets]:
     """Where others wrote between the chunks of a committed transaction, or since the one before it.
 
     Our own marker, one offset, comes behind the last chunk of a transaction and nowhere else.
 
     :param ends: where the next chunk of a partition must stand; taken further to behind this transaction
     """
-    found: list[Gap] = []
+    found: list[ForeignOffsets] = []
     for sent, base in placed:
         wanted = ends.get(sent.partition.target, base)
         if base > wanted:
-            found.append(Gap(sent.partition, wanted, base - wanted))
+            found.append(ForeignOffsets(sent.partition, wanted, base - wanted))
         ends[sent.partition.target] = base + sent.chunk.count
     for target in {sent.partition.target for sent, _ in placed}:
         ends[target] += 1
@@ -95,13 +95,13 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
         extend_runs(runs, sent.chunk)
     p = stretch[0][0].partition
     return Intent(
-        Mode.BULK,
-        nonce,
-        p.history,
-        p.acked_sequence,
-        stretch[0][1],
-        previous_end,
-        stretch[-1][0].chunk.leader_epoch,
-        tuple(runs),
-        p.target_epoch,
+        mode=Mode.BULK,
+        nonce=nonce,
+        history=p.history,
+        base_sequence=p.acked_sequence,
+        downstream=stretch[0][1],
+        previous_end=previous_end,
+        leader_epoch=stretch[-1][0].chunk.leader_epoch,
+        runs=tuple(runs),
+        target_epoch=p.target_epoch,
     )

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from kafka.future import Future
-
 from drkit.clock import wall_ms
 from drkit.copy_task.core.context import TaskContext, error_name, reason_of
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.staged import Staged
 from drkit.kafka import codes
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, produce_request
 
 _IDLE_SECONDS = 0.5
@@ -83,7 +81,7 @@ class LiveAppender:
         for _ in range(len(self._ring)):
             p = self._ring.popleft()
             p.listed = False
-            if not p.ready or p.state is not State.LIVE:
+            if not p.ready or p.state is not CopyState.LIVE:
                 continue
             staged = p.ready[0]
             if staged.barrier is not None and not staged.barrier.succeeded():
@@ -148,7 +146,7 @@ class LiveAppender:
             self._task.changed.set()
 
     def _one(self, p: PartitionCopy, staged: Staged, r: Any) -> None:
-        if p.state is not State.LIVE:
+        if p.state is not CopyState.LIVE:
             return  # voided meanwhile; resolving will see what this append did
         if r.error_code:
             refused(self._task, p, r.error_code, len(staged.data), r.error_message)

@@ -7,7 +7,7 @@ from functools import partial
 import time
 
 from drkit.copy_task.core.context import TaskContext, error_name, reason_of
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.left_open import end_on_targets
 from drkit.copy_task.target.packing import pack
 from drkit.copy_task.target.take_up import TakeUp, take_up
@@ -35,7 +35,7 @@ _IDLE_SECONDS = 0.25
 _PAUSE_SECONDS = 0.1
 
 
-class Resolver:
+class PartitionResolver:
     """Watches for partitions that must be resolved and settles them together."""
 
     def __init__(self, task: TaskContext) -> None:
@@ -178,7 +178,7 @@ class Resolver:
     ) -> TakeUp | None:
         """What may be done with a settled partition; None: it is asked again, or it is stopped."""
         task, found = self._task, settled.resolution
-        if p.state is not State.RESOLVING:
+        if p.state is not CopyState.RESOLVING:
             return None
         if found is None:
             p.reason = error_name(settled.error)
@@ -241,7 +241,7 @@ class Resolver:
                 p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
 
     def _begin(self, taken: TakeUp) -> None:
-        if taken.p.state is not State.RESOLVING or not taken.may_begin:
+        if taken.p.state is not CopyState.RESOLVING or not taken.may_begin:
             return
         self._report(taken.p, taken.found)
         taken.begin()
@@ -281,7 +281,7 @@ class Resolver:
 
 
 def _due(p: PartitionCopy) -> bool:
-    return p.state is State.RESOLVING and p.answered and time.monotonic() >= p.retry_at
+    return p.state is CopyState.RESOLVING and p.answered and time.monotonic() >= p.retry_at
 
 
 def _needs_start(p: PartitionCopy, settled: Settled) -> bool:

@@ -11,7 +11,7 @@ from drkit.offsets.resolve import Resolution
 from drkit.offsets.takeup import (
     Author,
     Go,
-    Leader,
+    LeaderMemory,
     Move,
     TurnTo,
     cut_records,
@@ -105,8 +105,8 @@ def take_up(
     # Claims that were not appended bind this task as well: what it appends in their place must be the same.
     p.inherited = found.unappended or _is_inherited(state, found, reign)
     current = (found.history or lease).producer_id
-    leader = Leader(look.producer_epoch(current), look.untouched(current))
-    fresh = Leader(look.producer_epoch(lease.producer_id), look.untouched(lease.producer_id))
+    leader = LeaderMemory(look.producer_epoch(current), look.untouched(current))
+    fresh = LeaderMemory(look.producer_epoch(lease.producer_id), look.untouched(lease.producer_id))
     move = next_move(found, lease, leader, fresh, contested=p.contested, deviation=_deviation(p))
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:

@@ -23,7 +23,7 @@ class Sign(StrEnum):
     WRONG = "with a wrong MAC"
 
 
-class Stored(NamedTuple):
+class ReadRecord(NamedTuple):
     """A record as it was read."""
 
     partition: int
@@ -33,7 +33,7 @@ class Stored(NamedTuple):
     sign: Sign
 
 
-class Kind(StrEnum):
+class TopicKind(StrEnum):
     """What a topic is for; it decides which of its records are kept."""
 
     STATE = "state"
@@ -49,8 +49,8 @@ class TopicRecords:
     name: str
     where: str
     """Alias of its cluster."""
-    kind: Kind
-    records: list[Stored] = field(default_factory=list)
+    kind: TopicKind
+    records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     """Of its partitions when it was read."""
 
@@ -58,23 +58,23 @@ class TopicRecords:
         """How many there are of each sign."""
         return {sign.value: n for sign in Sign if (n := sum(r.sign is sign for r in self.records))}
 
-    def is_needed(self, record: Stored) -> bool:
+    def is_needed(self, record: ReadRecord) -> bool:
         """Whether drkit reads such a record again."""
         key = (record.key or b"").decode(errors="replace")
-        if self.kind is Kind.STATE:
+        if self.kind is TopicKind.STATE:
             return kind_of(key) is not None
-        if self.kind is Kind.MAP:
+        if self.kind is TopicKind.MAP:
             return record.key != bucket.ADOPTED
-        return self.kind is not Kind.NOTES or key in _NOTES
+        return self.kind is not TopicKind.NOTES or key in _NOTES
 
-    def newest(self, *, unsigned: bool) -> list[Stored]:
+    def newest(self, *, unsigned: bool) -> list[ReadRecord]:
         """The record of every key that is to count, in the order of the offsets.
 
         One with a MAC wins over later ones without.
 
         :param unsigned: where there is none with a MAC, the newest without counts
         """
-        found: dict[tuple[int, bytes | None], Stored] = {}
+        found: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
             at = record.partition, record.key
             before = found.get(at)
@@ -82,7 +82,7 @@ class TopicRecords:
                 found[at] = record
         return sorted(found.values(), key=lambda r: (r.partition, r.offset))
 
-    def foreign(self) -> list[Stored]:
+    def foreign(self) -> list[ReadRecord]:
         """The newest record of every key under which there is none with a valid MAC."""
         return [r for r in self.newest(unsigned=True) if not is_valid(r)]
 
@@ -92,12 +92,12 @@ class TopicRecords:
         return all(r.sign is Sign.CURRENT for r in last.values())
 
 
-def is_valid(record: Stored) -> bool:
+def is_valid(record: ReadRecord) -> bool:
     """Whether it has the MAC of a key that is accepted."""
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
-def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[Stored]:
+def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
     """The entries of a journal that are to be signed, in their order; none when all that count are.
 
     Nothing in a journal is hidden by later records: entries without a MAC are adopted at first, and never

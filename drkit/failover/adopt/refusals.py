@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.adopt.records import Kind, TopicRecords, is_valid
+from drkit.failover.adopt.records import TopicKind, TopicRecords, is_valid
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.state import FlowState
 
@@ -18,7 +18,7 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
     :raises Refused: a replicator or an orchestrator is at work
     """
     state = FlowState()
-    for record in (r for t in topics if t.kind is Kind.STATE for r in t.newest(unsigned=True)):
+    for record in (r for t in topics if t.kind is TopicKind.STATE for r in t.newest(unsigned=True)):
         state.take(record.key or b"", record.value)
     replicator = replicator_of(state, wall_ms())
     if replicator is not None and replicator.alive:
@@ -35,7 +35,7 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
 
     :raises Refused: nothing in the flow's state was written with this key
     """
-    state = [t for t in topics if t.kind is Kind.STATE]
+    state = [t for t in topics if t.kind is TopicKind.STATE]
     if not any(is_valid(r) for t in state for r in t.records):
         raise Refused(
             "nothing of this flow has a MAC of the control key: all that drkit knows of it would be deleted",

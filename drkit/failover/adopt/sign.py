@@ -9,16 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Message
-
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys
 from drkit.errors import ConfigError
 from drkit.failover.adopt.records import (
-    Kind,
+    ReadRecord,
     Sign,
-    Stored,
+    TopicKind,
     TopicRecords,
     journal_entries,
     only_foreign,
@@ -26,6 +24,7 @@ from drkit.failover.adopt.records import (
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.failover.adopt.writing import Written, write
 from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE
+from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import (
     journal_topic,
     offset_map_topic,
@@ -33,8 +32,8 @@ from drkit.flow_state.names import (
     watch_topic,
 )
 from drkit.flow_state.records import ControlKeyRecord
-from drkit.flow_state.topic import kept_tombstones
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import OFFSET_BEGINNING, Message
 from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
@@ -58,15 +57,15 @@ class FlowRecords:
     def adopted(self) -> bool:
         """Whether this was done before: then what has no MAC was written by others."""
         marker = ControlKeyRecord.key().encode()
-        state = [t for t in self.topics if t.kind is Kind.STATE]
+        state = [t for t in self.topics if t.kind is TopicKind.STATE]
         return any(r.key == marker for t in state for r in t.records)
 
     @property
     def lacks_mac(self) -> bool:
         """Whether something that drkit needs has no valid MAC, and nothing under its key has one."""
-        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is Kind.JOURNAL):
+        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is TopicKind.JOURNAL):
             return True
-        return any(t.foreign() for t in self.topics if t.kind is not Kind.JOURNAL)
+        return any(t.foreign() for t in self.topics if t.kind is not TopicKind.JOURNAL)
 
     def to_json(self) -> list[dict[str, object]]:
         """The topics, for whoever decides."""
@@ -76,7 +75,7 @@ class FlowRecords:
 
 
 def _shown(topic: TopicRecords) -> str:
-    if topic.kind in {Kind.JOURNAL, Kind.MAP}:
+    if topic.kind in {TopicKind.JOURNAL, TopicKind.MAP}:
         return str(len(topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
@@ -99,14 +98,14 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
     clusters = {flow.target: target}
     wanted = [
-        TopicRecords(state_topic(flow.source), flow.target, Kind.STATE),
-        TopicRecords(offset_map_topic(flow.source), flow.target, Kind.MAP),
-        TopicRecords(journal_topic(flow.source), flow.target, Kind.JOURNAL),
-        TopicRecords(watch, flow.target, Kind.NOTES),
+        TopicRecords(state_topic(flow.source), flow.target, TopicKind.STATE),
+        TopicRecords(offset_map_topic(flow.source), flow.target, TopicKind.MAP),
+        TopicRecords(journal_topic(flow.source), flow.target, TopicKind.JOURNAL),
+        TopicRecords(watch, flow.target, TopicKind.NOTES),
     ]
     if (third := settings.watch.third) is not None:
         clusters[third] = Cluster.connect(settings.cluster(third))
-        wanted.append(TopicRecords(watch, third, Kind.NOTES))
+        wanted.append(TopicRecords(watch, third, TopicKind.NOTES))
     for topic in wanted:
         _read(topic, clusters[topic.where], keys)
     return FlowRecords(flow, keys, wanted, clusters)
@@ -122,11 +121,11 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
     """
     written: dict[str, int] = {}
     # The marker is in the state: it comes last, when everything else is signed.
-    for topic in sorted(found.topics, key=lambda t: t.kind is Kind.STATE):
+    for topic in sorted(found.topics, key=lambda t: t.kind is TopicKind.STATE):
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
-        if topic.kind is Kind.NOTES:
+        if topic.kind is TopicKind.NOTES:
             # Observers may go on: what people have written since the question was asked counts.
             topic.records.clear()
             _read(topic, cluster, found.keys)
@@ -142,26 +141,26 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
 
 def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
     """Let tombstones stay, as those of a new topic do. Raises DrkitError."""
-    if topic.kind in {Kind.STATE, Kind.NOTES}:
+    if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:
         changes = {topic.name: kept_tombstones(cluster.settings)}
         for error in alter_topic_configs(cluster, changes).values():
             raise error
 
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
-    if topic.kind is Kind.JOURNAL:
+    if topic.kind is TopicKind.JOURNAL:
         entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
         marked = entries or (discard and only_foreign(topic))
         return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
-    if topic.kind is Kind.MAP:
+    if topic.kind is TopicKind.MAP:
         # What stood there before may have a valid MAC, too: it is not to be read twice.
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
     if discard:
         records += [(r.partition, r.key, None) for r in topic.foreign()]
-    if topic.kind is Kind.STATE and (unsigned or not found.adopted):
+    if topic.kind is TopicKind.STATE and (unsigned or not found.adopted):
         marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
         records.append((0, marker.key().encode(), marker.encode()))
     return records
@@ -185,7 +184,7 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 
-def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
+def _stored(name: str, keys: ControlKeys, message: Message) -> ReadRecord:
     key, value, headers = message.key(), message.value(), headers_of(message)
     why = keys.why_not(name, key, value, headers)
     if not why:
@@ -193,4 +192,4 @@ def _stored(name: str, keys: ControlKeys, message: Message) -> Stored:
         sign = Sign.CURRENT if is_current else Sign.PREVIOUS
     else:
         sign = Sign.NONE if why == NO_MAC else Sign.WRONG
-    return Stored(message.partition() or 0, message.offset() or 0, key, value, sign)
+    return ReadRecord(message.partition() or 0, message.offset() or 0, key, value, sign)

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, signed
 from drkit.errors import Failed, Refused
-from drkit.failover.adopt.records import Kind, TopicRecords
+from drkit.failover.adopt.records import TopicKind, TopicRecords
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.flow_state.names import adopting_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.quiet import QUIET
 
 _SECONDS: Final = 120.0
@@ -53,7 +52,7 @@ def write(
         "allow.auto.create.topics": False,
         "log_level": 0,
     }
-    if is_whole := topic.kind is not Kind.JOURNAL:
+    if is_whole := topic.kind is not TopicKind.JOURNAL:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, told = Producer(config, logger=QUIET), Delivered()
@@ -63,7 +62,15 @@ def write(
             producer.begin_transaction()
         for partition, key, value in records:
             headers = signed(keys, topic.name, key, value)
-            _produce(producer, told, topic.name, value, key, partition, headers)
+            _produce(
+                producer=producer,
+                told=told,
+                name=topic.name,
+                value=value,
+                key=key,
+                partition=partition,
+                headers=headers,
+            )
         if producer.flush(_SECONDS):
             told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
         if is_whole and not told.failed:
@@ -82,7 +89,7 @@ def write(
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
     """Refuse where the first record does not stand right behind what was read; notes come all the time."""
-    if topic.kind is Kind.NOTES:
+    if topic.kind is TopicKind.NOTES:
         return
     try:
         refuse_change(topic, topic.ends | told.first)

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from drkit.detect.reasons import ROW, Flag, Reason, Row
+from drkit.detect.reasons import ROW, Flag, Reason, ReasonRow
 from drkit.errors import Refused
 from drkit.failover.checks.survey import Survey
-from drkit.failover.core.context import Request, Scope
+from drkit.failover.core.context import RunRequest, Scope
 from drkit.failover.core.words import first_of
 from drkit.failover.loss.risk import held_text
 
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 
 
-class Question(NamedTuple):
-    """What the gates look at."""
+class PreconditionInput(NamedTuple):
+    """What the preconditions look at."""
 
     survey: Survey
     scope: Scope
-    request: Request
+    request: RunRequest
     flow: str
 
 
-Sentence = Callable[[Question, Row], Refused]
+Sentence = Callable[[PreconditionInput, ReasonRow], Refused]
 
 
-def by_the_table(*reasons: Reason) -> Callable[[Question], Iterator[Refused]]:
+def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Refused]]:
     """A check that refuses for each of some reasons that applies, unless its flag is given."""
 
-    def check(q: Question) -> Iterator[Refused]:
+    def check(q: PreconditionInput) -> Iterator[Refused]:
         for row in map(ROW.__getitem__, reasons):
             if row.applies(q.survey.facts) and not overruled(row, q.request):
                 yield _SENTENCES[row.reason](q, row)
@@ -38,7 +38,7 @@ def by_the_table(*reasons: Reason) -> Callable[[Question], Iterator[Refused]]:
     return check
 
 
-def overruled(row: Row, request: Request) -> bool:
+def overruled(row: ReasonRow, request: RunRequest) -> bool:
     """Whether a person passes over a reason, on record."""
     if row.flag is Flag.DATA_LOSS and request.planned:
         return True  # a switchover waits until nothing is left
@@ -50,7 +50,7 @@ def overruled(row: Row, request: Request) -> bool:
     return row.flag is not None and bool(given[row.flag])
 
 
-def _paused(q: Question, row: Row) -> Refused:
+def _paused(q: PreconditionInput, row: ReasonRow) -> Refused:
     return Refused(
         "failovers are paused",
         where=q.flow,
@@ -59,7 +59,7 @@ def _paused(q: Question, row: Row) -> Refused:
     )
 
 
-def _unready(q: Question, row: Row) -> Refused:
+def _unready(q: PreconditionInput, row: ReasonRow) -> Refused:
     return Refused(
         "the target is not ready to take over",
         where=q.survey.target.alias,
@@ -68,7 +68,7 @@ def _unready(q: Question, row: Row) -> Refused:
     )
 
 
-def _alive(q: Question, row: Row) -> Refused:
+def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
     here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
     return Refused(
         "the old primary does not answer this machine, but it is alive",
@@ -79,7 +79,7 @@ def _alive(q: Question, row: Row) -> Refused:
     )
 
 
-def _no_quorum(q: Question, row: Row) -> Refused:
+def _no_quorum(q: PreconditionInput, row: ReasonRow) -> Refused:
     return Refused(
         "too few observers say that the old primary is gone",
         where=q.survey.source.alias,
@@ -89,7 +89,7 @@ def _no_quorum(q: Question, row: Row) -> Refused:
     )
 
 
-def _clocks(q: Question, row: Row) -> Refused:
+def _clocks(q: PreconditionInput, row: ReasonRow) -> Refused:
     return Refused(
         "the newest heartbeats are from the future: what would be lost is not known",
         where=q.flow,
@@ -98,7 +98,7 @@ def _clocks(q: Question, row: Row) -> Refused:
     )
 
 
-def _loss_unknown(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signature for all
+def _loss_unknown(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
     return Refused(
         "what would be lost is not known",
         where=q.flow,
@@ -107,7 +107,7 @@ def _loss_unknown(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signat
     )
 
 
-def _loss_above(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signature for all
+def _loss_above(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
     facts = q.survey.facts
     return Refused(
         "more would be lost than rpo_seconds allows",
@@ -117,11 +117,11 @@ def _loss_above(q: Question, row: Row) -> Refused:  # noqa: ARG001  one signatur
     )
 
 
-def _seen(q: Question, row: Row) -> str:
+def _seen(q: PreconditionInput, row: ReasonRow) -> str:
     return first_of(row.evidence(q.survey.facts))
 
 
-def _missing(q: Question) -> str:
+def _missing(q: PreconditionInput) -> str:
     risk = q.survey.risk
     known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
     held = held_text(risk.held_back, risk.acknowledged)

@@ -21,7 +21,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata
-from drkit.offsets.group_guard import Verdict
+from drkit.offsets.group_guard import GuardVerdict
 from drkit.status.lag.source import all_topics
 
 _LEFT_OUT: Final = "topic_left_out"
@@ -29,7 +29,7 @@ _LEFT_OUT: Final = "topic_left_out"
 _SHARE: Final = "share"
 
 
-class Reader(NamedTuple):
+class SourceReader(NamedTuple):
     """A group of the source, whatever the flow's filters say of it."""
 
     kind: str
@@ -40,7 +40,7 @@ class Reader(NamedTuple):
     """False: the source does not tell drkit which topics it reads."""
 
 
-Readers = Mapping[str, Reader]
+Readers = Mapping[str, SourceReader]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     """
     flow, state = context.flow, context.state.records
     listed: dict[str, TopicMetadata] | None = None
-    readers: Readers = {g: Reader("", frozenset(at.topic for at in p)) for g, p in positions.items()}
+    readers: Readers = {g: SourceReader("", frozenset(at.topic for at in p)) for g, p in positions.items()}
     if source is not None:
         listed = context.run(all_topics, source)
         readers = context.run(readers_of, source)
@@ -132,12 +132,12 @@ def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside
     others, _ = from_state(last)
     places: dict[str, str] = {}
     for group, at, verdict, why in last.refused:
-        if verdict == Verdict.NO_POSITION.name and partition_of(at).topic in scope.topics:
+        if verdict == GuardVerdict.NO_POSITION.name and partition_of(at).topic in scope.topics:
             places.setdefault(group, f"{at}: {why or verdict}; it begins where its auto.offset.reset says")
     return replace(found, kinds={o.group: o.reason for o in others}, no_place=places)
 
 
-async def readers_of(source: RawCluster) -> dict[str, Reader]:
+async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
     """All groups that drkit may see, and the topics in which they have committed offsets.
 
     :raises DrkitError: the groups cannot be listed
@@ -147,7 +147,7 @@ async def readers_of(source: RawCluster) -> dict[str, Reader]:
     listed = await asked.listed()
     answers = await asked.committed(sorted(listed))
     return {
-        group: Reader(
+        group: SourceReader(
             listed[group].protocol,
             frozenset(at.topic for at in answer.value or ()),
             is_known=answer.value is not None and listed[group].protocol != _SHARE,
@@ -202,15 +202,15 @@ def outside(
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
     remaining = (copied | missing.keys()) - moved
     return Outside(
-        missing,
-        {g: why for g, why in reasons.items() if why},
-        tuple(g for g, why in reasons.items() if not why),
-        tuple(g for g, r in staying.items() if not r.is_known),
-        {g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
-        {},
-        {g: topics for g, topics in torn.items() if topics},
-        tuple(g for g, r in staying.items() if r.topics & remaining),
-        tuple(sorted(remaining)),
+        not_copied=missing,
+        groups={g: why for g, why in reasons.items() if why},
+        late=tuple(g for g, why in reasons.items() if not why),
+        unknown=tuple(g for g, r in staying.items() if not r.is_known),
+        kinds={g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
+        no_place={},
+        torn={g: topics for g, topics in torn.items() if topics},
+        staying=tuple(g for g, r in staying.items() if r.topics & remaining),
+        staying_topics=tuple(sorted(remaining)),
     )
 
 
@@ -218,7 +218,7 @@ def _elsewhere(flow: FlowSettings, topics: Iterable[str], moved: set[str]) -> tu
     return tuple(sorted(t for t in topics if t not in moved and not flow.is_heartbeats(t)))
 
 
-def _reason(flow: FlowSettings, group: str, reader: Reader) -> str:
+def _reason(flow: FlowSettings, group: str, reader: SourceReader) -> str:
     """Why a group does not move; empty: it would."""
     if reader.kind not in CONSUMERS:
         return OtherGroup(group, reader.kind).reason

@@ -13,13 +13,13 @@ from typing import Final
 from drkit.detect.agents import AgentNote
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import read_notes
-from drkit.detect.reasons import Facts
+from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.errors import DrkitError
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reach import reach
@@ -35,14 +35,16 @@ _SETTLE_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-def facts_of(context: Context, notes: Notes, risk: Risk, unready: tuple[str, ...], *, silent: bool) -> Facts:
+def facts_of(
+    context: Context, notes: Notes, risk: Risk, unready: tuple[str, ...], *, silent: bool
+) -> FailoverFacts:
     """What speaks against a failover; of a primary that has just fallen silent some seconds are waited.
 
     :param notes: the newest on the target, of observers, fence agents and people
     :param unready: why the target cannot take over
     """
     paused = (notes.pause,) if notes.pause else ()
-    found = Facts(risk, context.settings.failover.rpo_seconds, paused=paused, unready=unready)
+    found = FailoverFacts(risk, context.settings.failover.rpo_seconds, paused=paused, unready=unready)
     if not silent:
         context.kept.quiet = None
         return found
@@ -90,7 +92,7 @@ def _third(context: Context) -> Iterator[Notes]:
     try:
         yield read_notes(Cluster.connect(reached.settings), context.flow, Speakers.of(context.settings))
     except DrkitError as error:
-        context.tell(Progress(StepName.SNAPSHOT, f"the votes on {alias} cannot be read: {error.what}"))
+        context.tell(StepProgress(StepName.SNAPSHOT, f"the votes on {alias} cannot be read: {error.what}"))
 
 
 def _moving(context: Context, tail: HeartbeatTail) -> Iterator[str]:
@@ -106,7 +108,7 @@ def _moving(context: Context, tail: HeartbeatTail) -> Iterator[str]:
     interval = context.flow.heartbeats_interval_seconds
     beat, recent = tail.newest(), max(_RECENT_SECONDS, _RECENT_BEATS * interval)
     if tail.ahead_seconds or (beat is not None and beat.age_seconds <= recent):
-        context.tell(Progress(StepName.SNAPSHOT, "waiting for a sign of life: a heartbeat is fresh"))
+        context.tell(StepProgress(StepName.SNAPSHOT, "waiting for a sign of life: a heartbeat is fresh"))
         settled: int | None = None
         while context.clock() < began + _WAIT_SECONDS + 2 * interval:
             tail.read()

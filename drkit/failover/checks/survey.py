@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.detect.noticeboard import read_notes
-from drkit.detect.reasons import Facts
+from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
@@ -32,26 +30,26 @@ from drkit.failover.groups.look import (
 from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.copied_topics import promoted_of
-from drkit.flow_state.lease.watch import Replicator, replicator_of
+from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
     SourceSeenRecord,
 )
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import MetadataRequest, metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, status_of
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, Waiting, ends_of, waiting
-from drkit.status.lag.target import Copied, Place
+from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
+from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
 from drkit.status.source_look import gaps_of
 
 _NO_PARTITION: Final = "the target has no such partition"
 
 
-class Identity(NamedTuple):
+class ClusterIdentity(NamedTuple):
     """Which cluster is behind a name."""
 
     alias: str
@@ -66,8 +64,8 @@ class Survey:
     """What was seen."""
 
     at_ms: int
-    source: Identity
-    target: Identity
+    source: ClusterIdentity
+    target: ClusterIdentity
     source_error: str
     """Why the source does not answer; empty when it does."""
     partitions: tuple[PartitionStatus, ...]
@@ -77,9 +75,9 @@ class Survey:
     positions_age_seconds: float | None
     """How old that knowledge is; None: not known."""
     target_groups: dict[str, TargetGroup]
-    facts: Facts
+    facts: FailoverFacts
     """What the table of reasons decides by, the loss among it."""
-    replicator: Replicator | None
+    replicator: LeaseHolder | None
     promoted: tuple[str, ...]
     """Topics of the scope that a failover opened before."""
     outside: Outside
@@ -149,15 +147,20 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
     return Survey(
-        now, *identities,
-        "" if source is not None else context.source_error or "it does not answer",
-        tuple(partitions), mine, origin,
-        age if source is None else 0.0,
-        targets, facts_of(context, notes, risk, unready, silent=source is None),
-        _replicator(context, source, now),
-        tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
-        outside, look_reach(context, outside),
-    )  # fmt: skip
+        now,
+        *identities,
+        source_error="" if source is not None else context.source_error or "it does not answer",
+        partitions=tuple(partitions),
+        positions=mine,
+        positions_from=origin,
+        positions_age_seconds=age if source is None else 0.0,
+        target_groups=targets,
+        facts=facts_of(context, notes, risk, unready, silent=source is None),
+        replicator=_replicator(context, source, now),
+        promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
+        outside=outside,
+        reach=look_reach(context, outside),
+    )
 
 
 def positions_of(
@@ -177,7 +180,7 @@ def positions_of(
     return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
 
 
-def _replicator(context: Context, source: RawCluster | None, now: int) -> Replicator | None:
+def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseHolder | None:
     """Who copies; a switchover rests on it, so there the clock of another machine is not enough."""
     if context.request.planned and source is not None:
         return context.replicator(certain=True)
@@ -187,13 +190,13 @@ def _replicator(context: Context, source: RawCluster | None, now: int) -> Replic
 # -- the clusters ------------------------------------------------------------------------------------
 
 
-def _identities(context: Context, source: RawCluster | None) -> tuple[Identity, Identity]:
+def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIdentity, ClusterIdentity]:
     flow, ids = context.flow, context.state.get(ClustersRecord)
     there = context.run(cluster_id, source) if source is not None else None
     here = context.run(cluster_id, context.target)
     return (
-        Identity(flow.source, there, ids.source if ids is not None else None),
-        Identity(flow.target, here, ids.target if ids is not None else None),
+        ClusterIdentity(flow.source, there, ids.source if ids is not None else None),
+        ClusterIdentity(flow.target, here, ids.target if ids is not None else None),
     )
 
 
@@ -215,7 +218,7 @@ def _partitions(
     names = {c.topic: c.target_topic for c in copied}
     gone = {at.topic: p for at, p in places.items() if at.partition < 0}
     known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
-    nowhere = Place(None, None, reason=_NO_PARTITION)
+    nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
     return [
         status_of(
             now, at, names[at.topic], gone.get(at.topic) or places.get(at) or nowhere,
@@ -225,22 +228,25 @@ def _partitions(
     ]  # fmt: skip
 
 
-def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, Place]:
+def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, CopyPosition]:
     side, producers = context.kept.side_of(context.target, context.flow.source), context.known.producers
-    found: dict[TopicPartition, Place] = context.run(side.places, copied, producers.own)
+    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, producers.own)
     return found
 
 
 def _waiting(
-    context: Context, copied: list[Copied], places: Mapping[TopicPartition, Place], source: RawCluster | None
-) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, Waiting]]:
+    context: Context,
+    copied: list[Copied],
+    places: Mapping[TopicPartition, CopyPosition],
+    source: RawCluster | None,
+) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
     """Ends of the source, as it says or as they were noted last, and what is not copied."""
     names = {c.topic for c in copied}
     if source is None:
         seen = context.state.get(SourceSeenRecord)
         noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
-        return noted, {at: Waiting(n, None, None, exact=False) for at, n in missing.items()}
+        return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
     same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))

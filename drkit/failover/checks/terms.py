@@ -7,7 +7,7 @@ from typing import Final
 
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.topic import JournalTopic
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.repoint import adapters, ask_all
@@ -46,7 +46,7 @@ def _of_files(folder: Path) -> int:
     for path in folder.glob("*.jsonl"):
         try:
             with path.open(encoding="utf-8") as file:
-                terms.append(Entry.from_json(file.readline()).term)
+                terms.append(JournalEntry.from_json(file.readline()).term)
         except (OSError, ValueError, KeyError, TypeError):
             continue  # no journal, or one that was cut off
     return max(terms)

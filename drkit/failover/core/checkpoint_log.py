@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import UUID
 
-from confluent_kafka import Message
-
 from drkit.config import ClusterSettings
+from drkit.kafka.clients import Message
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition

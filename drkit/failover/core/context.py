@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, NotAuthenticated
-from drkit.failover.core.kept import Kept
 from drkit.failover.core.machine import StepName
-from drkit.flow_state.copied_topics import Known, known_of
-from drkit.flow_state.lease.watch import Replicator, replicator_of
+from drkit.failover.core.read_cache import ReadCache
+from drkit.flow_state.copied_topics import CopiedTopics, known_of
+from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -55,7 +55,7 @@ class Scope(NamedTuple):
         return cls(dict(raw["topics"]), tuple(raw["groups"]), bool(raw["whole_flow"]))
 
 
-class Request(NamedTuple):
+class RunRequest(NamedTuple):
     """What was asked for."""
 
     planned: bool = False
@@ -80,13 +80,13 @@ class Request(NamedTuple):
         return self._asdict() | {"leave_behind": list(self.leave_behind)}
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Request:
+    def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """From the journal."""
         said = {k: raw[k] for k in cls._fields if k in raw}
         return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
 
 
-class Progress(NamedTuple):
+class StepProgress(NamedTuple):
     """Something that happened just now, for whoever watches."""
 
     step: StepName
@@ -125,7 +125,7 @@ class Context:
     settings: Settings
     flow: FlowSettings
     scope: Scope
-    request: Request
+    request: RunRequest
     run_id: str
     term: int
     """The generation of the role that this run brings about; larger than any before."""
@@ -134,8 +134,8 @@ class Context:
     target: RawCluster
     """Connected, with the identity of the flow's ``target_admin``."""
     state: StateTopic
-    """The flow's state on the target, loaded; :attr:`Known` and roles come from it."""
-    tell: Callable[[Progress], None]
+    """The flow's state on the target, loaded; :attr:`CopiedTopics` and roles come from it."""
+    tell: Callable[[StepProgress], None]
     """Live progress; never needed for the outcome."""
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
@@ -145,7 +145,7 @@ class Context:
     """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
     source_refuses: bool = False
     """It did not answer because it refuses this machine, or its names do not resolve: not seen to be gone."""
-    kept: Kept = field(default_factory=Kept)
+    kept: ReadCache = field(default_factory=ReadCache)
     """What was read of the target's topics so far."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")
@@ -166,7 +166,7 @@ class Context:
         self.loop.run(self.loop.sleep, seconds)
         self.journal.renew()
 
-    def replicator(self, *, certain: bool = False) -> Replicator | None:
+    def replicator(self, *, certain: bool = False) -> LeaseHolder | None:
         """Who holds the flow's lease, as its state is loaded; None: nobody does.
 
         :param certain: where it is old by the clock of its machine alone, wait some seconds for a renewal
@@ -192,7 +192,7 @@ class Context:
         return self.settings.cluster(self.flow.target).with_client(self.flow.target_admin)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> CopiedTopics:
         """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
         return known_of(self.state.records)
 

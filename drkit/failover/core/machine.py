@@ -26,7 +26,7 @@ class StepName(StrEnum):
     DONE = "DONE"
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """How a run stands."""
 
     RUNNING = "running"
@@ -41,7 +41,7 @@ class State(StrEnum):
     @property
     def is_over(self) -> bool:
         """Nobody goes on with it."""
-        return self in {State.ABORTED, State.REFUSED, State.DONE}
+        return self in {RunState.ABORTED, RunState.REFUSED, RunState.DONE}
 
 
 class Belief(StrEnum):
@@ -86,7 +86,7 @@ GROUNDS: Final[tuple[Ground, ...]] = (
 """What the steps rest on."""
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     """One step."""
 
     step: StepName
@@ -110,38 +110,38 @@ class Row(NamedTuple):
 
 
 _S: Final = StepName
-TABLE: Final[tuple[Row, ...]] = (
-    Row(_S.LOCK, "take the journal, term + 1", "same run id",
+TABLE: Final[tuple[StepRow, ...]] = (
+    StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
         changes=False, abortable=True, standing=False),
-    Row(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
+    StepRow(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
         "looks again until OPEN has begun",
         changes=False, abortable=True, standing=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
-    Row(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
+    StepRow(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
         "same set of fences", changes=True, abortable=True, standing=True,
         rests_on=(_B.MINE, _B.SOURCE)),
-    Row(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
+    StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
         "measured again",
         changes=False, abortable=True, standing=False,
         rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
-    Row(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
+    StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
         "compared, never moves back", changes=True, abortable=True, standing=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
-    Row(_S.TRANSLATE, "every group and partition to its exact place", "pure",
+    StepRow(_S.TRANSLATE, "every group and partition to its exact place", "pure",
         changes=False, abortable=True, standing=False,
         rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
-    Row(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
+    StepRow(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
         changes=True, abortable=True, standing=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
-    Row(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
+    StepRow(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
         changes=True, abortable=False, standing=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY),
         looks_again=True),
-    Row(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
+    StepRow(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
         changes=True, abortable=False, standing=False),
-    Row(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",
+    StepRow(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",
         changes=False, abortable=False, standing=False),
-    Row(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
+    StepRow(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
         changes=False, abortable=False, standing=False),
 )  # fmt: skip
 """The table."""

@@ -14,7 +14,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 
 
-class Effect(NamedTuple):
+class StepEffect(NamedTuple):
     """Something a step does, or would do, in words."""
 
     what: str
@@ -48,7 +48,7 @@ class Step(Protocol):
     def name(self) -> StepName:
         """Which row of the table this is."""
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """What `run` would do now, in its order, for a dry run: only looks, changes and journals nothing.
 
         What cannot be known before earlier steps have run is told as such.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, Permission, ResourceKind
 
-_WRITES: Final = frozenset({Operation.WRITE, Operation.ALL})
-_STILL_ALLOWED: Final = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+_WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
+_STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
 
 
 def fence_acls(
@@ -70,16 +70,24 @@ def _of_topic(
             # Any ACL closes the topic: reading is given back to everybody.
             yield from (_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
             if spare:
-                yield from (_acl(topic, p, Operation.ALL, Permission.ALLOW) for p in own)
+                yield from (_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)
         return
     writers = {a.principal for a in there if not a.denies and a.operation in _WRITES}
     fenced = writers - set(own) if spare else writers | set(own)
-    yield from (_acl(topic, p, Operation.WRITE, Permission.DENY) for p in sorted(fenced))
+    yield from (_acl(topic, p, AclOperation.WRITE, Permission.DENY) for p in sorted(fenced))
 
 
 def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
     return [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
 
 
-def _acl(topic: str, principal: str, operation: Operation, permission: Permission) -> Acl:
-    return Acl(ResourceKind.TOPIC, PatternKind.LITERAL, topic, principal, ANY_HOST, operation, permission)
+def _acl(topic: str, principal: str, operation: AclOperation, permission: Permission) -> Acl:
+    return Acl(
+        resource=ResourceKind.TOPIC,
+        pattern=PatternKind.LITERAL,
+        name=topic,
+        principal=principal,
+        host=ANY_HOST,
+        operation=operation,
+        permission=permission,
+    )

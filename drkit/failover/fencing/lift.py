@@ -11,7 +11,7 @@ from typing import Any
 
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import Context
-from drkit.failover.fencing.means import ACL, SIZE, by_name, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, by_name, recorded_acls, recorded_sizes
 from drkit.flow_state.fence_debt import settle
 from drkit.flow_state.records import PendingLift
 from drkit.topology.acls import to_json
@@ -38,8 +38,8 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     }
     lifted = []
     for name, found in details.items():
-        means = by_name(name, context.source_settings, context.state, spare_own=False)
-        if means is None or not any(found.values()):
+        method = by_name(name, context.source_settings, context.state, spare_own=False)
+        if method is None or not any(found.values()):
             continue
         if context.source() is None:
             raise ClusterUnreachable(
@@ -48,7 +48,7 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
                 evidence=context.source_error,
                 hint="bring it back, or keep its listeners closed, then: drkit fence lift",
             )
-        means.lift(found)
+        method.remove(found)
         lifted.append(name)
     settle(context.state, PendingLift, topics)
     return lifted

@@ -14,13 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka.errors import for_code
-
 from drkit.clock import Seconds, monotonic
 from drkit.errors import Refused
+from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import Open, Owner, abort, open_on, owners
+from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, open_on, owners
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -31,8 +30,8 @@ _LOST_SECONDS: Final = 0.25
 _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _SHOWN: Final = 5
-Blink = Callable[[], None]
-Found = Mapping[TopicPartition, list[Open]]
+Suspend = Callable[[], None]
+Found = Mapping[TopicPartition, list[OpenProducer]]
 
 
 @dataclass
@@ -78,10 +77,10 @@ class Resolved:
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
 
 
-class Resolver:
+class TransactionResolver:
     """Resolves the open transactions on some topics.
 
-    :param lift: takes the fence away where it also refuses markers; None where it does not
+    :param suspend: takes the fence away where it also refuses markers; None where it does not
     :param restore: puts it up again
     """
 
@@ -92,13 +91,13 @@ class Resolver:
         *,
         wait_seconds: float,
         aborts: bool,
-        lift: Blink | None = None,
-        restore: Blink | None = None,
+        suspend: Suspend | None = None,
+        restore: Suspend | None = None,
         clock: Seconds = monotonic,
     ) -> None:
         self._cluster, self._topics = cluster, topics
         self._wait_seconds, self._aborts = wait_seconds, aborts
-        self._lift, self._restore = lift, restore
+        self._suspend, self._restore = suspend, restore
         self._clock = clock
         self._owners: dict[int, Owner] = {}
         self.resolved = Resolved()
@@ -110,7 +109,7 @@ class Resolver:
 
         :raises RawError: the cluster stopped answering
         """
-        if self._aborts and self._lift is not None:
+        if self._aborts and self._suspend is not None:
             if found := self._gone(self._wait_seconds):
                 self._end(found)
             self._wait_seconds = 0.0
@@ -127,7 +126,7 @@ class Resolver:
             if not found:
                 break
             self._refuse(found)
-            self._lifted()
+            self._suspended()
             wait = 0.0
         self.resolved.left = [str(at) for at in sorted(self._open())]
         return self.resolved
@@ -151,7 +150,7 @@ class Resolver:
         deadline = self._clock() + seconds
         first = _each(found := self._open())
         while first & _each(found) and self._clock() < deadline:
-            if self._lift is not None and all(self._is_decided(p) for p in _producers(found)):
+            if self._suspend is not None and all(self._is_decided(p) for p in _producers(found)):
                 break
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS)
             found = self._open()
@@ -172,16 +171,16 @@ class Resolver:
             " then: drkit failover --resume",
         )
 
-    def _name(self, opened: Open) -> str:
+    def _name(self, opened: OpenProducer) -> str:
         known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
         return str(known or f"producer {opened.producer_id}")
 
-    def _lifted(self) -> None:
+    def _suspended(self) -> None:
         """End them while markers pass: the fence is put up again in any case."""
-        if self._lift is None or self._restore is None:
+        if self._suspend is None or self._restore is None:
             self._end(self._open())
             return
-        self._lift()
+        self._suspend()
         try:
             self._end(self._open())
         finally:
@@ -207,7 +206,7 @@ class Resolver:
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
                 code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
-                known["ended"] = "aborted" if not code else f"not aborted: {for_code(code).__name__} ({code})"
+                known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
         """Markers that their coordinators sent in vain."""
@@ -216,7 +215,9 @@ class Resolver:
                 self._mark(producer, places, commits=self._owners[producer].commits)
                 self.resolved.seen[producer]["marked"] = True
 
-    def _mark(self, producer: int, places: list[tuple[TopicPartition, Open]], *, commits: bool) -> None:
+    def _mark(
+        self, producer: int, places: list[tuple[TopicPartition, OpenProducer]], *, commits: bool
+    ) -> None:
         """End a transaction without its coordinator (KIP-664), in the epoch in which its records are."""
         for at, one in places:
             marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (at,), commits)
@@ -232,8 +233,8 @@ def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
     return {(at, one.producer_id, one.state.open_since) for at, some in found.items() for one in some}
 
 
-def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, Open]]]:
-    out: dict[int, list[tuple[TopicPartition, Open]]] = {}
+def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, OpenProducer]]]:
+    out: dict[int, list[tuple[TopicPartition, OpenProducer]]] = {}
     for at, opened in found.items():
         for one in opened:
             out.setdefault(one.producer_id, []).append((at, one))

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka.errors import for_code
-
 from drkit.clock import monotonic, wall_ms
 from drkit.errors import NotAuthorized
-from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produce_request
 from drkit.kafka.transactions.markers import Marker, write_markers
@@ -44,17 +42,17 @@ Writers = Mapping[TopicPartition, tuple[Writer, ...]]
 
 
 @dataclass(frozen=True)
-class Known(Writer):
+class UnfencedWriter(Writer):
     """A writer that a leader does not refuse, and the coordinator's epoch that it remembers."""
 
     coordinator_epoch: int = 0
 
 
-_Behind = dict[Known, list[TopicPartition]]
+_Behind = dict[UnfencedWriter, list[TopicPartition]]
 
 
 @dataclass
-class Standing:
+class FenceProgress:
     """How far the fence has come."""
 
     proven: set[TopicPartition]
@@ -69,14 +67,14 @@ async def fence(
     *,
     effects: bool = True,
     clock: Callable[[], float] = monotonic,
-    on_round: Callable[[Standing], None] = lambda _: None,
-) -> Standing:
+    on_round: Callable[[FenceProgress], None] = lambda _: None,
+) -> FenceProgress:
     """Fence until every partition proves it, or the deadline; one whose leader is down is waited for.
 
     :param effects: False only proves
     :raises NotAuthorized: drkit may not write markers
     """
-    standing = Standing(set(), dict.fromkeys(writers, "not asked yet"))
+    standing = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, standing, effects=effects)
         on_round(standing)
@@ -85,7 +83,7 @@ async def fence(
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
-async def _round(cluster: RawCluster, writers: Writers, standing: Standing, *, effects: bool) -> None:
+async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress, *, effects: bool) -> None:
     """Ask every leader once about what is not proven."""
     missing = standing.waiting
     try:
@@ -142,7 +140,7 @@ async def _behind(cluster: RawCluster, node: int, writers: Writers) -> _Behind:
             state = producers.get(writer.producer_id)
             if error or state is None or state.epoch < writer.epoch:
                 coordinator = max(0, state.coordinator_epoch) if state is not None else 0
-                key = Known(writer.producer_id, writer.epoch, coordinator)
+                key = UnfencedWriter(writer.producer_id, writer.epoch, coordinator)
                 found.setdefault(key, []).append(at)
     return found
 
@@ -177,7 +175,5 @@ async def _sing(
         answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
         code = int(answer.responses[0].partition_responses[0].error_code)
         if code not in FENCED:
-            return (
-                f"the canary of producer {writer.producer_id} was answered {for_code(code).__name__} ({code})"
-            )
+            return f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
     return ""

@@ -10,7 +10,7 @@ from drkit.config import ClusterSettings
 from drkit.config.tables.fence import FenceSettings
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.client_config import tls_context
-from drkit.kafka.probe import Finding, Kind, probe
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.reach import SECONDS
 from drkit.kafka.security.settings import Tls, read_security
@@ -19,7 +19,7 @@ from drkit.repoint.program import run_program
 from drkit.repoint.webhook import signature
 
 _WHERE: Final = "[failover.fence]"
-_CLOSED: Final = frozenset({Kind.REFUSED, Kind.NO_ROUTE})
+_CLOSED: Final = frozenset({ProbeKind.REFUSED, ProbeKind.NO_ROUTE})
 _PAUSE_SECONDS: Final = 0.2
 
 
@@ -74,7 +74,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
 
 def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
-) -> list[Finding]:
+) -> list[ProbeFinding]:
     """Servers that still take connections when the time is over: frozen ones do.
 
     :raises ConfigError: certificate files that do not load

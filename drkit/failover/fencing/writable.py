@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kafka.errors import for_code
-
 from drkit.clock import wall_ms
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
@@ -66,4 +64,4 @@ def _impossible() -> bytearray:
 
 def code_name(code: int) -> str:
     """Kafka's name of a code."""
-    return "no answer" if code == -1 else f"{for_code(code).__name__} ({code})"
+    return "no answer" if code == -1 else codes.error_name(code)

@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
-from drkit.flow_state.copied_topics import Known
+from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.kafka.groups.requests import Groups, Offsets, failure
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Mark, Stored
+from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from drkit.offsets.mm2_records import Checkpoint
 
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
-Positions = dict[str, dict[TopicPartition, Stored]]
+Positions = dict[str, dict[TopicPartition, StoredOffset]]
 """Group → source partition → what it had committed."""
 
 
@@ -26,7 +26,7 @@ class TargetGroup(NamedTuple):
     state: str
     members: tuple[str, ...]
     """Its members in words."""
-    stored: dict[TopicPartition, Stored]
+    stored: dict[TopicPartition, StoredOffset]
     """By target partition."""
 
     def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
@@ -39,7 +39,7 @@ class TargetGroup(NamedTuple):
 
 
 async def committed_on_source(
-    source: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+    source: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
     """What groups that the flow takes along have committed in copied topics.
 
@@ -55,26 +55,28 @@ async def committed_on_source(
     for group, answer in (await asked.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        mine = {at: Stored(*c) for at, c in answer.value.items() if at.topic in known.topics}
+        mine = {at: StoredOffset(*c) for at, c in answer.value.items() if at.topic in known.topics}
         if mine:
             out[group] = mine
     return out
 
 
 def checkpointed(
-    checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: Known, marks: Positions
+    checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: CopiedTopics, marks: Positions
 ) -> Positions:
     """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks."""
     names, accepted = known.upstream, flow.group_filter.accepts
     out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
     for c in checkpoints:
         if c.topic in names and accepted(c.group):
-            out.setdefault(c.group, {})[TopicPartition(names[c.topic], c.partition)] = Stored(c.upstream)
+            out.setdefault(c.group, {})[TopicPartition(names[c.topic], c.partition)] = StoredOffset(
+                c.upstream
+            )
     return out
 
 
 async def marked(
-    target: RawCluster, flow: FlowSettings, known: Known, groups: Collection[str] | None = None
+    target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
     """Source offsets by the marks on what the target keeps for groups.
 
@@ -87,10 +89,10 @@ async def marked(
     out: Positions = {}
     for group, answer in (await asked.committed(wanted)).items():
         for at, offset in (answer.value or {}).items():
-            mark = Mark.of(offset.metadata)
+            mark = OffsetMark.of(offset.metadata)
             if mark is not None and mark.source == flow.source and at.topic in names:
                 place = TopicPartition(names[at.topic], at.partition)
-                out.setdefault(group, {})[place] = Stored(mark.upstream)
+                out.setdefault(group, {})[place] = StoredOffset(mark.upstream)
     return out
 
 
@@ -116,19 +118,19 @@ async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, Targ
     return out
 
 
-def stored_of(offsets: Offsets) -> dict[TopicPartition, Stored]:
+def stored_of(offsets: Offsets) -> dict[TopicPartition, StoredOffset]:
     """Offsets as the guard looks at them."""
-    return {at: Stored(*c) for at, c in offsets.items()}
+    return {at: StoredOffset(*c) for at, c in offsets.items()}
 
 
-def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, Stored]]) -> dict[str, Any]:
+def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, StoredOffset]]) -> dict[str, Any]:
     """For the journal."""
     return {g: {str(at): [s.offset, s.metadata] for at, s in p.items()} for g, p in positions.items()}
 
 
 def positions_from_json(raw: Mapping[str, Mapping[str, Any]]) -> Positions:
     """From the journal."""
-    return {g: {partition_of(at): Stored(*s) for at, s in p.items()} for g, p in raw.items()}
+    return {g: {partition_of(at): StoredOffset(*s) for at, s in p.items()} for g, p in raw.items()}
 
 
 def partition_of(text: str) -> TopicPartition:

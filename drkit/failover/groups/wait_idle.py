@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from drkit.clock import Seconds
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.groups.look import Positions, committed_on_source
 from drkit.failover.loss.standing import standing
 from drkit.kafka.groups.asking import Answered
-from drkit.kafka.groups.requests import Described, Groups
+from drkit.kafka.groups.requests import GroupDescription, Groups
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.offsets.translation import Exact, Place
+from drkit.offsets.translation import Exact, PartitionPosition
 
 _PAUSE_SECONDS: Final = 0.3
 STUCK_SECONDS: Final = 15.0
@@ -61,7 +61,7 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
                 group: f"{number:,} records before the fenced end, {members[group]} members"
                 for group, number in left.items()
             }
-        context.tell(Progress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))
+        context.tell(StepProgress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))
         context.pause(_PAUSE_SECONDS)
 
 
@@ -74,11 +74,11 @@ def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[
     for group, partitions in committed.items():
         for at, stored in partitions.items():
             place = places.get(at)
-            if not isinstance(place, Place):
+            if not isinstance(place, PartitionPosition):
                 continue
             found = place.forward(stored.offset)
             if isinstance(found, Exact) and found.offset < place.copied_end:
                 left[group] = left.get(group, 0) + place.copied_end - found.offset
-    described: dict[str, Answered[Described]] = context.run(Groups(source).describe, left)
+    described: dict[str, Answered[GroupDescription]] = context.run(Groups(source).describe, left)
     members = {g: len(a.value.members) for g, a in described.items() if a.value is not None}
     return {group: number for group, number in left.items() if members.get(group)}, members

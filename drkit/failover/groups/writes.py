@@ -9,9 +9,9 @@ from drkit.failover.groups.look import partition_of
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Stored
+from drkit.offsets.group_guard import StoredOffset
 
-Writes = dict[str, dict[TopicPartition, Stored]]
+Writes = dict[str, dict[TopicPartition, StoredOffset]]
 """Group → partition → what is to be written."""
 
 
@@ -48,7 +48,7 @@ async def restore(
         for text, value in partitions.items():
             at = partition_of(text)
             now = (there[group].value or {}).get(at)
-            mark = Stored(*now).mark if now is not None else None
+            mark = StoredOffset(*now).mark if now is not None else None
             if mark is None or mark.source != source:
                 continue  # somebody has worked there since
             if value is None:

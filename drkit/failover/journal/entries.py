@@ -12,14 +12,14 @@ from enum import StrEnum
 import json
 from typing import Any, Final, NamedTuple
 
-from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName, is_before
+from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName, is_before
 
 _PART_BYTES: Final = 1_000_000
 """Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
 _VERSION: Final = 1
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry says."""
 
     RUN = "run"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
     """The run is over; with its last state."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One entry."""
 
     run_id: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     by: str
     """Which process wrote it: the token of its holder."""
     term: int
-    kind: Kind
+    kind: EntryKind
     step: StepName | None
     effect: str
     """Name of an effect in the step; empty: the step itself."""
@@ -63,16 +63,16 @@ class Entry(NamedTuple):
         return json.dumps({"v": _VERSION, **self._asdict()}, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> Entry:
+    def from_json(cls, text: str) -> JournalEntry:
         """What :meth:`to_json` made. Raises ValueError or KeyError for anything else."""
         raw = json.loads(text)
         if raw.pop("v") != _VERSION:
             raise ValueError("an entry of another version of drkit")
         step = StepName(raw["step"]) if raw["step"] is not None else None
-        return cls(**raw | {"kind": Kind(raw["kind"]), "step": step})
+        return cls(**raw | {"kind": EntryKind(raw["kind"]), "step": step})
 
 
-def parts_of(entry: Entry) -> list[bytes]:
+def parts_of(entry: JournalEntry) -> list[bytes]:
     """The values of the records that hold an entry; a large one takes several."""
     text = entry.to_json()
     if len(whole := text.encode()) <= _PART_BYTES:
@@ -103,14 +103,14 @@ class Assembly:
         self._parts: list[str] = []
         self._of = ""
 
-    def take(self, value: bytes) -> Entry | None:
+    def take(self, value: bytes) -> JournalEntry | None:
         """The entry that a record completes.
 
         :raises ValueError: not a record of the journal
         """
         raw = json.loads(value)
         if "part_of" not in raw:
-            return Entry.from_json(value.decode())
+            return JournalEntry.from_json(value.decode())
         if raw["part"] == 0:
             self._parts, self._of = [], raw["part_of"]
         if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
@@ -119,7 +119,7 @@ class Assembly:
         if len(self._parts) < raw["of"]:
             return None
         text, self._parts, self._of = "".join(self._parts), [], ""
-        return Entry.from_json(text)
+        return JournalEntry.from_json(text)
 
 
 @dataclass
@@ -128,14 +128,14 @@ class RunLog:
 
     run_id: str
     term: int
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     holder: dict[str, Any] = field(default_factory=dict)
     """Host, process and token of who works at it."""
     results: dict[StepName, dict[str, Any]] = field(default_factory=dict)
     effects: dict[StepName, dict[str, dict[str, Any]]] = field(default_factory=dict)
     begun: set[StepName] = field(default_factory=set)
     undone: set[StepName] = field(default_factory=set)
-    state: State = State.RUNNING
+    state: RunState = RunState.RUNNING
     held: dict[str, Any] = field(default_factory=dict)
     """Why it was held, and in which step; the newest reason."""
 
@@ -149,7 +149,7 @@ class RunLog:
         """What was asked for, with what was added by whoever went on with it."""
         said: dict[str, Any] = dict(self.opening.get("request", {}))
         for entry in self.entries:
-            if entry.kind is Kind.HOLD:
+            if entry.kind is EntryKind.HOLD:
                 said |= entry.body.get("request", {})
         return said
 
@@ -164,37 +164,37 @@ class RunLog:
         last = self.last_step
         return last is None or is_before(last, POINT_OF_NO_RETURN)
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: JournalEntry) -> None:
         """Read on by one entry of this run."""
         self.entries.append(entry)
         match entry.kind:
-            case Kind.RUN | Kind.HOLD:
+            case EntryKind.RUN | EntryKind.HOLD:
                 self.holder = entry.body["holder"]
-                if self.state is State.HELD:
-                    self.state = State.RUNNING
-            case Kind.INTENT | Kind.RESULT:
+                if self.state is RunState.HELD:
+                    self.state = RunState.RUNNING
+            case EntryKind.INTENT | EntryKind.RESULT:
                 self._step(entry)
-            case Kind.HELD:
-                self.state = State.ABORTING if self.state is State.ABORTING else State.HELD
+            case EntryKind.HELD:
+                self.state = RunState.ABORTING if self.state is RunState.ABORTING else RunState.HELD
                 self.held = {"step": entry.step, **entry.body}
-            case Kind.ABORT:
-                self.state = State.ABORTING
-            case Kind.UNDO if entry.step is not None and self.state is not State.ABORTING:
+            case EntryKind.ABORT:
+                self.state = RunState.ABORTING
+            case EntryKind.UNDO if entry.step is not None and self.state is not RunState.ABORTING:
                 self.results.pop(entry.step, None)  # to be done again
-            case Kind.UNDONE if entry.step is not None:
+            case EntryKind.UNDONE if entry.step is not None:
                 self.undone.add(entry.step)
-            case Kind.END:
-                self.state = State(entry.body["state"])
+            case EntryKind.END:
+                self.state = RunState(entry.body["state"])
 
-    def _step(self, entry: Entry) -> None:
+    def _step(self, entry: JournalEntry) -> None:
         assert entry.step is not None  # noqa: S101  its kind has one
         if entry.effect:
             known = self.effects.setdefault(entry.step, {})
-            if entry.kind is Kind.INTENT:
+            if entry.kind is EntryKind.INTENT:
                 known[entry.effect] = {"intent": entry.body, "result": None}
             else:
                 known[entry.effect]["result"] = entry.body
-        elif entry.kind is Kind.INTENT:
+        elif entry.kind is EntryKind.INTENT:
             self.begun.add(entry.step)
             self.undone.discard(entry.step)
         else:
@@ -202,7 +202,7 @@ class RunLog:
 
 
 @dataclass
-class History:
+class JournalHistory:
     """All runs of a flow, oldest first."""
 
     runs: dict[str, RunLog] = field(default_factory=dict)
@@ -219,25 +219,25 @@ class History:
         """The newest run."""
         return next(reversed(self.runs.values()), None)
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: JournalEntry) -> None:
         """Read on by one entry; one that does not count is passed over."""
-        if entry.kind is Kind.RUN:
+        if entry.kind is EntryKind.RUN:
             if self.open is not None or entry.run_id in self.runs:
                 return  # it came second
             self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
         run = self.open
         if run is None or run.run_id != entry.run_id or entry in run.entries:
             return  # the same entry again says nothing new
-        if entry.kind not in {Kind.RUN, Kind.HOLD} and entry.by != run.holder.get("token"):
+        if entry.kind not in {EntryKind.RUN, EntryKind.HOLD} and entry.by != run.holder.get("token"):
             return  # of a process that was overtaken
         run.take(entry)
         if run.state.is_over:
             self.open = None
 
 
-def read_history(entries: Iterable[Entry]) -> History:
+def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:
     """Read a whole journal."""
-    history = History()
+    history = JournalHistory()
     for entry in entries:
         history.take(entry)
     return history
@@ -251,37 +251,37 @@ def violations(run: RunLog) -> list[str]:
     aborting = False
     for number, entry in enumerate(run.entries):
         at = f"entry {number} ({entry.kind})"
-        aborting = aborting or entry.kind is Kind.ABORT
-        if entry.kind is Kind.ABORT and begun is not None and not is_before(begun, POINT_OF_NO_RETURN):
+        aborting = aborting or entry.kind is EntryKind.ABORT
+        if entry.kind is EntryKind.ABORT and begun is not None and not is_before(begun, POINT_OF_NO_RETURN):
             found.append(f"{at}: an abort behind {POINT_OF_NO_RETURN}")
-        if entry.kind not in {Kind.INTENT, Kind.RESULT} or entry.step is None:
+        if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:
             found.append(f"{at}: {entry.step} after the abort")
         found += [f"{at}: {what}" for what in _out_of_order(entry, entry.step, begun, done)]
-        if entry.kind is Kind.INTENT and not entry.effect:
+        if entry.kind is EntryKind.INTENT and not entry.effect:
             begun = entry.step
         elif not entry.effect and entry.step not in done:
             done.append(entry.step)
-    if run.state is State.DONE and tuple(done) != ORDER:
+    if run.state is RunState.DONE and tuple(done) != ORDER:
         found.append(f"it is done, but only {', '.join(done)} ended")
     return found
 
 
 def _out_of_order(
-    entry: Entry, step: StepName, begun: StepName | None, done: list[StepName]
+    entry: JournalEntry, step: StepName, begun: StepName | None, done: list[StepName]
 ) -> Iterator[str]:
     if entry.effect:
         if begun is not step:
             yield f"an effect of {step} in {begun}"
-    elif entry.kind is Kind.RESULT:
+    elif entry.kind is EntryKind.RESULT:
         if begun is not step:
             yield f"the end of {step} without its beginning"
     elif missing := [s for s in ORDER[: ORDER.index(step)] if s not in done]:
         yield f"{step} before {missing[0]}"
 
 
-def told(entry: Entry) -> Mapping[str, Any]:
+def told(entry: JournalEntry) -> Mapping[str, Any]:
     """An entry for a timeline: without its body."""
     named = {k: v for k, v in entry._asdict().items() if k in {"at_ms", "kind", "step", "effect"} and v}
     return {**named, "at_ms": entry.at_ms}

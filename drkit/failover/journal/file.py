@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drkit import observe
 from drkit.errors import Refused
-from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.entries import JournalEntry
 
 
 def default_folder(env: Mapping[str, str] = os.environ) -> Path:
@@ -40,7 +40,7 @@ class JournalFile:
         self.trouble = ""
         """Why lines are missing; empty when none are."""
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write a line and have it on the disk; a disk that does not take it is told once."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class JournalFile:
                 observe.event("failover_file_lost", level="warning", path=str(self.path), evidence=str(error))
             self.trouble = str(error)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """What this machine wrote; a line cut off by a crash is left out."""
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")
@@ -62,12 +62,12 @@ class JournalFile:
         found = []
         for line in lines[:-1]:
             try:
-                found.append(Entry.from_json(line))
+                found.append(JournalEntry.from_json(line))
             except (ValueError, KeyError):
                 continue
         return found
 
-    def compare(self, log: Iterable[Entry]) -> None:
+    def compare(self, log: Iterable[JournalEntry]) -> None:
         """Whether the target's journal is the one that this machine wrote.
 
         The last line of each process may be missing there: it was killed, or overtaken, before the target had

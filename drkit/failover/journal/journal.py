@@ -11,9 +11,9 @@ from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.errors import Refused, Usage
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.stall import LONGEST_SECONDS
-from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.file import JournalFile
-from drkit.failover.journal.topic import Fenced, JournalTopic
+from drkit.failover.journal.topic import JournalFenced, JournalTopic
 from drkit.flow_state.codec.fields import Fields, Malformed
 from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import Process
@@ -29,7 +29,7 @@ OUTLIVE_SECONDS: Final = 12.0
 _LOOK_SECONDS: Final = 0.5
 
 
-class Taken(Refused):
+class RunLocked(Refused):
     """Another orchestrator works at it."""
 
 
@@ -89,13 +89,13 @@ class Journal:
 
         :param least_term: larger than any term known elsewhere
         :param opening: scope, request and decision
-        :raises Taken: another run is under way, or was a moment faster
+        :raises RunLocked: another run is under way, or was a moment faster
         """
         self._loop.run(self._topic.read)
         refuse_open(self._topic)
         self.term = max(least_term, self._topic.history.term + 1)
         self._loop.run(self._topic.take_epoch)
-        self._write(0, Kind.RUN, None, "", {**opening, "holder": self._holder()})
+        self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
         if self.run_id not in self._topic.history.runs:
             refuse_open(self._topic)
             assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
@@ -106,7 +106,7 @@ class Journal:
 
         :param request: what was asked for in addition
         :param at_once: do not look whether a process of another machine still writes
-        :raises Taken: that process lives, or another one was faster
+        :raises RunLocked: that process lives, or another one was faster
         """
         self.term = self.run.term
         # One that goes on after it has left the run, as `drkit watch` does, keeps nobody from it.
@@ -118,7 +118,7 @@ class Journal:
         self._file.compare(self.run.entries)
         self._held_before = str(self.run.holder.get("token"))
         self._loop.run(self._topic.take_epoch)
-        self.write(Kind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
+        self.write(EntryKind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
 
     def _outlive(self) -> None:
         """Return when the process that works at the run, on another machine, has left it.
@@ -135,45 +135,46 @@ class Journal:
     @property
     def _is_left(self) -> bool:
         """Its process has written that it works no more."""
-        return self.run.entries[-1].kind is Kind.HELD
+        return self.run.entries[-1].kind is EntryKind.HELD
 
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}
 
-    def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
+    def write(self, kind: EntryKind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         """Write an entry: on the local disk, then on the target, then read back.
 
-        :raises Taken: another orchestrator took over; nothing more may be done
+        :raises RunLocked: another orchestrator took over; nothing more may be done
         """
         self._write(self.run.entries[-1].number + 1, kind, step, effect, dict(body))
 
     def _write(
-        self, number: int, kind: Kind, step: StepName | None, effect: str, body: dict[str, Any]
+        self, number: int, kind: EntryKind, step: StepName | None, effect: str, body: dict[str, Any]
     ) -> None:
-        entry = Entry(self.run_id, number, self.token, self.term, kind, step, effect, self._wall(), body)
-        if not effect and kind in {Kind.INTENT, Kind.RESULT, Kind.HELD, Kind.UNDO}:
-            self._step = step if kind is Kind.INTENT else None
+        entry = JournalEntry(self.run_id, number, self.token, self.term, kind, step,
+                      effect=effect, at_ms=self._wall(), body=body)  # fmt: skip
+        if not effect and kind in {EntryKind.INTENT, EntryKind.RESULT, EntryKind.HELD, EntryKind.UNDO}:
+            self._step = step if kind is EntryKind.INTENT else None
         began = boottime()
         with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
             self._to_file(entry)
             self._to_topic(entry)
-            if kind is Kind.INTENT and boottime() - began > LONGEST_SECONDS:
+            if kind is EntryKind.INTENT and boottime() - began > LONGEST_SECONDS:
                 self.confirm()  # what follows an intent is not to follow one of long ago
         self._written = self._clock()
 
     def renew(self) -> None:
         """Say that this process lives, if it has written nothing for a while: the step's intent once more."""
         if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
-            self.write(Kind.INTENT, self._step, "", {"renewed": True})
+            self.write(EntryKind.INTENT, self._step, "", {"renewed": True})
 
-    def _to_file(self, entry: Entry) -> None:
+    def _to_file(self, entry: JournalEntry) -> None:
         self._file.append(entry)
 
-    def _to_topic(self, entry: Entry) -> None:
+    def _to_topic(self, entry: JournalEntry) -> None:
         for _ in range(_TRIES):
             try:
                 alone = self._loop.run(self._topic.append, entry)
-            except Fenced:
+            except JournalFenced:
                 self._loop.run(self._topic.read)
                 self._still_ours(entry)
                 if self.run_id in self._topic.history.runs and entry in self.run.entries:
@@ -189,19 +190,19 @@ class Journal:
     def confirm(self) -> None:
         """Read the log again: this process stood still, and another may have taken over meanwhile.
 
-        :raises Taken: it did
+        :raises RunLocked: it did
         """
         self._loop.run(self._topic.read)
         if self.run.state.is_over or str(self.run.holder.get("token")) != self.token:
             raise taken(self.run, "it took over while this process stood still")
 
-    def _still_ours(self, entry: Entry) -> None:
+    def _still_ours(self, entry: JournalEntry) -> None:
         """Somebody else wrote: the log says whether this run is still under way, and in whose hands."""
-        if entry.kind is Kind.RUN:
+        if entry.kind is EntryKind.RUN:
             if self.run_id not in self._topic.history.runs:
                 refuse_open(self._topic)
             return
-        allowed = {self.token, self._held_before} if entry.kind is Kind.HOLD else {self.token}
+        allowed = {self.token, self._held_before} if entry.kind is EntryKind.HOLD else {self.token}
         if str(self.run.holder.get("token")) not in allowed:
             raise taken(self.run, "it took over")
 
@@ -217,10 +218,10 @@ class Journal:
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """See :class:`drkit.failover.core.context.JournalView`."""
-        self.write(Kind.INTENT, step, name, details)
+        self.write(EntryKind.INTENT, step, name, details)
         outcome: dict[str, Any] = {}
         yield outcome
-        self.write(Kind.RESULT, step, name, outcome)
+        self.write(EntryKind.RESULT, step, name, outcome)
 
 
 class NoJournal:
@@ -250,18 +251,18 @@ class NoJournal:
 def refuse_open(topic: JournalTopic) -> None:
     """Refuse to begin while a run is under way.
 
-    :raises Taken: one is
+    :raises RunLocked: one is
     """
     if topic.history.open is not None:
         raise taken(topic.history.open, "it is under way")
 
 
-def taken(run: RunLog, why: str) -> Taken:
+def taken(run: RunLog, why: str) -> RunLocked:
     """Who works at a run, and how far it is."""
     holder, last = run.holder, run.entries[-1]
     age = max(0, wall_ms() - last.at_ms) / 1000
     at = run.last_step or "its beginning"
-    return Taken(
+    return RunLocked(
         "another orchestrator has this failover",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",

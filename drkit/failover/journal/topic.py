@@ -14,7 +14,7 @@ from typing import Any, Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.control_key import raw_headers, verify
 from drkit.errors import ClusterUnreachable, Failed, Refused
-from drkit.failover.journal.entries import Assembly, Entry, History, parts_of
+from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.dropped import HOW_TO_ADOPT, Dropped
 from drkit.flow_state.names import failover_transactional_id, journal_topic
 from drkit.kafka import codes
@@ -36,7 +36,7 @@ BEGUN: Final = b"begun"
 DONE: Final = b"done"
 
 
-class Fenced(Failed):
+class JournalFenced(Failed):
     """Somebody appends to the journal in a newer epoch."""
 
 
@@ -70,7 +70,7 @@ class JournalTopic:
         wall: Millis = wall_ms,
     ) -> None:
         self.name = journal_topic(source)
-        self.history = History()
+        self.history = JournalHistory()
         self._cluster = cluster
         self._transactions = Transactions(cluster, failover_transactional_id(source, target))
         self._identity: ProducerIdentity | None = None
@@ -97,12 +97,12 @@ class JournalTopic:
         found = (await metadata(self._cluster, [self.name]))[self.name]
         return found.error not in codes.NO_SUCH_TOPIC
 
-    async def read(self) -> list[Entry]:
+    async def read(self) -> list[JournalEntry]:
         """Read on to the end; returns what is new and takes it into the history.
 
         :raises Failed: the topic cannot be read, or holds what is no entry
         """
-        fresh: list[Entry] = []
+        fresh: list[JournalEntry] = []
         deadline = self._clock() + _SECONDS
         while True:
             before = self.next_offset
@@ -173,7 +173,7 @@ class JournalTopic:
                 hint=f"{HOW_TO_ADOPT}; where there never was a failover: drkit control adopt --discard",
             )
 
-    def _entry(self, record: Record) -> Entry | None:
+    def _entry(self, record: Record) -> JournalEntry | None:
         try:
             return self._assembly.take(record.value or b"")
         except (ValueError, KeyError, TypeError) as error:
@@ -194,12 +194,12 @@ class JournalTopic:
         self._identity = await self._transactions.begin_epoch()
         self._sequence = 0
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: JournalEntry) -> bool:
         """Make an entry durable (acks=all) and read it back.
 
         :returns: False when somebody else's entries stand between what was read before and this one: whoever
             appended has to look at the history, which has them now
-        :raises Fenced: somebody appends in a newer epoch; nothing of this entry counts
+        :raises JournalFenced: somebody appends in a newer epoch; nothing of this entry counts
         :raises Failed: it was not accepted in time
         """
         expected = self.next_offset
@@ -245,7 +245,7 @@ class JournalTopic:
 
     def _judge(self, code: int) -> None:
         if code in codes.FENCED:
-            raise Fenced("somebody took the journal over", where=self.where, evidence=f"error {code}")
+            raise JournalFenced("somebody took the journal over", where=self.where, evidence=f"error {code}")
         if code == codes.TOPIC_AUTHORIZATION_FAILED:
             raise Failed(
                 "drkit may not write the failover journal",

@@ -17,10 +17,10 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import ends_from
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, Gap, HeldBack, ends_of
+from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of
 
 _SHOWN: Final = 3
 
@@ -73,7 +73,7 @@ def lost_partitions(context: Context, places: Standing, source: RawCluster | Non
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     skip = context.known.producers.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
-    gaps = [Gap(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
+    gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
         counted = context.run(count_gaps, source, gaps, skip)
@@ -87,7 +87,7 @@ async def _ends(source: RawCluster, names: Iterable[str], skip: frozenset[int]) 
     return with_held(ends, await held_back(source, topics, ends, skip))
 
 
-def _span(place: Place | Unavailable) -> tuple[int, int] | None:
+def _span(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
     """Source offsets that are not on the target; None when nothing is missing, or nobody knows."""
     if isinstance(place, Unavailable) or place.source_end is None:
         return None
@@ -95,14 +95,14 @@ def _span(place: Place | Unavailable) -> tuple[int, int] | None:
     return (start, place.source_end) if start is not None and start < place.source_end else None
 
 
-def _from(place: Place) -> int | None:
+def _from(place: PartitionPosition) -> int | None:
     """The first source offset that is missing; of a partition that was never copied its start."""
     if place.frontier is None:
         return place.source_start
     return max(place.frontier, place.source_start or 0)
 
 
-def _of_silent(at: TopicPartition, place: Place | Unavailable, ends: Ends | None) -> Lost:
+def _of_silent(at: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
     if isinstance(place, Unavailable):
         return Lost(*at, reason=place.reason)
     first = ends.start if ends is not None else 0
@@ -113,7 +113,7 @@ def _of_silent(at: TopicPartition, place: Place | Unavailable, ends: Ends | None
 
 
 def _of_answering(
-    at: TopicPartition, place: Place | Unavailable, counted: Counted | None, ends: Ends | None
+    at: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
 ) -> Lost:
     if isinstance(place, Unavailable):
         return Lost(*at, reason=place.reason)
@@ -123,9 +123,18 @@ def _of_answering(
     written = ends.high_watermark if ends is not None else None
     is_open = written is None or written > end
     if counted is None:
-        return Lost(*at, start, end, 0, 0, None, is_open, exact=True).held(ends, place.frontier)
-    whole = counted.next_offset >= end
-    found = Lost(*at, start, end, counted.records, counted.bytes, counted.oldest_ms, is_open, exact=whole)
+        none = Lost(*at, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
+        return none.held(ends, place.frontier)
+    found = Lost(
+        *at,
+        start,
+        end,
+        records=counted.records,
+        bytes=counted.bytes,
+        oldest_ms=counted.oldest_ms,
+        open_transaction=is_open,
+        exact=counted.next_offset >= end,
+    )
     return found.held(ends, place.frontier)
 
 
@@ -201,6 +210,8 @@ def _places(missing: Sequence[Lost]) -> str:
     return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
 
 
-def frontiers_of(places: Mapping[TopicPartition, Place | Unavailable]) -> dict[str, Any]:
+def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
     """First missing source offsets, for the journal."""
-    return {str(at): p.frontier if isinstance(p, Place) else None for at, p in sorted(places.items())}
+    return {
+        str(at): p.frontier if isinstance(p, PartitionPosition) else None for at, p in sorted(places.items())
+    }

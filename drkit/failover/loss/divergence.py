@@ -22,13 +22,13 @@ from drkit.flow_state.records import FenceDebt, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.compacted import Newest, newest_values
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends, all_topics, ends_of
 
 
-class Found(StrEnum):
+class DivergenceState(StrEnum):
     """How a partition of the old primary stands to its copy."""
 
     CLEAN = "clean"
@@ -45,12 +45,12 @@ class Found(StrEnum):
     """Nobody can say; `why` tells the reason."""
 
 
-class Tail(NamedTuple):
+class PartitionDivergence(NamedTuple):
     """One partition of the old primary."""
 
     topic: str
     partition: int
-    found: Found
+    found: DivergenceState
     lost_from: int
     """The first offset that was not copied."""
     end: int | None = None
@@ -71,7 +71,7 @@ class Divergence:
     """All partitions, or why they could not be looked at."""
 
     flow: str
-    tails: tuple[Tail, ...]
+    tails: tuple[PartitionDivergence, ...]
     unanswered: str = ""
     """Why the old primary could not be asked; empty: it was."""
     owed: str = ""
@@ -80,12 +80,14 @@ class Divergence:
     @property
     def is_known(self) -> bool:
         """Whether every partition could be looked at."""
-        return not self.unanswered and not any(t.found is Found.UNKNOWN for t in self.tails)
+        return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self.tails)
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing diverges."""
-        return self.is_known and all(t.found is Found.CLEAN and not t.open_transaction for t in self.tails)
+        return self.is_known and all(
+            t.found is DivergenceState.CLEAN and not t.open_transaction for t in self.tails
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -107,11 +109,11 @@ class Divergence:
         old = self.flow.partition("->")[0]
         if self.unanswered:
             return f"{old} does not answer: {self.unanswered}"
-        if unknown := [t for t in self.tails if t.found is Found.UNKNOWN]:
+        if unknown := [t for t in self.tails if t.found is DivergenceState.UNKNOWN]:
             return f"not known of {len(unknown)} partitions: {_places(unknown)}"
         if self.is_clean:
             return f"{old} has nothing that was not copied ({len(self.tails)} partitions)"
-        bad = [t for t in self.tails if t.found is not Found.CLEAN or t.open_transaction]
+        bad = [t for t in self.tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
         records = sum(t.records for t in self.tails)
         held = sum(t.held_back for t in self.tails)
         more = f"; open transactions hold back up to {held:,} more" if held else ""
@@ -119,11 +121,11 @@ class Divergence:
         return f"{records:,} records stand on {old} only: {_places(bad)}{more}"
 
 
-def _places(tails: list[Tail]) -> str:
+def _places(tails: list[PartitionDivergence]) -> str:
     return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails)
 
 
-def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[Found, int, int]:
+def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[DivergenceState, int, int]:
     """How a partition stands, the first offset to be read, and how many before it are gone. Pure.
 
     :param frontier: first offset that was not copied; None: nothing was
@@ -131,14 +133,14 @@ def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[Found
     :param same: it is the topic that was copied
     """
     if log is None:
-        return Found.GONE, frontier or 0, 0
+        return DivergenceState.GONE, frontier or 0, 0
     if not same:
-        return Found.RECREATED, log.start, 0
+        return DivergenceState.RECREATED, log.start, 0
     start = log.start if frontier is None else frontier
     if log.end < start:
-        return Found.REGRESSED, start, 0
+        return DivergenceState.REGRESSED, start, 0
     first = min(max(start, log.start), log.end)
-    return (Found.CLEAN if start == log.end else Found.DIVERGED), first, first - start
+    return (DivergenceState.CLEAN if start == log.end else DivergenceState.DIVERGED), first, first - start
 
 
 def divergence(context: Context, take: Take = lambda _at, _record: None) -> Divergence:
@@ -174,13 +176,13 @@ def _copied_back(context: Context) -> frozenset[int]:
     """Producers of the flow in the other direction: what it wrote there came from the new primary."""
     name = state_topic(context.flow.target)
     cluster = Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, Newest())
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused)))
 
 
 async def _look(
     context: Context, source: RawCluster, roles: Mapping[str, RoleRecord], skip: frozenset[int], take: Take
-) -> list[Tail]:
+) -> list[PartitionDivergence]:
     topics = await all_topics(source)
     there = {name: topics[name] for name in sorted(roles) if name in topics}
     ends = await ends_of(source, there, there)
@@ -191,11 +193,11 @@ async def _look(
         log, leader = ends.get(at), _leader(there, at)
         if log is None and leader is not None:
             why = "it has no leader" if leader < 0 else "its leader does not answer"
-            out.append(Tail(*at, Found.UNKNOWN, frontier or 0, why=why))
+            out.append(PartitionDivergence(*at, DivergenceState.UNKNOWN, frontier or 0, why=why))
             continue
         found, first, removed = judged(frontier, log, same=same)
-        tail = Tail(*at, found, first - removed, log.end if log else None, removed=removed)
-        if log is not None and found in {Found.DIVERGED, Found.RECREATED}:
+        tail = PartitionDivergence(*at, found, first - removed, log.end if log else None, removed=removed)
+        if log is not None and found in {DivergenceState.DIVERGED, DivergenceState.RECREATED}:
             tail = _read(tail, await read_tail(source, there[at.topic], at, (first, log.end), skip, take))
         held = log.held_offsets if log is not None else 0
         out.append(tail._replace(open_transaction=held > 0, held_back=held))
@@ -221,11 +223,13 @@ def _is(topic: TopicMetadata, wanted: UUID) -> bool:
     return topic.topic_id == wanted
 
 
-def _read(tail: Tail, passed: Passed) -> Tail:
+def _read(tail: PartitionDivergence, passed: Passed) -> PartitionDivergence:
     if passed.error or (tail.end is not None and passed.next_offset < tail.end):
         why = f"it could be read up to offset {passed.next_offset} only (error {passed.error})"
-        return tail._replace(found=Found.UNKNOWN, why=why, records=passed.records, bytes=passed.bytes)
+        return tail._replace(
+            found=DivergenceState.UNKNOWN, why=why, records=passed.records, bytes=passed.bytes
+        )
     # Markers, aborted records and what drkit copied there are no divergence.
-    is_clean = not passed.records and not tail.removed and tail.found is Found.DIVERGED
-    found = Found.CLEAN if is_clean else tail.found
+    is_clean = not passed.records and not tail.removed and tail.found is DivergenceState.DIVERGED
+    found = DivergenceState.CLEAN if is_clean else tail.found
     return tail._replace(found=found, records=passed.records, bytes=passed.bytes)

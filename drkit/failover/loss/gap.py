@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
-from drkit.status.lag.source import Gap
+from drkit.status.lag.source import UncopiedRange
 from drkit.wire import decode, read_header, visible
 
 _FETCH_BYTES: Final = 4 << 20
@@ -29,7 +29,7 @@ class Counted(NamedTuple):
 
 
 async def count_gaps(
-    source: RawCluster, gaps: Iterable[Gap], skip: frozenset[int]
+    source: RawCluster, gaps: Iterable[UncopiedRange], skip: frozenset[int]
 ) -> dict[TopicPartition, Counted]:
     """What waits in each gap. Markers, aborted records and what the flow leaves out are not counted.
 
@@ -47,7 +47,7 @@ async def count_gaps(
 
 
 async def _count(
-    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: Gap, skip: frozenset[int]
+    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: frozenset[int]
 ) -> Counted:
     topic, position = topics.get(gap.at.topic), gap.start
     if topic is None or gap.at.partition not in topic.leaders:

@@ -26,14 +26,14 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
     beat = newest_beat(context)
     sighting = Sighting(
-        context.wall(),
-        copied_until(beat, roles, context.effects(StepName.FREEZE)),
-        source_seen.at_ms if source_seen is not None else None,
-        context.decision.get("source_last_seen_ms"),
-        stopped if stopped is not None else context.decision.get("dead_since_ms"),
-        context.decision.get("copied_ms"),
-        round(1000 * context.settings.watch.clock_margin_seconds),
-        context.kept.beats_of(context).ahead_seconds,
+        now_ms=context.wall(),
+        heartbeat_ms=copied_until(beat, roles, context.effects(StepName.FREEZE)),
+        ends_seen_ms=source_seen.at_ms if source_seen is not None else None,
+        last_seen_ms=context.decision.get("source_last_seen_ms"),
+        dead_since_ms=stopped if stopped is not None else context.decision.get("dead_since_ms"),
+        copied_ms=context.decision.get("copied_ms"),
+        margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
+        ahead_seconds=context.kept.beats_of(context).ahead_seconds,
     )
     return of_silent_source(sighting, records, held)
 

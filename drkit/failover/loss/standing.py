@@ -10,9 +10,9 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 
-Standing = dict[TopicPartition, Place | Unavailable]
+Standing = dict[TopicPartition, PartitionPosition | Unavailable]
 """By source partition."""
 
 
@@ -42,4 +42,4 @@ def standing(context: Context, source: RawCluster | None, *, final: bool = False
     found: Standing = context.run(places.look, pairs_of(context), context.known.producers, source)
     if not final:
         return found
-    return {at: replace(p, frozen=True) if isinstance(p, Place) else p for at, p in found.items()}
+    return {at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in found.items()}

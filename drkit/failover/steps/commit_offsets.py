@@ -11,26 +11,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from drkit.errors import Failed, Refused
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted
 from drkit.failover.groups.eviction import evict_members
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.writes import Writes, restore, write
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
-from drkit.offsets.group_guard import Case, Stored, Verdict, judge, to_write
+from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, to_write
 from drkit.offsets.translation import Exact
 
 _AT_ONCE: Final = 250
 """Groups in one effect."""
 _NEVER_MS: Final = 1 << 62
 _SHOWN: Final = 5
-_FINE: Final = frozenset({Verdict.UNCHANGED, Verdict.ECHO})
+_FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
 
 
-class CommitOffsets:
+class CommitOffsetsStep:
     """See the module."""
 
     @property
@@ -38,7 +38,7 @@ class CommitOffsets:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.COMMIT_OFFSETS
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         there = context.run(on_target, context.target, context.scope.groups)
         effects = []
@@ -47,7 +47,7 @@ class CommitOffsets:
             why = f"{kept} of drkit's stand there already"
             if found.members:
                 why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
-            effects.append(Effect(f"commit the places of {group}", context.flow.target, why))
+            effects.append(StepEffect(f"commit the places of {group}", context.flow.target, why))
         return effects
 
     def run(self, context: Context) -> StepResult:
@@ -69,9 +69,9 @@ class CommitOffsets:
                 outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
             if failed:
                 raise _not_stored(context, failed)
-            context.tell(Progress(self.name, f"{len(part)} groups committed", {"last": max(part)}))
+            context.tell(StepProgress(self.name, f"{len(part)} groups committed", {"last": max(part)}))
         by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
-        kept = sorted(g for g, p in verdicts.items() if Verdict.MOVED in p.values())
+        kept = sorted(g for g, p in verdicts.items() if GuardVerdict.MOVED in p.values())
         moved = [g for g in groups if g not in kept]
         notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
         notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
@@ -114,16 +114,16 @@ class CommitOffsets:
             if before is None:
                 continue  # an eviction: members come back by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
-            context.tell(Progress(self.name, f"{name}: taken back"))
+            context.tell(StepProgress(self.name, f"{name}: taken back"))
         return StepResult({"restored": restored})
 
 
 def _decided(
     context: Context, there: Mapping[str, TargetGroup]
-) -> tuple[dict[str, dict[TopicPartition, Verdict]], Writes]:
+) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
     """What becomes of each position, and what is to be written."""
     topics = set(context.scope.topics.values())
-    verdicts: dict[str, dict[TopicPartition, Verdict]] = {}
+    verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}
     for group, found in there.items():
         worked = bool(found.own_work(context.flow.source, topics))
@@ -132,7 +132,7 @@ def _decided(
             verdicts.setdefault(group, {})[at] = verdict
             if verdict.is_write:
                 writes.setdefault(group, {})[at] = to_write(case)
-            elif not (verdict in _FINE or (verdict is Verdict.MOVED and context.request.keep_positions)):
+            elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and context.request.keep_positions)):
                 raise _refusal(context, group, at, verdict, found)
     return verdicts, writes
 
@@ -144,11 +144,18 @@ def _cases(
     for target, (upstream, downstream, *mark) in translated["positions"][group].items():
         at = partition_of(target)
         case = Case(
-            context.flow.source, Stored(upstream, mark[0] if mark else ""), Exact(downstream),
-            found.state, found.stored.get(at), worked,
-            translated["starts"][target], translated["ends"][target],
-            promoted=False, now_ms=now, refresh_ms=_NEVER_MS,
-        )  # fmt: skip
+            source=context.flow.source,
+            theirs=StoredOffset(upstream, mark[0] if mark else ""),
+            position=Exact(downstream),
+            state=found.state,
+            there=found.stored.get(at),
+            worked=worked,
+            start=translated["starts"][target],
+            end=translated["ends"][target],
+            promoted=False,
+            now_ms=now,
+            refresh_ms=_NEVER_MS,
+        )
         yield at, case
 
 
@@ -158,7 +165,7 @@ def _parts(writes: Writes) -> Iterator[Writes]:
         yield {g: writes[g] for g in names[i : i + _AT_ONCE]}
 
 
-def _before(there: TargetGroup, wanted: Mapping[TopicPartition, Stored]) -> dict[str, list[Any] | None]:
+def _before(there: TargetGroup, wanted: Mapping[TopicPartition, StoredOffset]) -> dict[str, list[Any] | None]:
     found = {at: there.stored.get(at) for at in wanted}
     return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
 
@@ -174,10 +181,10 @@ def _not_stored(context: Context, failed: Mapping[str, Mapping[TopicPartition, s
 
 
 def _refusal(
-    context: Context, group: str, at: TopicPartition, verdict: Verdict, found: TargetGroup
+    context: Context, group: str, at: TopicPartition, verdict: GuardVerdict, found: TargetGroup
 ) -> Refused | Failed:
     where = f"group {group} on {context.flow.target}, {at}"
-    if verdict is Verdict.LIVE:
+    if verdict is GuardVerdict.LIVE:
         return Refused(
             f"the group {group} has members on the target: its position there cannot be set",
             where=where,
@@ -185,7 +192,7 @@ def _refusal(
             hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
             " failover --resume --evict-members",
         )
-    if verdict is Verdict.MOVED:
+    if verdict is GuardVerdict.MOVED:
         return Refused(
             f"the group {group} has committed by itself on the target: its position there is its own",
             where=where,

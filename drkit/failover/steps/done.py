@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 
 
-class Done:
+class DoneStep:
     """See the module."""
 
     @property
@@ -15,9 +15,9 @@ class Done:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.DONE
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
-        return [Effect("say what to do next", context.flow.target, line) for line in next_steps(context)]
+        return [StepEffect("say what to do next", context.flow.target, line) for line in next_steps(context)]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""

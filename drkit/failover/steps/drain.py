@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
 from drkit.failover.loss.count import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
 from drkit.failover.loss.risk import held_text
@@ -24,7 +24,7 @@ _RETURN_SECONDS: Final = 20.0
 """In that time a replicator begins again whose topics were frozen and are not any more."""
 
 
-class Drain:
+class DrainStep:
     """See the module."""
 
     @property
@@ -32,7 +32,7 @@ class Drain:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.DRAIN
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
@@ -40,11 +40,11 @@ class Drain:
             silent = silent_risk(context, known_records(lost), held_of(lost))
             loss = evidence_of(context, lost, silent, fenced=False)
             why = f"it does not answer: nothing to wait for; {loss['statement']}"
-            return [Effect("state what is lost", alias, why)]
+            return [StepEffect("state what is lost", alias, why)]
         lost = lost_partitions(context, standing(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"
-        return [Effect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
+        return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
@@ -83,7 +83,7 @@ class Drain:
                 return evidence_of(context, lost, None, fenced=fenced)
             if now - told > _TELL_SECONDS:
                 told = now
-                context.tell(Progress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
+                context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
             context.pause(_PAUSE_SECONDS)
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's

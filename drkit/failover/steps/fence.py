@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted, first_of
 from drkit.failover.fencing.lift import fenced, lift_fences
-from drkit.failover.fencing.means import Means, SizeFence, choose
-from drkit.failover.fencing.open_transactions import Resolved, Resolver
+from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
+from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.flow_state.fence_debt import owe, paid_with, settle
@@ -35,7 +35,7 @@ _LATER: Final = (
 )
 
 
-class Fence:
+class FenceStep:
     """See the module."""
 
     @property
@@ -43,20 +43,20 @@ class Fence:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.FENCE
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         alias, number = context.flow.source, len(context.scope.topics)
         if context.source() is None:
             if has_stop(context.settings.failover.fence):
-                return [Effect("have the site stop it", alias, context.source_error)]
-            return [Effect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
-        means = _means(context)
-        if means is None:
-            return [Effect("look whether producers are refused", alias, 'means = "none"')]
+                return [StepEffect("have the site stop it", alias, context.source_error)]
+            return [StepEffect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
+        method = _method(context)
+        if method is None:
+            return [StepEffect("look whether producers are refused", alias, 'means = "none"')]
         why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
-        lines = [Effect(f"fence {counted(number, 'topic')} by {means.name}", alias, why)]
+        lines = [StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)]
         policy = context.settings.failover.fence.open_transactions
-        return [*lines, Effect("wait for open transactions", alias, f"{policy} those that do not end")]
+        return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
@@ -114,26 +114,26 @@ class Fence:
         if _STOP in context.effects(self.name):
             notes.append(f"{context.flow.source} was stopped by the site's hook: start it by its own means")
         for note in notes:
-            context.tell(Progress(self.name, note))
+            context.tell(StepProgress(self.name, note))
         return StepResult({"pending": pending} if pending else {}, tuple(notes))
 
     # -- a primary that answers ---------------------------------------------------------------------
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
         try:
-            means = _means(context)
+            method = _method(context)
         except Refused as error:  # it could be put up, and not be proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
             return self._owed(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
-        details = means.details(context.scope.topics) if means is not None else {}
-        resolver = self._resolver(context, source, means, details)
-        if means is not None:
-            how = means.name
+        details = method.details(context.scope.topics) if method is not None else {}
+        resolver = self._resolver(context, source, method, details)
+        if method is not None:
+            how = method.name
             resolver.beforehand()
-            with context.effect(self.name, means.name, **details) as outcome:
-                means.raise_(details)
+            with context.effect(self.name, method.name, **details) as outcome:
+                method.apply(details)
                 outcome["up"] = True
         proof = self._proof(context, seconds)
         if not proof.is_whole:
@@ -154,28 +154,28 @@ class Fence:
         return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
 
     def _resolver(
-        self, context: Context, source: RawCluster, means: Means | None, details: dict[str, Any]
-    ) -> Resolver:
+        self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
+    ) -> TransactionResolver:
         settings = context.settings.failover.fence
-        blinks = isinstance(means, SizeFence)
+        suspends = isinstance(method, SizeFence)
 
-        def lift() -> None:
-            assert isinstance(means, SizeFence)  # noqa: S101  blinks says so
+        def suspend() -> None:
+            assert isinstance(method, SizeFence)  # noqa: S101  `suspends` says so
             with context.effect(self.name, "markers", **details):
-                means.blink(details)
+                method.suspend(details)
 
         def restore() -> None:
-            assert isinstance(means, SizeFence)  # noqa: S101  likewise
-            means.raise_(details)
+            assert isinstance(method, SizeFence)  # noqa: S101  likewise
+            method.apply(details)
             self._proof(context, settings.seconds)
 
-        return Resolver(
+        return TransactionResolver(
             source,
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            lift=lift if blinks else None,
-            restore=restore if blinks else None,
+            suspend=suspend if suspends else None,
+            restore=restore if suspends else None,
             clock=context.clock,
         )
 
@@ -237,7 +237,7 @@ class Fence:
                 context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
             )
             owe(context.state, debt)
-        context.tell(Progress(self.name, f"the fence is owed: {why}"))
+        context.tell(StepProgress(self.name, f"the fence is owed: {why}"))
         evidence: FenceEvidence = {
             "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},
         }  # fmt: skip
@@ -256,7 +256,7 @@ class Fence:
         )
 
 
-def _means(context: Context) -> Means | None:
+def _method(context: Context) -> FenceMethod | None:
     settings = context.settings.failover.fence
     return choose(
         settings.means,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FreezeEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted
-from drkit.failover.fencing.own_writers import Standing, Writer, Writers, fence
+from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.failover.loss.standing import pairs_of
 from drkit.flow_state.lease.watch import replicator_of
@@ -35,7 +35,7 @@ _SHOWN: Final = 5
 _WRITERS: Final = "writers"
 
 
-class Freeze:
+class FreezeStep:
     """See the module."""
 
     @property
@@ -43,13 +43,13 @@ class Freeze:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.FREEZE
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         partitions, target = pairs_of(context), context.flow.target
         what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
         return [
-            Effect(f"stop copying {counted(len(context.scope.topics), 'topic')}", context.flow.name),
-            Effect(what, target, "a copy task that wakes up later is refused there"),
+            StepEffect(f"stop copying {counted(len(context.scope.topics), 'topic')}", context.flow.name),
+            StepEffect(what, target, "a copy task that wakes up later is refused there"),
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -124,7 +124,7 @@ class Freeze:
                 return True
             context.pause(_PAUSE_SECONDS)
             state.load()
-        context.tell(Progress(self.name, "the replicator has not let go by itself: it is fenced"))
+        context.tell(StepProgress(self.name, "the replicator has not let go by itself: it is fenced"))
         return False
 
     def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
@@ -147,25 +147,25 @@ class Freeze:
                 context.state.put(record, name)
         return found
 
-    def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> Standing:
+    def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
         told: set[str] = set()
 
-        def on_round(standing: Standing) -> None:
+        def on_round(standing: FenceProgress) -> None:
             reasons = {f"{at}: {why}" for at, why in standing.waiting.items()} - told
             if effects and reasons:
                 told.update(reasons)
-                context.tell(Progress(self.name, f"waiting for {len(standing.waiting)} partitions",
+                context.tell(StepProgress(self.name, f"waiting for {len(standing.waiting)} partitions",
                                       {"first": min(reasons)}))  # fmt: skip
 
         seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
         deadline = context.clock() + seconds
 
-        async def go() -> Standing:
+        async def go() -> FenceProgress:
             return await fence(
                 context.target, writers, deadline, effects=effects, clock=context.clock, on_round=on_round
             )
 
-        found: Standing = context.run(go)
+        found: FenceProgress = context.run(go)
         return found
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
@@ -216,7 +216,7 @@ def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, Pro
     return found
 
 
-def _refuse(context: Context, standing: Standing) -> None:
+def _refuse(context: Context, standing: FenceProgress) -> None:
     if not standing.waiting:
         return
     some = [f"{at}: {why}" for at, why in sorted(standing.waiting.items())[:_SHOWN]]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from drkit.failover.checks.against import Question
-from drkit.failover.checks.gates import refusals
+from drkit.failover.checks.against import PreconditionInput
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted
 
 
-class Lock:
+class LockStep:
     """LOCK: the run's first entry is the lock; this step says what it holds."""
 
     @property
@@ -20,11 +20,11 @@ class Lock:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.LOCK
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
         why = refused_later(context) or "an older orchestrator is refused"
-        return [Effect(f"take the journal as term {context.term}", where, why)]
+        return [StepEffect(f"take the journal as term {context.term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -40,7 +40,7 @@ class Lock:
         return StepResult()
 
 
-class Snapshot:
+class SnapshotStep:
     """SNAPSHOT: looks at both clusters, and refuses while nothing is changed."""
 
     @property
@@ -48,11 +48,13 @@ class Snapshot:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.SNAPSHOT
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         flow, scope = context.flow, context.scope
         what = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
-        return [Effect(what, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")]
+        return [
+            StepEffect(what, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")
+        ]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
@@ -73,9 +75,9 @@ class Snapshot:
         return StepResult()
 
 
-def question_of(context: Context, seen: Survey) -> Question:
+def question_of(context: Context, seen: Survey) -> PreconditionInput:
     """What the gates are asked."""
-    return Question(seen, context.scope, context.request, context.flow.name)
+    return PreconditionInput(seen, context.scope, context.request, context.flow.name)
 
 
 def _notes(seen: Survey) -> list[str]:

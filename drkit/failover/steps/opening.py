@@ -13,7 +13,7 @@ from typing import Final
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted
 from drkit.flow_state.records import (
     AclsRecord,
@@ -38,7 +38,7 @@ _HEARD_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class Open:
+class OpenStep:
     """See the module."""
 
     @property
@@ -46,22 +46,22 @@ class Open:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.OPEN
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         target = context.flow.target
         given, left_out = _promotion(context)
         return [
             *(
-                Effect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
+                StepEffect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
                 for name, to in sorted(context.scope.topics.items())
             ),
             *(
-                Effect(f"set {_shown(settings)}", f"{target}: {topic}", "as on the source")
+                StepEffect(f"set {_shown(settings)}", f"{target}: {topic}", "as on the source")
                 for topic, settings in sorted(_configs(context).items())
             ),
-            *(Effect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
-            *(Effect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
-            *(Effect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
+            *(StepEffect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
+            *(StepEffect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
+            *(StepEffect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
         ]
 
     def run(self, context: Context) -> StepResult:

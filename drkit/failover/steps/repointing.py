@@ -7,13 +7,13 @@ from typing import Any
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.survey import cluster_id
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
-from drkit.repoint import Outcome, Result, adapters, endpoint_of, tell_all
+from drkit.failover.core.step import StepEffect, StepResult
+from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 
-class Repoint:
+class RepointStep:
     """See the module."""
 
     @property
@@ -21,13 +21,13 @@ class Repoint:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.REPOINT
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         endpoint, ways = _endpoint(context), _ways(context)
         text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
-        return [Effect(text, way.adapter.name, renamed) for way in ways] or [
-            Effect("tell nobody", _no_way(context), "clients have to be moved by other means")
+        return [StepEffect(text, way.adapter.name, renamed) for way in ways] or [
+            StepEffect("tell nobody", _no_way(context), "clients have to be moved by other means")
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -41,8 +41,10 @@ class Repoint:
             note = f"nobody was told: {_no_way(context)}; move the clients by other means"
             return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
 
-        def on_outcome(outcome: Outcome) -> None:
-            context.tell(Progress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries}))
+        def on_outcome(outcome: RepointOutcome) -> None:
+            context.tell(
+                StepProgress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries})
+            )
 
         with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as told:
             outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
@@ -67,7 +69,7 @@ def _ways(context: Context) -> Any:
         context.settings.failover.repoint,
         None if scope.whole_flow else {*scope.groups, *late},
         scope.topics,
-        say=lambda line: context.tell(Progress(StepName.REPOINT, line)),
+        say=lambda line: context.tell(StepProgress(StepName.REPOINT, line)),
     )
 
 
@@ -98,7 +100,7 @@ def _names(context: Context) -> tuple[str, ...]:
     return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _plain(outcome: RepointOutcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "result": outcome.result.value,
@@ -108,12 +110,12 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _said(outcome: Outcome) -> str:
+def _said(outcome: RepointOutcome) -> str:
     error = outcome.error
     return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
 
 
-def _judge(outcomes: list[Outcome]) -> None:
+def _judge(outcomes: list[RepointOutcome]) -> None:
     open_ = [o for o in outcomes if not o.result.is_done]
     if not open_:
         return

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step
-from drkit.failover.steps.commit_offsets import CommitOffsets
-from drkit.failover.steps.done import Done
-from drkit.failover.steps.drain import Drain
-from drkit.failover.steps.fence import Fence
-from drkit.failover.steps.freeze import Freeze
-from drkit.failover.steps.look import Lock, Snapshot
-from drkit.failover.steps.opening import Open
-from drkit.failover.steps.repointing import Repoint
-from drkit.failover.steps.translate import Translate
-from drkit.failover.steps.verify import Verify
+from drkit.failover.steps.commit_offsets import CommitOffsetsStep
+from drkit.failover.steps.done import DoneStep
+from drkit.failover.steps.drain import DrainStep
+from drkit.failover.steps.fence import FenceStep
+from drkit.failover.steps.freeze import FreezeStep
+from drkit.failover.steps.look import LockStep, SnapshotStep
+from drkit.failover.steps.opening import OpenStep
+from drkit.failover.steps.repointing import RepointStep
+from drkit.failover.steps.translate import TranslateStep
+from drkit.failover.steps.verify import VerifyStep
 
 
 def all_steps() -> Mapping[StepName, Step]:
     """A step for every row."""
     steps: tuple[Step, ...] = (
-        Lock(), Snapshot(),
-        Fence(), Drain(), Freeze(),
-        Translate(), CommitOffsets(), Open(), Repoint(), Verify(), Done(),
+        LockStep(), SnapshotStep(),
+        FenceStep(), DrainStep(), FreezeStep(),
+        TranslateStep(), CommitOffsetsStep(), OpenStep(), RepointStep(), VerifyStep(), DoneStep(),
     )  # fmt: skip
     return {step.name: step for step in steps}

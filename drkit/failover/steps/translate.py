@@ -11,7 +11,7 @@ from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.look import partition_of
 from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
@@ -21,13 +21,13 @@ from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Exact, Place
+from drkit.offsets.translation import Exact, PartitionPosition
 
 _SHOWN: Final = 5
 _NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
-class Translate:
+class TranslateStep:
     """See the module."""
 
     @property
@@ -35,16 +35,16 @@ class Translate:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.TRANSLATE
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: as of now; the copy goes on until FREEZE."""
         found = self._translated(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
-            Effect(f"group {group}: {_in_short(partitions)}", where, "as of now")
+            StepEffect(f"group {group}: {_in_short(partitions)}", where, "as of now")
             for group, partitions in sorted(found["positions"].items())
         ]
         unavailable = [
-            Effect(f"group {group}: no exact place in {at}", where, why)
+            StepEffect(f"group {group}: no exact place in {at}", where, why)
             for group, partitions in sorted(found["unavailable"].items())
             for at, why in sorted(partitions.items())
         ]
@@ -127,7 +127,7 @@ def _bounds(context: Context, places: Standing) -> dict[str, dict[str, int]]:
     known = {
         str(TopicPartition(names[at.topic], at.partition)): p
         for at, p in sorted(places.items())
-        if isinstance(p, Place)
+        if isinstance(p, PartitionPosition)
     }
     return {
         "starts": {at: p.start for at, p in known.items()},
@@ -135,9 +135,9 @@ def _bounds(context: Context, places: Standing) -> dict[str, dict[str, int]]:
     }
 
 
-def _leads_back(place: Place | Unavailable, upstream: int, downstream: int, where: str) -> None:
+def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:
     """The first record at or behind the place is the first copied one at or behind the group's offset."""
-    if isinstance(place, Place):
+    if isinstance(place, PartitionPosition):
         if not len(place.segments) and downstream == place.end:
             return  # nothing was copied that one could come back to
         back = place.backward(downstream)
@@ -153,7 +153,8 @@ def _leads_back(place: Place | Unavailable, upstream: int, downstream: int, wher
     raise Failed(
         "a translated position does not lead back to where it came from",
         where=where,
-        evidence=f"{upstream} → {downstream} → {back if isinstance(place, Place) else place.reason}",
+        evidence=f"{upstream} → {downstream} → "
+        f"{back if isinstance(place, PartitionPosition) else place.reason}",
         hint="take the run back (drkit failover --abort) and report it",
     )
 

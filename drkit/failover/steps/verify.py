@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 import uuid
 
-from drkit.detect.canary import TOPIC, ensure_canary, placed, sing
-from drkit.detect.seen import Outcome
+from drkit.detect.canary import TOPIC, ensure_canary, placed, probe_write
+from drkit.detect.seen import ProbeOutcome
 from drkit.errors import Failed
 from drkit.failover.checks.late import too_late
-from drkit.failover.core.context import Context, Progress
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.repeats import repeated
@@ -29,7 +29,7 @@ _SHOWN: Final = 5
 _WORKS: Final = "works"
 
 
-class Verify:
+class VerifyStep:
     """See the module."""
 
     @property
@@ -37,16 +37,16 @@ class Verify:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepName.VERIFY
 
-    def plan(self, context: Context) -> list[Effect]:
+    def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         target, seconds = context.flow.target, context.settings.failover.verify_seconds
         groups = len(context.scope.groups)
         return [
-            Effect("write and read a canary on every broker", f"{target}: {TOPIC}"),
-            Effect(
+            StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
+            StepEffect(
                 f"ask every partition of {len(context.scope.topics)} topics whether it takes records", target
             ),
-            Effect(f"wait up to {seconds:g} s for {groups} groups to have members and move", target),
+            StepEffect(f"wait up to {seconds:g} s for {groups} groups to have members and move", target),
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -111,7 +111,7 @@ class Verify:
             if context.clock() - told > _TELL_SECONDS:
                 told = context.clock()
                 text = f"{len(waiting)} of {len(found)} groups are not at work yet"
-                context.tell(Progress(self.name, text, {"first": min(waiting)}))
+                context.tell(StepProgress(self.name, text, {"first": min(waiting)}))
             left = max(0.0, deadline - context.clock())
             context.pause(min(_PAUSE_SECONDS, left))
 
@@ -148,11 +148,11 @@ async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
         if place is None:
             continue
         try:
-            sung = await sing(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
+            sung = await probe_write(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
         except RawError as error:
             out[broker] = f"no answer ({type(error).__name__})"
             continue
-        out[broker] = "" if sung.outcome is Outcome.WORKS else sung.evidence or sung.outcome.value
+        out[broker] = "" if sung.outcome is ProbeOutcome.WORKS else sung.evidence or sung.outcome.value
     return out
 
 

@@ -9,7 +9,7 @@ from drkit.flow_state.codec.body import Body
 from drkit.flow_state.codec.fields import Fields, Malformed, topic_name
 
 
-class Record(Body):
+class StateRecord(Body):
     """One record. Subclasses are frozen dataclasses, one for each kind of key.
 
     A kind whose :attr:`KEY` ends with a slash has one record for each name after it.
@@ -48,12 +48,12 @@ class Record(Body):
         return json.dumps(self.to_json()).encode()
 
 
-class TopicRecord(Record):
+class TopicRecord(StateRecord):
     """A record with a source topic's name in its key."""
 
     __slots__ = ()
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        """See :class:`Record`."""
+        """See :class:`StateRecord`."""
         topic_name(name)

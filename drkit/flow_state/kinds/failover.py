@@ -20,7 +20,7 @@ from drkit.flow_state.codec.fields import (
     tuple_of,
     whole,
 )
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acls import Acl, from_json, to_json
 
@@ -28,7 +28,7 @@ _SHOWN: Final = 3
 
 
 @record
-class PromotionRecord(Record):
+class PromotionRecord(StateRecord):
     """The failover that took all of the flow over: from then on the flow does not run."""
 
     KEY: ClassVar[str] = "promotion"
@@ -39,7 +39,7 @@ class PromotionRecord(Record):
 
 
 @record
-class FenceDebt(Record):
+class FenceDebt(StateRecord):
     """A fence that is pending: the old primary has to be fenced at the first contact."""
 
     KEY: ClassVar[str] = "fence-debt"
@@ -64,7 +64,7 @@ def _some(topics: tuple[str, ...]) -> str:
 
 
 @record
-class PendingLift(Record):
+class PendingLift(StateRecord):
     """A fence that is to be lifted at the first contact: its failover was taken back while it was silent.
 
     What exactly is lifted is in :class:`FenceSizesRecord` and :class:`FenceAclsRecord`.
@@ -88,7 +88,7 @@ class PendingLift(Record):
 
 
 @record
-class FenceSizesRecord(Record):
+class FenceSizesRecord(StateRecord):
     """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
 
     `topics` has the value of each topic before; None: the topic had none of its own.
@@ -100,7 +100,7 @@ class FenceSizesRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class FenceAclsRecord(Record):
+class FenceAclsRecord(StateRecord):
     """The ACLs with which a failover fenced the source. Never copied."""
 
     KEY: ClassVar[str] = "fence-acls"
@@ -118,7 +118,7 @@ class FenceAclsRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AclsRecord(Record):
+class AclsRecord(StateRecord):
     """What the flow keeps of its newest ACL plan."""
 
     KEY: ClassVar[str] = "acls"
@@ -135,7 +135,7 @@ class AclsRecord(Record):
         return {part: to_json(getattr(self.plan, part)) for part in _PARTS}
 
 
-_acl_texts: Final = row(name, name, text(1024), name, name, name, name)
+_acl_texts: Final = row(name, name, text(1024), *[name] * 4)
 """Resource, pattern, empty, principal, host, operation, permission."""
 _PARTS: Final = ("made", "held", "left_out", "guard")
 

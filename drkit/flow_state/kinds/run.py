@@ -26,7 +26,7 @@ from drkit.flow_state.codec.fields import (
     uuid,
     whole,
 )
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from drkit.kafka.transactions.producer import ProducerIdentity
 
 _TTL_MS: Final = 15_000
@@ -39,7 +39,7 @@ def _identity(value: Any) -> ProducerIdentity:
 
 
 @record
-class ControlRecord(Record):
+class ControlRecord(StateRecord):
     """What the driver asks of its tasks: ``run`` under a newer plan, or ``stop``."""
 
     KEY: ClassVar[str] = "control"
@@ -63,7 +63,7 @@ class Process(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseRecord(Record):
+class LeaseRecord(StateRecord):
     """Which run copies the flow, and when it said so last."""
 
     KEY: ClassVar[str] = "lease"
@@ -104,7 +104,7 @@ class LeaseRecord(Record):
 
 
 @record
-class StandbyRecord(Record):
+class StandbyRecord(StateRecord):
     """A process that waits for the lease; the name in the key is its run.
 
     It is the only record that a process without the lease writes, and it is about nothing but itself.
@@ -124,7 +124,7 @@ class StandbyRecord(Record):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        """See :class:`Record`."""
+        """See :class:`StateRecord`."""
         if not _RUN.fullmatch(name):
             raise Malformed("the id of a run was expected")
 
@@ -134,7 +134,7 @@ class StandbyRecord(Record):
 
 
 @record
-class ProducerIdsRecord(Record):
+class ProducerIdsRecord(StateRecord):
     """The producer id of live mode, and all that ever were."""
 
     KEY: ClassVar[str] = "producer-ids"
@@ -144,7 +144,7 @@ class ProducerIdsRecord(Record):
 
 
 @record
-class BulkProducerRecord(Record):
+class BulkProducerRecord(StateRecord):
     """The bucket that a producer id of bulk mode writes; the id is the name in the key.
 
     Each id has a key of its own: two tasks that find new ids at the same moment overwrite nothing.
@@ -156,12 +156,12 @@ class BulkProducerRecord(Record):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        """See :class:`Record`."""
+        """See :class:`StateRecord`."""
         digits(name)
 
 
 @record
-class OffsetMapRecord(Record):
+class OffsetMapRecord(StateRecord):
     """The id of the offset map by which topics were copied."""
 
     KEY: ClassVar[str] = "offset-map"
@@ -170,7 +170,7 @@ class OffsetMapRecord(Record):
 
 
 @record
-class ClustersRecord(Record):
+class ClustersRecord(StateRecord):
     """Ids of the clusters between which the flow runs; aliases differ from one configuration to another."""
 
     KEY: ClassVar[str] = "flow"
@@ -180,7 +180,7 @@ class ClustersRecord(Record):
 
 
 @record
-class SkipsRecord(Record):
+class SkipsRecord(StateRecord):
     """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 
     KEY: ClassVar[str] = "skips"
@@ -208,7 +208,7 @@ def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
 
 
 @record
-class ControlKeyRecord(Record):
+class ControlKeyRecord(StateRecord):
     """All that this flow needs has a MAC of the control key: what has none was written by others."""
 
     KEY: ClassVar[str] = "control-key"
@@ -220,7 +220,7 @@ class ControlKeyRecord(Record):
 
 
 @record
-class CheckpointsRecord(Record):
+class CheckpointsRecord(StateRecord):
     """The last checkpoint round in short."""
 
     KEY: ClassVar[str] = "checkpoints"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from drkit.flow_state.codec.fields import LONG, Fields, digits, mapping_of, optional, row, topic_name, whole
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from drkit.model import TopicPartition
 
 _TIMESTAMP: Final = whole(-LONG - 1)
@@ -47,7 +47,7 @@ class NotedEnds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSeenRecord(Record):
+class SourceSeenRecord(StateRecord):
     """Where the source's partitions began and ended when it answered last."""
 
     KEY: ClassVar[str] = "source-seen"

@@ -24,7 +24,7 @@ from drkit.flow_state.codec.fields import (
     uuid,
     whole,
 )
-from drkit.flow_state.codec.record import Record, TopicRecord
+from drkit.flow_state.codec.record import StateRecord, TopicRecord
 from drkit.model import TopicPartition
 
 _by_partition = mapping_of(digits, optional(whole()))
@@ -133,7 +133,7 @@ class TakeoverRecord(TopicRecord):
 
 
 @record
-class VerifiedRecord(Record):
+class VerifiedRecord(StateRecord):
     """Up to where a verification found a source partition and its copy equal."""
 
     KEY: ClassVar[str] = "verified/"
@@ -147,7 +147,7 @@ class VerifiedRecord(Record):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        """See :class:`Record`."""
+        """See :class:`StateRecord`."""
         partition_of(name)
 
     @staticmethod
@@ -157,7 +157,7 @@ class VerifiedRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class EventRecord(Record):
+class EventRecord(StateRecord):
     """The newest event of a kind in a topic or partition, for `drkit status`."""
 
     KEY: ClassVar[str] = "event/"
@@ -186,7 +186,7 @@ class EventRecord(Record):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        """See :class:`Record`; an event of an ACL may have any name."""
+        """See :class:`StateRecord`; an event of an ACL may have any name."""
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`."""

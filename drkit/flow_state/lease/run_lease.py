@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 import threading
-from typing import ClassVar, Final
-
-from confluent_kafka import KafkaError, KafkaException, Producer
+from typing import Final
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
-from drkit.errors import Failed, Refused
-from drkit.flow_state.lease.turn import LeaseRight, LeaseTurn, Turn
+from drkit.errors import Failed
+from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken, held_by_another, hidden, not_renewed, taken
+from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
@@ -34,16 +34,6 @@ _CALL_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
 _ORPHANS_SECONDS: Final = 5.0
 _ORPHANS_LOOK_SECONDS: Final = 0.05
-
-
-class LeaseLost(Failed):
-    """The lease could not be renewed in time."""
-
-
-class LeaseTaken(LeaseLost):
-    """Another run took over (exit 3)."""
-
-    exit_code: ClassVar[int] = 3
 
 
 class FlowLease:
@@ -77,7 +67,8 @@ class FlowLease:
         self._right = LeaseRight(self.seconds)
         self._strict = True
         self._producer: Producer | None = None
-        self._ended = threading.Event()
+        self._place = f"{state.name} on {target.alias}"
+        self._ended, self._soon = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
         self._cluster: Cluster | None = None
         self.lost: LeaseLost | None = None
@@ -111,19 +102,19 @@ class FlowLease:
         :raises Refused: another run holds it and lives
         :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
         """
-        while (turn := self.look(strict=False)) is Turn.HELD:
+        while (turn := self.look(strict=False)) is LeaseAvailability.HELD:
             holder = self._turn.known
             if holder is not None and holder.run_id == self.run_id:
                 break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
-                raise self._refusal(holder)
+                raise held_by_another(self._flow.name, holder)
             if self.is_hidden:
-                raise self._hidden()
+                raise hidden(self._flow.name, self._place)
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
         self.take(turn)
 
-    def look(self, *, strict: bool = True) -> Turn:
+    def look(self, *, strict: bool = True) -> LeaseAvailability:
         """Read the lease and judge whether it may be taken.
 
         :param strict: where an open transaction hides records, even a lease that is not there is held
@@ -137,7 +128,7 @@ class FlowLease:
         whole = whole or not self._strict
         return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
 
-    def take(self, turn: Turn) -> None:
+    def take(self, turn: LeaseAvailability) -> None:
         """Write our record where the one of the last look still is; from then on it is renewed.
 
         :param turn: what that look has judged
@@ -145,7 +136,9 @@ class FlowLease:
         """
         before = self._turn.known
         self._transact(self._record(), strict=self._strict)
-        self._orphans = before.spark_session if before is not None and turn is Turn.GONE else None
+        self._orphans = (
+            before.spark_session if before is not None and turn is LeaseAvailability.GONE else None
+        )
         self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
         self._renewer.start()
 
@@ -168,13 +161,18 @@ class FlowLease:
             if stop.wait(_ORPHANS_LOOK_SECONDS):
                 return
 
+    def renew_soon(self) -> None:
+        """Renew the lease now: a task that Spark starts again waits for a renewal before it writes."""
+        self._soon.set()
+
     def leave(self) -> None:
         """Renew the lease no longer: it runs out, and what still writes under it ends before."""
         self._ended.set()
+        self._soon.set()
 
     def release(self) -> None:
         """Give the lease back, so that the next run need not wait; a lost one is left alone."""
-        self._ended.set()
+        self.leave()
         if self._renewer is not None:
             self._renewer.join(_CALL_SECONDS)
         if self._producer is not None and self.lost is None:
@@ -191,22 +189,16 @@ class FlowLease:
         self._state.load()
         return self._state.position >= end
 
-    def _refusal(self, holder: LeaseRecord) -> Refused:
-        age = (wall_ms() - holder.renewed_ms) / 1000
-        return Refused(
-            f"another run replicates {self._flow.name}",
-            where=f"host {holder.holder.host}, process {holder.holder.pid}",
-            evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
-            hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
-            " sign of life; drkit replicate --standby waits for that and takes over",
-        )
-
     def _record(self) -> LeaseRecord:
         return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
 
     def _renew(self) -> None:
         pause = self.seconds / 3
-        while not self._ended.wait(pause):
+        while True:
+            self._soon.wait(pause)
+            self._soon.clear()  # before the look: who sets both sets `_ended` first
+            if self._ended.is_set():
+                return
             try:
                 if self._producer is None:
                     self._confirm(strict=True)  # a new producer would fence a newer run
@@ -242,7 +234,7 @@ class FlowLease:
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             self._producer = None
-            raise self._trouble(error.args[0]) from error
+            raise not_renewed(self._flow.name, self._place, error.args[0]) from error
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
@@ -251,10 +243,11 @@ class FlowLease:
         :raises LeaseLost: another run holds it, or whether it does cannot be seen
         """
         if not self._load() and strict:
-            raise self._hidden()
+            raise hidden(self._flow.name, self._place)
         holder = self._state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):
-            raise self._taken(f"held by run {holder.run_id} on {holder.holder.host}" if holder else "")
+            evidence = f"held by run {holder.run_id} on {holder.holder.host}" if holder else ""
+            raise taken(self._flow.name, self._place, evidence)
 
     def _new_producer(self) -> Producer:
         return Producer(
@@ -269,28 +262,4 @@ class FlowLease:
                 "log_level": 0,
             },
             logger=QUIET,
-        )
-
-    def _trouble(self, cause: KafkaError) -> LeaseLost:
-        return LeaseLost(
-            f"the lease of {self._flow.name} could not be renewed",
-            where=f"{self._state.name} on {self._target.alias}",
-            evidence=f"{cause.name()}: {cause.str()}",
-            hint="check the target cluster, and drkit's permission on its transactional ids",
-        )
-
-    def _hidden(self) -> LeaseLost:
-        return LeaseLost(
-            f"whether another run has the lease of {self._flow.name} cannot be seen",
-            where=f"{self._state.name} on {self._target.alias}",
-            evidence="an open transaction hides the end of the topic",
-            hint="list and abort hanging transactions on the target",
-        )
-
-    def _taken(self, evidence: str) -> LeaseTaken:
-        return LeaseTaken(
-            f"another run of {self._flow.name} took over",
-            where=f"{self._state.name} on {self._target.alias}",
-            evidence=evidence,
-            hint="see who: drkit status",
         )

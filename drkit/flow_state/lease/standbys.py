@@ -13,7 +13,7 @@ _FORGET_MS: Final = 3_600_000
 """A record that is not renewed for so long is deleted; one that lives writes it again."""
 
 
-class Waiting(NamedTuple):
+class WaitingProcess(NamedTuple):
     """A process that waits for the lease, or waited until it was gone."""
 
     run_id: str
@@ -21,11 +21,11 @@ class Waiting(NamedTuple):
     alive: bool
 
 
-def waiting_for(state: FlowState, now_ms: int) -> list[Waiting]:
+def waiting_for(state: FlowState, now_ms: int) -> list[WaitingProcess]:
     """All that have said that they wait, but for the holder; the longest waiting one first."""
     lease = state.get(LeaseRecord)
     found = [
-        Waiting(run_id, record, _lives(record, now_ms))
+        WaitingProcess(run_id, record, _lives(record, now_ms))
         for run_id, record in state.readable(StandbyRecord).items()
         if lease is None or lease.run_id != run_id
     ]

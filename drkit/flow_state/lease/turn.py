@@ -14,7 +14,7 @@ USABLE: Final = 0.9
 """Share of the lease time in which its holder writes; the rest is for clocks that run faster than others."""
 
 
-class Turn(StrEnum):
+class LeaseAvailability(StrEnum):
     """Whether a lease may be taken, and why."""
 
     FREE = "no run holds it"
@@ -50,7 +50,7 @@ class LeaseTurn:
         answered: float,
         alive: bool | None = None,
         whole: bool = True,
-    ) -> Turn:
+    ) -> LeaseAvailability:
         """Judge what was read just now.
 
         :param asked: when reading began
@@ -63,14 +63,16 @@ class LeaseTurn:
             self.known, self._since = lease, answered
         self.hidden_since = float("inf") if whole else min(self.hidden_since, answered)
         if not whole:
-            return Turn.HELD
+            return LeaseAvailability.HELD
         if lease is None:
-            return Turn.FREE
+            return LeaseAvailability.FREE
         if lease.run_id == self._run_id:
-            return Turn.OURS
+            return LeaseAvailability.OURS
         if alive is False:
-            return Turn.GONE
-        return Turn.OVER if asked - self._since >= lease.ttl_ms / 1000 else Turn.HELD
+            return LeaseAvailability.GONE
+        return (
+            LeaseAvailability.OVER if asked - self._since >= lease.ttl_ms / 1000 else LeaseAvailability.HELD
+        )
 
     def is_as_judged(self, lease: LeaseRecord | None) -> bool:
         """Whether a record read after all other producers were fenced allows to write ours."""

@@ -12,7 +12,7 @@ _LATE_SECONDS: Final = 1.0
 """A renewal may come so late."""
 
 
-class Replicator(NamedTuple):
+class LeaseHolder(NamedTuple):
     """Who holds the flow's lease."""
 
     host: str
@@ -21,14 +21,14 @@ class Replicator(NamedTuple):
     alive: bool
 
 
-def replicator_of(state: FlowState, now: int) -> Replicator | None:
+def replicator_of(state: FlowState, now: int) -> LeaseHolder | None:
     """Who holds the flow's lease, from its state; None when nobody does."""
     lease = state.get(LeaseRecord)
     if lease is None:
         return None
     # One of this machine is seen to be dead at once, not only when its lease is over.
     alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
-    return Replicator(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
+    return LeaseHolder(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
 
 
 class LeaseWatch:
@@ -42,7 +42,7 @@ class LeaseWatch:
         self._since = 0.0
         self._renewed = False
 
-    def look(self, state: FlowState, now_ms: int, clock: float) -> Replicator | None:
+    def look(self, state: FlowState, now_ms: int, clock: float) -> LeaseHolder | None:
         """Who holds the lease; alive until it could have been renewed and was not.
 
         :param clock: of this process, in seconds

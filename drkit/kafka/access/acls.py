@@ -19,7 +19,7 @@ from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 
 _ANY: Final = 1
 _AT_ONCE: Final = 5000
@@ -37,16 +37,16 @@ _RESOURCES: Final = {2: ResourceKind.TOPIC, 3: ResourceKind.GROUP, 5: ResourceKi
 _PATTERNS: Final = {3: PatternKind.LITERAL, 4: PatternKind.PREFIXED}
 _PERMISSIONS: Final = {2: Permission.DENY, 3: Permission.ALLOW}
 _OPERATIONS: Final = {
-    2: Operation.ALL,
-    3: Operation.READ,
-    4: Operation.WRITE,
-    5: Operation.CREATE,
-    6: Operation.DELETE,
-    7: Operation.ALTER,
-    8: Operation.DESCRIBE,
-    10: Operation.DESCRIBE_CONFIGS,
-    11: Operation.ALTER_CONFIGS,
-    15: Operation.TWO_PHASE_COMMIT,
+    2: AclOperation.ALL,
+    3: AclOperation.READ,
+    4: AclOperation.WRITE,
+    5: AclOperation.CREATE,
+    6: AclOperation.DELETE,
+    7: AclOperation.ALTER,
+    8: AclOperation.DESCRIBE,
+    10: AclOperation.DESCRIBE_CONFIGS,
+    11: AclOperation.ALTER_CONFIGS,
+    15: AclOperation.TWO_PHASE_COMMIT,
 }
 _NUMBERS: Final[dict[str, int]] = {
     kind: number
@@ -59,21 +59,21 @@ class NoAuthorizer(Failed):
     """The cluster's brokers have no authorizer: there are no ACLs."""
 
 
-class Listed(NamedTuple):
+class ListedAcls(NamedTuple):
     """The ACLs on topics, groups and transactional ids; ``unknown``: with operations newer than drkit."""
 
     acls: frozenset[Acl]
     unknown: tuple[str, ...]
 
 
-def list_acls(settings: ClusterSettings) -> Listed:
+def list_acls(settings: ClusterSettings) -> ListedAcls:
     """All ACLs on topics, groups and transactional ids.
 
     :raises NoAuthorizer: the brokers have none
     :raises NotAuthorized: drkit lacks DESCRIBE on the cluster
     :raises ClusterUnreachable: no answer
     """
-    found: Listed = _ask(settings, _list)
+    found: ListedAcls = _ask(settings, _list)
     return found
 
 
@@ -136,7 +136,7 @@ def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *ar
     )
 
 
-async def _list(cluster: RawCluster, alias: str) -> Listed:
+async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
     found, unknown = set(), []
     for number, resource in _RESOURCES.items():
         answer = await cluster.send(
@@ -166,7 +166,7 @@ async def _list(cluster: RawCluster, alias: str) -> Listed:
                     )
                     continue
                 found.add(Acl(resource, kinds[0], at.resource_name, acl.principal, acl.host, *kinds[1:]))
-    return Listed(frozenset(found), tuple(sorted(unknown)))
+    return ListedAcls(frozenset(found), tuple(sorted(unknown)))
 
 
 Changed = dict[Acl, DrkitError]

@@ -32,7 +32,7 @@ _BROKER_RESOURCE: Final = 4
 """Numbers of ``ConfigResource``."""
 
 
-class Operation(IntEnum):
+class OperationCode(IntEnum):
     """Kafka's ``AclOperation``, as far as drkit needs it."""
 
     READ = 3
@@ -46,8 +46,10 @@ class Operation(IntEnum):
 
 
 IMPLIED: Final = {
-    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+    OperationCode.DESCRIBE: frozenset(
+        {OperationCode.READ, OperationCode.WRITE, OperationCode.DELETE, OperationCode.ALTER}
+    ),
+    OperationCode.DESCRIBE_CONFIGS: frozenset({OperationCode.ALTER_CONFIGS}),
 }
 """What Kafka allows along with others (``AclOperation``)."""
 
@@ -69,7 +71,7 @@ class Need(NamedTuple):
 
     resource: Resource
     name: str
-    operation: Operation
+    operation: OperationCode
     why: str
 
     def __str__(self) -> str:
@@ -118,14 +120,14 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     return found
 
 
-async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, Operation]]:
+async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, OperationCode]]:
     """What is allowed on the groups of some needs; they may exist or not."""
     questions = {
-        Operation.DESCRIBE: may_describe,
-        Operation.READ: may_commit,
-        Operation.DELETE: may_delete,
+        OperationCode.DESCRIBE: may_describe,
+        OperationCode.READ: may_commit,
+        OperationCode.DELETE: may_delete,
     }
-    by_operation: dict[Operation, list[str]] = {}
+    by_operation: dict[OperationCode, list[str]] = {}
     for need in needs:
         by_operation.setdefault(need.operation, []).append(need.name)
     return {
@@ -135,12 +137,12 @@ async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[t
     }
 
 
-async def _cluster_operations(cluster: RawCluster, wanted: Collection[Operation]) -> set[Operation]:
+async def _cluster_operations(cluster: RawCluster, wanted: Collection[OperationCode]) -> set[OperationCode]:
     """A cluster tells its operations only to those who may DESCRIBE it; DESCRIBE_CONFIGS is tried."""
     answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     found = set(_operations(answer.authorized_operations))
-    if Operation.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
-        found.add(Operation.DESCRIBE_CONFIGS)
+    if OperationCode.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
+        found.add(OperationCode.DESCRIBE_CONFIGS)
     return found
 
 
@@ -151,8 +153,8 @@ async def _may_read_broker_settings(cluster: RawCluster) -> bool:
 
 
 async def _topic_operations(
-    cluster: RawCluster, names: list[str], wanted: set[Operation]
-) -> dict[str, set[Operation]]:
+    cluster: RawCluster, names: list[str], wanted: set[OperationCode]
+) -> dict[str, set[OperationCode]]:
     topic_of = MetadataRequest.MetadataRequestTopic
     if not names:
         return {}
@@ -164,13 +166,13 @@ async def _topic_operations(
         )
     )
     # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers tell.
-    found: dict[str, set[Operation]] = {n: {Operation.DELETE} for n in names}
+    found: dict[str, set[OperationCode]] = {n: {OperationCode.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
             unknown.append(topic.name)
         else:
-            found[topic.name] = {*_operations(topic.authorized_operations), Operation.CREATE}
+            found[topic.name] = {*_operations(topic.authorized_operations), OperationCode.CREATE}
     if unknown:
         for operation, question in _QUESTIONS.items():
             if operation in wanted:
@@ -192,8 +194,8 @@ async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
     return answer.error_code not in NOT_AUTHORIZED
 
 
-def _operations(codes: Collection[int] | None) -> frozenset[Operation]:
-    told = {o for o in Operation if o in (codes or ())}
+def _operations(codes: Collection[int] | None) -> frozenset[OperationCode]:
+    told = {o for o in OperationCode if o in (codes or ())}
     return frozenset(told | {o for o, by in IMPLIED.items() if told & by})
 
 
@@ -251,11 +253,11 @@ def _ask_alter_configs(names: list[str]) -> Question:
     return request, lambda a: ((r.resource_name, r.error_code) for r in a.responses)
 
 
-_QUESTIONS: Final[dict[Operation, Callable[[list[str]], Question]]] = {
-    Operation.READ: _ask_read,
-    Operation.WRITE: _ask_write,
-    Operation.CREATE: _ask_create,
-    Operation.ALTER: _ask_alter,
-    Operation.DESCRIBE_CONFIGS: _ask_describe_configs,
-    Operation.ALTER_CONFIGS: _ask_alter_configs,
+_QUESTIONS: Final[dict[OperationCode, Callable[[list[str]], Question]]] = {
+    OperationCode.READ: _ask_read,
+    OperationCode.WRITE: _ask_write,
+    OperationCode.CREATE: _ask_create,
+    OperationCode.ALTER: _ask_alter,
+    OperationCode.DESCRIBE_CONFIGS: _ask_describe_configs,
+    OperationCode.ALTER_CONFIGS: _ask_alter_configs,
 }

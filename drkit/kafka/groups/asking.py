@@ -17,6 +17,8 @@ T = TypeVar("T")
 CALL_MS: Final = 10_000
 NO_ANSWER: Final = -1
 """As an error: no broker answered in time."""
+TOO_LATE: Final = -2
+"""As an error: nothing was sent, what the request rests on is too old."""
 PASSES: Final = codes.COORDINATOR_MOVES | {NO_ANSWER, codes.REBALANCE_IN_PROGRESS}
 """Errors that are over soon; the first commit on a new cluster always meets one."""
 _GROUP: Final = 0

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import LeaveGroupRequest
 
 from drkit.kafka.codes import NONE, UNKNOWN_MEMBER_ID
 from drkit.kafka.groups.asking import CALL_MS, Answered, Coordinators
-from drkit.kafka.groups.requests import Described, Groups
+from drkit.kafka.groups.requests import GroupDescription, Groups
 from drkit.kafka.raw import RawCluster
 
 _REASON: Final = "removed by drkit: the group is moved to another cluster"
@@ -38,7 +38,7 @@ async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, 
     return unknown | refused
 
 
-def _request(group: str, found: Described) -> LeaveGroupRequest:
+def _request(group: str, found: GroupDescription) -> LeaveGroupRequest:
     return LeaveGroupRequest(
         group_id=group,
         members=[

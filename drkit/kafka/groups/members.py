@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from drkit.config import ClusterSettings
-from drkit.kafka.groups.requests import Groups, Listed, Member, failure
+from drkit.kafka.groups.requests import Groups, ListedGroup, Member, failure
 from drkit.kafka.one_shot import ask_once
 
 _PURPOSE: Final = "groups"
@@ -30,7 +30,7 @@ def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str,
     return found
 
 
-def listed_groups(settings: ClusterSettings) -> dict[str, Listed]:
+def listed_groups(settings: ClusterSettings) -> dict[str, ListedGroup]:
     """The groups that drkit's principal may see.
 
     :raises ClusterUnreachable: a broker does not answer, so groups may be missing

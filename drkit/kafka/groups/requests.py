@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+import math
 from typing import Any, Final, NamedTuple
 
 from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
+from drkit.clock import boottime
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
-from drkit.kafka.groups.asking import CALL_MS, NO_ANSWER, PASSES, Answered, Coordinators, list_everywhere
+from drkit.kafka.groups.asking import (
+    CALL_MS,
+    NO_ANSWER,
+    PASSES,
+    TOO_LATE,
+    Answered,
+    Coordinators,
+    list_everywhere,
+)
+from drkit.kafka.groups.messages import ConsumerGroupDescribeRequest
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 
@@ -33,20 +43,11 @@ _OUTSIDE: Final = -1
 """As the generation of a commit: from outside of the group."""
 _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
-_PACKAGE: Final = "drkit.kafka.schemas"
 _DESCRIBED: Final = 200
 _FETCHED: Final = 100
 
 
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
-    """Asks for groups of the consumer protocol (KIP-848)."""
-
-
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
-    """Tells their members."""
-
-
-class Listed(NamedTuple):
+class ListedGroup(NamedTuple):
     """A group in a list."""
 
     group: str
@@ -67,7 +68,7 @@ class Member(NamedTuple):
     host: str
 
 
-class Described(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group and who is in it."""
 
     state: str
@@ -100,7 +101,7 @@ class Groups:
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
 
-    async def listed(self) -> dict[str, Listed]:
+    async def listed(self) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
 
         :raises DrkitError: a broker does not tell, so groups may be missing
@@ -109,11 +110,13 @@ class Groups:
         if error:
             raise failure(error, "list groups", self._cluster.alias)
         return {
-            g.group_id: Listed(g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type)
+            g.group_id: ListedGroup(
+                g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type
+            )
             for g in found
         }
 
-    async def describe(self, groups: Iterable[str]) -> dict[str, Answered[Described]]:
+    async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """State and members; a group that does not exist is dead and has none."""
         names = list(groups)
         out = await self._coordinators.ask(names, self._describe_classic, per_request=_DESCRIBED)
@@ -124,12 +127,12 @@ class Groups:
             return out  # a cluster without KIP-848
         return out
 
-    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _described(g, g.members, CLASSIC) for g in answer.groups}
 
-    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[Described]]:
+    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
         return {g.group_id: _described(g, g.members, CONSUMER) for g in answer.groups}
@@ -151,19 +154,28 @@ class Groups:
         return {g.group_id: _offsets(g) for g in answer.groups}
 
     async def alter(
-        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]]
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], until: float = math.inf
     ) -> dict[str, Answered[dict[TopicPartition, int]]]:
         """Commit offsets from outside of the groups; a group that does not exist begins to.
 
         The value holds an error code per partition, 0 for what was stored: a request may succeed and have
         stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
+
+        :param until: groups whose request is not sent by then are answered :data:`TOO_LATE`; as of
+            :func:`drkit.clock.boottime`, for a process that stood still since it decided
         """
-        ask = partial(self._commit, offsets)
+        ask = partial(self._commit, offsets, until)
         return await self._coordinators.ask([g for g, o in offsets.items() if o], ask, per_request=1)
 
     async def _commit(
-        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], node: int, groups: list[str]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, Committed]],
+        until: float,
+        node: int,
+        groups: list[str],
     ) -> dict[str, Answered[dict[TopicPartition, int]]]:
+        if boottime() > until:
+            return {groups[0]: Answered(TOO_LATE)}
         topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
         by_topic: dict[str, list[Any]] = {}
         for at, committed in offsets[groups[0]].items():
@@ -189,12 +201,18 @@ class Groups:
         }
         return {groups[0]: Answered(_common(codes.values()), codes)}
 
-    async def delete(self, groups: Iterable[str]) -> dict[str, int]:
-        """Delete groups with their offsets; error codes, 0 also for a group that was gone before."""
-        found = await self._coordinators.ask(groups, self._delete, per_request=_DESCRIBED)
+    async def delete(self, groups: Iterable[str], until: float = math.inf) -> dict[str, int]:
+        """Delete groups with their offsets; error codes, 0 also for a group that was gone before.
+
+        :param until: as for :meth:`alter`
+        """
+        ask = partial(self._delete, until)
+        found = await self._coordinators.ask(groups, ask, per_request=_DESCRIBED)
         return {g: 0 if a.error == NOT_FOUND else a.error for g, a in found.items()}
 
-    async def _delete(self, node: int, groups: list[str]) -> dict[str, Answered[None]]:
+    async def _delete(self, until: float, node: int, groups: list[str]) -> dict[str, Answered[None]]:
+        if boottime() > until:
+            return {group: Answered(TOO_LATE) for group in groups}
         answer = await self._cluster.send(DeleteGroupsRequest(groups_names=groups), node, timeout_ms=CALL_MS)
         return {r.group_id: Answered(r.error_code) for r in answer.results}
 
@@ -237,16 +255,16 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def _described(group: Any, members: Any, kind: str) -> Answered[Described]:
+def _described(group: Any, members: Any, kind: str) -> Answered[GroupDescription]:
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
-        return Answered(0, Described(DEAD, "", ()))
+        return Answered(0, GroupDescription(DEAD, "", ()))
     if group.error_code:
         return Answered(group.error_code)
     instance = "group_instance_id" if kind == CLASSIC else "instance_id"
     found = tuple(
         Member(m.member_id, getattr(m, instance), m.client_id, m.client_host.lstrip("/")) for m in members
     )
-    return Answered(0, Described(group.group_state, kind, found))
+    return Answered(0, GroupDescription(group.group_state, kind, found))
 
 
 def _offsets(group: Any) -> Answered[Offsets]:

@@ -22,7 +22,7 @@ from drkit.model import TopicPartition
 _SECONDS: Final = 20.0
 
 
-class Newest(dict[bytes, bytes]):
+class NewestValues(dict[bytes, bytes]):
     """Key → newest value, without deleted keys."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Newest(dict[bytes, bytes]):
 
 def newest_values(
     cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS, *, verified: bool = False
-) -> dict[str, Newest]:
+) -> dict[str, NewestValues]:
     """Read topics from their start to their end of now, committed records only, all with one consumer.
 
     :param verified: of drkit's own topics, where there is a control key: only records with its MAC count
@@ -70,8 +70,8 @@ def newest_values(
 
 def _read(
     cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float, *, verified: bool
-) -> dict[str, Newest]:
-    values = {at.topic: Newest() for at in ends}
+) -> dict[str, NewestValues]:
+    values = {at.topic: NewestValues() for at in ends}
     unread = set(ends)  # an empty one is tried as well: whether it may be read is told by nothing else
     while unread:
         message = consumer.poll(0.1)
@@ -98,7 +98,7 @@ def _read(
     return values
 
 
-def _take(found: Newest, key: bytes, value: bytes | None, why: str) -> None:
+def _take(found: NewestValues, key: bytes, value: bytes | None, why: str) -> None:
     if why:
         found.refused[key] = why
         return

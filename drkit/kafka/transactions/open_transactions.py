@@ -24,7 +24,7 @@ _KEEPS: Final = 60_000
 """Milliseconds. The time limit of later transactions under this id is the next producer's to choose."""
 
 
-class Open(NamedTuple):
+class OpenProducer(NamedTuple):
     """A producer that holds back a partition's last stable offset."""
 
     node: int
@@ -63,7 +63,7 @@ class Ongoing(NamedTuple):
     """What belongs to it; once it is decided, only what has no marker yet."""
 
 
-async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[Open]]:
+async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[OpenProducer]]:
     """Open transactions by partition, as the leaders that answer see them.
 
     :raises RawError: no answer
@@ -78,7 +78,7 @@ async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicParti
 
 async def open_in(
     cluster: RawCluster, leaders: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, list[Open]]:
+) -> dict[TopicPartition, list[OpenProducer]]:
     """Open transactions of some partitions.
 
     :param leaders: the partitions, each with the broker that leads it
@@ -92,11 +92,11 @@ async def open_in(
 
 async def _open_of(
     cluster: RawCluster, by_node: Mapping[int, list[TopicPartition]]
-) -> dict[TopicPartition, list[Open]]:
-    found: dict[TopicPartition, list[Open]] = {}
+) -> dict[TopicPartition, list[OpenProducer]]:
+    found: dict[TopicPartition, list[OpenProducer]] = {}
     for node, partitions in by_node.items():
         for at, (error, producers) in (await describe_producers(cluster, node, partitions)).items():
-            opened = [Open(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
+            opened = [OpenProducer(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
             if opened and not error:
                 found[at] = opened
     return found

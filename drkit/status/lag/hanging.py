@@ -8,7 +8,7 @@ import shlex
 from typing import Final
 
 from drkit.model import TopicPartition
-from drkit.status.lag.held_back import Held, Holder
+from drkit.status.lag.held_back import HeldInPartition, Holder
 
 HANGING: Final = "hanging_transaction"
 """Code of the fault, kind of the event."""
@@ -52,7 +52,13 @@ class OpenTransaction:
 
 
 def open_transaction(
-    cluster: tuple[str, str], at: TopicPartition, held: Held, holder: Holder, now_ms: int, *, source: bool
+    cluster: tuple[str, str],
+    at: TopicPartition,
+    held: HeldInPartition,
+    holder: Holder,
+    now_ms: int,
+    *,
+    source: bool,
 ) -> OpenTransaction:
     """One transaction as it is said.
 
@@ -62,13 +68,20 @@ def open_transaction(
     current = known if holder.is_current else None
     began = current.started_ms if current is not None and current.started_ms >= 0 else state.last_timestamp
     return OpenTransaction(
-        cluster[0], *at, opened.producer_id, state.epoch, state.coordinator_epoch, state.open_since,
-        known.owner.transactional_id if known is not None else None,
-        current.owner.state if current is not None else None,
-        current.timeout_ms / 1000 if current is not None else None,
-        max(0, now_ms - began) / 1000 if began >= 0 else None,
-        held.back.records, _command(cluster[1], at, holder), source,
-    )  # fmt: skip
+        cluster[0],
+        *at,
+        producer_id=opened.producer_id,
+        producer_epoch=state.epoch,
+        coordinator_epoch=state.coordinator_epoch,
+        start_offset=state.open_since,
+        transactional_id=known.owner.transactional_id if known is not None else None,
+        state=current.owner.state if current is not None else None,
+        timeout_seconds=current.timeout_ms / 1000 if current is not None else None,
+        age_seconds=max(0, now_ms - began) / 1000 if began >= 0 else None,
+        held_back=held.back.records,
+        command=_command(cluster[1], at, holder),
+        source=source,
+    )
 
 
 def _command(servers: str, at: TopicPartition, holder: Holder) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kafka.errors import IncompatibleBrokerVersion
-
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
-from drkit.kafka.transactions.open_transactions import Ongoing, Open, ongoing, open_in
+from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in
 from drkit.model import TopicPartition
 from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of
 from drkit.wire import CorruptBatch, split
@@ -21,14 +19,14 @@ _AT_ONCE: Final = 16
 class Holder(NamedTuple):
     """An open transaction of one partition."""
 
-    opened: Open
+    opened: OpenProducer
     known: Ongoing | None
     """What the producer's coordinator describes; None: no coordinator knows it, or drkit may not see it."""
     is_current: bool
     """The partition belongs to the transaction that the coordinator describes: it will end this one."""
 
 
-class Held(NamedTuple):
+class HeldInPartition(NamedTuple):
     """What open transactions hold back in one partition."""
 
     back: HeldBack
@@ -41,7 +39,7 @@ async def held_back(
     topics: Mapping[str, TopicMetadata],
     ends: Mapping[TopicPartition, Ends],
     skip: frozenset[int],
-) -> dict[TopicPartition, Held]:
+) -> dict[TopicPartition, HeldInPartition]:
     """Every partition whose last stable offset is below its high watermark. Without one nothing is asked.
 
     :param skip: producers whose records the flow leaves out
@@ -51,7 +49,7 @@ async def held_back(
     leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
     holders = await _holders(cluster, leaders)
     largest = sorted(above, key=lambda at: -above[at].held_offsets)
-    out = {at: Held(_unseen(e), holders.get(at, ())) for at, e in above.items()}
+    out = {at: HeldInPartition(_unseen(e), holders.get(at, ())) for at, e in above.items()}
     for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
         some = largest[i : i + _AT_ONCE]
         futures = [
@@ -68,7 +66,7 @@ async def held_back(
 
 async def held_by_others(
     cluster: RawCluster, names: Iterable[str], own: frozenset[int]
-) -> dict[TopicPartition, Held]:
+) -> dict[TopicPartition, HeldInPartition]:
     """Partitions of some topics in which somebody else than drkit holds a transaction open.
 
     :param own: producer ids of drkit
@@ -79,16 +77,16 @@ async def held_by_others(
     ends = await ends_of(cluster, topics, [n for n, t in topics.items() if not t.error])
     above = {at: e for at, e in ends.items() if e.held_offsets}
     leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
-    found: dict[TopicPartition, Held] = {}
+    found: dict[TopicPartition, HeldInPartition] = {}
     for at, holders in (await _holders(cluster, leaders)).items():
         others = tuple(h for h in holders if h.opened.producer_id not in own)
         if others:
-            found[at] = Held(_unseen(above[at]), others)
+            found[at] = HeldInPartition(_unseen(above[at]), others)
     return found
 
 
 def with_held(
-    ends: Mapping[TopicPartition, Ends], held: Mapping[TopicPartition, Held]
+    ends: Mapping[TopicPartition, Ends], held: Mapping[TopicPartition, HeldInPartition]
 ) -> dict[TopicPartition, Ends]:
     """The ends, each with what is held back there."""
     return {at: e._replace(held=held[at].back) if at in held else e for at, e in ends.items()}
@@ -113,7 +111,7 @@ async def _holders(
     }
 
 
-def _holder(at: TopicPartition, opened: Open, known: Ongoing | None) -> Holder:
+def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
     return Holder(opened, known, known is not None and at in known.partitions)
 
 

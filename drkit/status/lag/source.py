@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from kafka.protocol.metadata import MetadataRequest
-
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, Leader, TopicMetadata, aborted_in, fetch_one, list_offsets
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    MetadataRequest,
+    PartitionLeader,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+)
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
@@ -67,7 +74,7 @@ class Ends(NamedTuple):
         return replace(held, records=min(held.records, left), acknowledged=min(held.acknowledged, left))
 
 
-class Gap(NamedTuple):
+class UncopiedRange(NamedTuple):
     """Source offsets from the frontier up to the end."""
 
     at: TopicPartition
@@ -76,7 +83,7 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UncopiedRecords:
     """Records that are not copied yet. An estimate when not exact."""
 
     records: int
@@ -94,7 +101,7 @@ async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
         t.name: TopicMetadata(
             t.error_code,
             t.topic_id,
-            {p.partition_index: Leader(p.leader_id, p.leader_epoch) for p in t.partitions},
+            {p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch) for p in t.partitions},
         )
         for t in answer.topics
     }
@@ -127,14 +134,14 @@ async def ends_of(
 async def waiting(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
-    gaps: list[Gap],
+    gaps: list[UncopiedRange],
     skip_producer_ids: frozenset[int],
-) -> dict[TopicPartition, Waiting]:
+) -> dict[TopicPartition, UncopiedRecords]:
     """What waits in each gap: exact when one answer holds all of it, else from the part that it holds.
 
     Markers, aborted records and what the flow leaves out are not counted.
     """
-    out: dict[TopicPartition, Waiting] = {}
+    out: dict[TopicPartition, UncopiedRecords] = {}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
         some = largest[i : i + _AT_ONCE]
@@ -143,15 +150,15 @@ async def waiting(
             try:
                 out[gap.at] = await future
             except RawError:
-                out[gap.at] = Waiting(gap.end - gap.start, None, None, exact=False)
+                out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
     for gap in largest[MOST_SAMPLES:]:
-        out[gap.at] = Waiting(gap.end - gap.start, None, None, exact=False)
+        out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
     return out
 
 
 async def _sample(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: Gap, skip: frozenset[int]
-) -> Waiting:
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: frozenset[int]
+) -> UncopiedRecords:
     topic, number = topics[gap.at.topic], gap.at.partition
     answer = await fetch_one(
         cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
@@ -160,18 +167,20 @@ async def _sample(
     return counted(gap, bytes(answer.records or b""), aborted_in(answer), skip)
 
 
-def counted(gap: Gap, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]) -> Waiting:
+def counted(
+    gap: UncopiedRange, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]
+) -> UncopiedRecords:
     """What waits in a gap, by a fetch answer that begins there."""
     size = gap.end - gap.start
     try:
         out = visible(data, gap.start, gap.end, aborted=aborted, without=skip)
     except CorruptBatch:
-        return Waiting(size, None, None, exact=False)
+        return UncopiedRecords(size, None, None, exact=False)
     seen = out.next_source - gap.start
     if seen <= 0:
-        return Waiting(size, None, None, exact=False)
+        return UncopiedRecords(size, None, None, exact=False)
     records, volume = sum(c.count for c in out.chunks), sum(c.size for c in out.chunks)
     oldest = read_header(out.chunks[0].data).base_timestamp if out.chunks else None
     if seen >= size:
-        return Waiting(records, volume, oldest, exact=True)
-    return Waiting(records * size // seen, volume * size // seen, oldest, exact=False)
+        return UncopiedRecords(records, volume, oldest, exact=True)
+    return UncopiedRecords(records * size // seen, volume * size // seen, oldest, exact=False)

@@ -24,7 +24,7 @@ class Copied(NamedTuple):
     target_id: UUID
 
 
-class Place(NamedTuple):
+class CopyPosition(NamedTuple):
     """Where one partition is."""
 
     frontier: int | None
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class TargetSide:
+class CopyLocator:
     """Reads the map of a flow; keeps what it has read.
 
     :param scan_up_to: how many target offsets may be read from a log where numbers do not settle the map
@@ -47,7 +47,9 @@ class TargetSide:
     scan_up_to: int = 0
     _locator: PartitionLocator | None = field(default=None, init=False)
 
-    async def places(self, copied: Iterable[Copied], own_ids: frozenset[int]) -> dict[TopicPartition, Place]:
+    async def places(
+        self, copied: Iterable[Copied], own_ids: frozenset[int]
+    ) -> dict[TopicPartition, CopyPosition]:
         """Every partition of these topics, by its name on the source.
 
         :raises RawError: the target does not answer
@@ -56,12 +58,14 @@ class TargetSide:
         copied = list(copied)
         locator = self._locator = self._locator or PartitionLocator(self.cluster, self.map_topic)
         topics = await metadata(self.cluster, sorted({c.target_topic for c in copied}))
-        out: dict[TopicPartition, Place] = {}
+        out: dict[TopicPartition, CopyPosition] = {}
         wanted: list[CopiedPartition] = []
         for c in copied:
             found = topics[c.target_topic]
             if found.error or found.topic_id != c.target_id:
-                out[TopicPartition(c.topic, -1)] = Place(None, None, reason="the target topic was deleted")
+                out[TopicPartition(c.topic, -1)] = CopyPosition(
+                    None, None, reason="the target topic was deleted"
+                )
                 continue
             for number in found.leaders:
                 at, to = TopicPartition(c.topic, number), TopicPartition(c.target_topic, number)
@@ -70,18 +74,20 @@ class TargetSide:
         return out | {at: _place(found) for at, found in located.items()}
 
 
-def _place(found: Located) -> Place:
+def _place(found: Located) -> CopyPosition:
     state, end = found.state, found.end
     tail, size = state.tail, len(state.segments)
     if tail is None and not state.pending and end is not None:
-        return Place(None if end else 0, end, reason="the offset map knows nothing of it" if end else "")
+        return CopyPosition(
+            None if end else 0, end, reason="the offset map knows nothing of it" if end else ""
+        )
     if isinstance(found.answer, Resolution):
-        return Place(found.answer.upstream or 0, end, segments=len(found.answer.segments))
+        return CopyPosition(found.answer.upstream or 0, end, segments=len(found.answer.segments))
     committed = found.sound and tail is not None and not tail.live and not state.pending
     if committed and tail is not None and end is not None and tail.downstream <= end:
-        return Place(tail.upstream, end, segments=size)  # committed together with its records
+        return CopyPosition(tail.upstream, end, segments=size)  # committed together with its records
     known = tail.upstream if tail is not None and found.sound else None
-    return Place(
+    return CopyPosition(
         known,
         end,
         exact=False,

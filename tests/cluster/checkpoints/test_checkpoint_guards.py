@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+import math
 from typing import Any
 
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
-from drkit.checkpoints import round as checkpoints
+from drkit.checkpoints import sync as checkpoints
 from drkit.checkpoints.shard import Shard
 from drkit.checkpoints.summary import RoundTotals
+from drkit.clock import boottime
 from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import create_acls, delete_acls
-from drkit.kafka.groups.requests import EMPTY, Committed, Groups
+from drkit.kafka.groups import requests
+from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.requests import EMPTY, Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
-from drkit.offsets.group_guard import Mark
+from drkit.offsets.group_guard import OffsetMark
 from drkit.replicate.checkpoint_rounds import CheckpointDriver
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.status.checkpoint_world import World, consumer
@@ -126,9 +131,47 @@ def test_a_member_that_comes_while_we_write_keeps_its_position(world: World) -> 
         member.subscribe([world.topic])
         eventually(lambda: member.consume(1, 0.2), what="the first record")
         offsets = {world.group: {world.at: Committed(7, "late")}}
-        failed = world.ask(world.flow.target, lambda g: checkpoints._write(g, offsets))
+        failed = world.ask(world.flow.target, lambda g: checkpoints._write(g, offsets, math.inf))
         assert failed == {world.group: {world.at: f"Kafka error code {UNKNOWN_MEMBER}"}}
         assert world.there() == there
+
+
+class StandsStill(Groups):
+    """A worker whose machine is suspended between its look at a group and its write."""
+
+    async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
+        found = await super().committed(groups, stable=stable)
+        self.look_over()
+        return found
+
+    def look_over(self) -> None:
+        """Nothing yet."""
+
+
+def test_a_worker_that_stood_still_after_its_look_sets_nothing_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it stood still the group worked on the target and ended: only a new look shows that."""
+    world.commit(world.flow.source, 5)
+    world.round()
+    world.commit(world.flow.source, 6)
+    stood = [0.0]
+    monkeypatch.setattr(requests, "boottime", lambda: boottime() + stood[0])
+
+    def suspended() -> None:
+        world.commit(world.flow.target, 9)
+        stood[0] = 3600.0
+
+    links = world.task._links
+    assert links is not None
+    still = StandsStill(links.ours._cluster)
+    monkeypatch.setattr(still, "look_over", suspended)
+    world.task._links = links._replace(ours=still)
+    report = world.task.run(replace(world.shard, round=1))
+    assert report.verdicts == {"NOT_STORED": 1}
+    assert [reason for *_, reason in report.refused] == ["not sent: the look at the group is too old"]
+    assert report.again == [world.group]
+    assert world.there() == Committed(9, "")
 
 
 def test_what_the_target_does_not_store_is_told(
@@ -153,7 +196,7 @@ def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_go_on(
     world = World(flow_factory(source, target), topic_name)
     hidden = f"{world.group}-hidden"
     rule = Acl(ResourceKind.GROUP, PatternKind.LITERAL, hidden, "User:ANONYMOUS", "*",
-               Operation.DESCRIBE, Permission.DENY)  # fmt: skip
+               AclOperation.DESCRIBE, Permission.DENY)  # fmt: skip
     assert create_acls(world.flow.target, [rule]) == {}
     for group in (world.group, hidden):
         world.commit(world.flow.source, 5, group)
@@ -175,7 +218,7 @@ def test_offsets_are_written_again_before_the_target_forgets_them(world: World) 
     eventually(lambda: world.round(refresh_ms=50).verdicts == {"REFRESH": 1}, what="a refresh")
     after = world.there()
     assert after is not None
-    old, new = Mark.of(before.metadata), Mark.of(after.metadata)
+    old, new = OffsetMark.of(before.metadata), OffsetMark.of(after.metadata)
     assert old is not None
     assert new is not None
     assert new[:3] == old[:3]

@@ -10,7 +10,7 @@ import pytest
 from drkit.checkpoints.shard import NO_ROUND
 from drkit.kafka.groups.requests import EMPTY, Committed, Groups
 from drkit.mm2_topics import topic as mm2_topic
-from drkit.offsets.group_guard import Mark
+from drkit.offsets.group_guard import OffsetMark
 from drkit.offsets.mm2_records import Checkpoint, latest
 from tests.support.flows.compare import not_foreign, read
 from tests.support.flows.flow import Flow
@@ -37,7 +37,7 @@ def test_a_group_reads_on_at_its_next_record(world: World) -> None:
     there = world.there()
     assert there is not None
     assert world.first(world.flow.target, there.offset) == world.first(world.flow.source, middle)
-    mark = Mark.of(there.metadata)
+    mark = OffsetMark.of(there.metadata)
     assert mark is not None
     assert mark[:3] == (world.flow.source.alias, middle, there.offset)
     stored = latest(
@@ -130,7 +130,7 @@ def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
     report = world.round()
     assert report.verdicts == {"NO_POSITION": 1}
     assert "behind the source's end" in report.refused[0][3]
-    echo = Mark("elsewhere", 1, 7, 1).text()
+    echo = OffsetMark("elsewhere", 1, 7, 1).text()
     world.commit(world.flow.source, 7, metadata=echo)
     assert world.round().verdicts == {"ECHO": 1}
     assert world.there() is None

@@ -19,8 +19,8 @@ from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Mark
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.offsets.group_guard import OffsetMark
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.produce import fill, producer, wait_for_markers
 from tests.support.shared_clusters import ClusterFactory
@@ -71,7 +71,7 @@ class Following(World):
     def upstream(self, group: str = "") -> int | None:
         """From which source offset the group's position on the target was made."""
         there = self.there(group)
-        mark = Mark.of(there.metadata) if there is not None else None
+        mark = OffsetMark.of(there.metadata) if there is not None else None
         return mark.upstream if mark is not None else None
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ def test_members_of_both_protocols_are_seen(world: Following, protocol: str) -> 
         member.commit(offsets=[at], asynchronous=False)
         assert world.next() == {world.group}
         found = world.ask(world.flow.target, lambda g: g.committed([world.group]))[world.group].value
-        marks = [Mark.of(c.metadata) for c in (found or {}).values()]
+        marks = [OffsetMark.of(c.metadata) for c in (found or {}).values()]
         assert 11 in [m.upstream for m in marks if m is not None]
 
 
@@ -256,7 +256,7 @@ def test_without_the_right_to_read_the_log_all_are_asked_for_and_that_is_said_on
     source = cluster_factory("shy", authorizer=True, properties={"allow.everyone.if.no.acl.found": "true"})
     world = Following(flow_factory(source, target, groups=(f"g-{topic_name}.*",)), topic_name)
     rule = Acl(ResourceKind.TOPIC, PatternKind.LITERAL, OFFSETS_TOPIC, "User:ANONYMOUS", "*",
-               Operation.READ, Permission.DENY)  # fmt: skip
+               AclOperation.READ, Permission.DENY)  # fmt: skip
     world.commit(world.flow.source, 5)
     world.settle(world.group)
     with capture_logs() as events:

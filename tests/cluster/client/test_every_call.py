@@ -20,7 +20,7 @@ from tests.support.client.calls import InThreads, endpoint, silence
 from tests.support.client.world import World
 from tests.support.waiting import wait_until
 
-PAGE = Path(__file__).parents[3] / "docs" / "clients.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/clients.md"
 AT = [TopicPartition("t", 0, 3)]
 CONSUMER = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
 WAITING_QUESTIONS = {
@@ -93,7 +93,7 @@ def test_no_method_of_the_library_is_forgotten(
     assert public(library) == known, "a new method: find out whether it waits, and write a test"
     rows = PAGE.read_text(encoding="utf-8").partition("## Calls while the endpoint changes")[2]
     named = set(re.findall(r"`(\w+)[(`]", "".join(r.split("|")[1] for r in rows.splitlines() if "|" in r)))
-    assert not public(library) - named, "not in the table of docs/clients.md"
+    assert not public(library) - named, "not in the table of docs/how-to/clients.md"
 
 
 def test_what_is_not_known_is_not_passed_on(path: Path):

@@ -10,8 +10,8 @@ import pytest
 
 from drkit.copy_task import copier
 from drkit.copy_task.core import context
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext
-from drkit.copy_task.core.lease import TaskLease
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.source import errors as source_errors
 from drkit.errors import Failed
@@ -26,7 +26,7 @@ from tests.support.stored import put as put_record
 from tests.support.waiting import eventually
 
 
-def confirmed(flow: Flow, lease: TaskLease) -> dict[int, int]:
+def confirmed(flow: Flow, lease: TaskAssignment) -> dict[int, int]:
     """Up to which source offset marks go, by partition."""
     raw = flow._raw[flow.target.alias]
     buckets = load(flow._loop, raw, flow.map_topic, range(flow.settings.buckets))

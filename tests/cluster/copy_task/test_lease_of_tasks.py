@@ -14,7 +14,7 @@ import pytest
 
 from drkit.clock import boottime
 from drkit.copy_task import worker_links
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.processes import boot_id, this_process
 from drkit.flow_state.records import ControlRecord, LeaseRecord
@@ -69,7 +69,7 @@ def end_of(flow: Flow, topic: str) -> int:
     return flow.offsets(flow.target, topic)[0]
 
 
-def copying(flow: Flow, topic: str) -> tuple[TaskLease, CopyProcess]:
+def copying(flow: Flow, topic: str) -> tuple[TaskAssignment, CopyProcess]:
     """A task that has copied the first records; on a busy machine one may start when its time is over."""
     for attempt in itertools.count(1):
         until = boottime() + attempt * START_SECONDS

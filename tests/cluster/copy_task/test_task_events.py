@@ -11,7 +11,8 @@ import pytest
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.task_events import TaskEvents

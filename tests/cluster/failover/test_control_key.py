@@ -18,7 +18,7 @@ from drkit.detect.lease import Hold
 from drkit.detect.noticeboard import ensure_board, read_notes, topic_name
 from drkit.detect.votes import Vote
 from drkit.errors import Refused
-from drkit.failover.journal.entries import Entry, Kind, parts_of
+from drkit.failover.journal.entries import EntryKind, JournalEntry, parts_of
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord
@@ -97,7 +97,7 @@ def forge_run(world: World, run: str = "f1", term: int = 99) -> None:
     name = journal_topic(world.source.alias)
     ensure_topic(Cluster.connect(world.target), name)
     opening = {"scope": {"topics": {}, "groups": []}, "request": {}, "decision": {}, "holder": {"token": "x"}}
-    entry = Entry(run, 0, "x", term, Kind.RUN, None, "", 1, opening)
+    entry = JournalEntry(run, 0, "x", term, EntryKind.RUN, None, "", 1, opening)
     forge(world, name, {run.encode(): parts_of(entry)[0]})
 
 

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
@@ -86,7 +86,7 @@ def test_the_fault_names_producer_age_and_what_ends_it(story: Story, seen: FlowS
 @pytest.mark.usefixtures("seen")
 def test_a_failover_of_a_primary_that_answers_would_say_it(story: Story):
     with story.world.desk() as desk:
-        found = desk.rehearse([], Request())
+        found = desk.rehearse([], RunRequest())
     risk = found.survey.risk
     assert (risk.records, risk.held_back, risk.acknowledged) == (OPEN + WAITING, OPEN + WAITING, WAITING)
     assert not risk.exact
@@ -210,7 +210,7 @@ def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, 
     # Heartbeats went on passing meanwhile: their age alone would allow it.
     held_ms = world.state()[SourceSeenRecord.KEY]["topics"][topic]["0"][3][2]
     with world.desk() as desk:
-        risk = desk.rehearse([], Request()).survey.risk
+        risk = desk.rehearse([], RunRequest()).survey.risk
     assert (risk.records, risk.held_back, risk.acknowledged) == (OPEN + WAITING, OPEN + WAITING, WAITING)
     assert (risk.seconds or 0.0) >= (world.state()[SourceSeenRecord.KEY]["at_ms"] - held_ms) / 1000
     told = drkit(written(world, tmp_path), "failover", "--all", "--dry-run").out
@@ -218,7 +218,7 @@ def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, 
     assert said in told
 
     with world.desk() as desk:
-        report = desk.begin((), Request())
+        report = desk.begin((), RunRequest())
     loss = report["loss"]
     assert said in loss["statement"]
     assert (loss["records"], loss["held_back"]) == (OPEN + WAITING, OPEN + WAITING)

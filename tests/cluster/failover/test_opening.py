@@ -14,11 +14,11 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, Request, Scope
+from drkit.failover.core.context import Context, RunRequest, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps import opening
-from drkit.failover.steps.opening import Open
+from drkit.failover.steps.opening import OpenStep
 from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.access.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -62,7 +62,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     world.copied([topic], {world.name("shop"): None})
     world.stop_replicating()
     with world.desk() as desk:
-        report = desk.begin((), Request(accept_data_loss="nobody replicates any more"))
+        report = desk.begin((), RunRequest(accept_data_loss="nobody replicates any more"))
         assert report["state"] == "done"
         context = desk._context
         assert context is not None
@@ -114,6 +114,24 @@ def locked() -> Iterator[AclWorld]:
         cluster.stop()
 
 
+@contextmanager
+def at_open(world: AclWorld, topic: str) -> Iterator[Context]:
+    """A failover of one topic that is about to be opened."""
+    flow = world.flow()
+    settings = Settings(clusters={c.alias: c.settings for c in (world.source, world.target)}, flows=(flow,))
+    loop = EventLoop()
+    target = RawCluster(loop, world.target.settings, "test")
+    loop.run(target.connected)
+    scope, request = Scope({topic: topic}, (), whole_flow=False), RunRequest()
+    try:
+        yield Context(
+            settings, flow, scope, request, "run", 7, Notes(), loop, target, world.state, lambda _: None
+        )
+    finally:
+        target.close()
+        loop.close()
+
+
 def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None:
     """P13: what was held back while the copy was passive is given, only there."""
     orders, other = locked.topic("orders"), locked.topic("other")
@@ -130,22 +148,13 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
     put_record(locked.state, AclsRecord.KEY, AclsRecord(poisoned).to_json())
     put_record(locked.state, ConfigsRecord.key(orders), {"set": {}})
     assert not locked.may_write("app", orders)
-    flow = locked.flow()
-    settings = Settings(clusters={c.alias: c.settings for c in (locked.source, locked.target)}, flows=(flow,))
-    loop = EventLoop()
-    target = RawCluster(loop, locked.target.settings, "test")
-    loop.run(target.connected)
-    scope = Scope({orders: orders}, (), whole_flow=False)
-    context = Context(
-        settings, flow, scope, Request(), "run", 7, Notes(), loop, target, locked.state, lambda _: None
-    )
-    try:
-        planned = [e.what for e in Open().plan(context)]
+    with at_open(locked, orders) as context:
+        planned = [e.what for e in OpenStep().plan(context)]
         assert any(w.startswith("create acl ALLOW User:app WRITE") for w in planned)
         assert {w for w in planned if "mallory" in w} == {f"leave out acl {a}" for a in forged}
         with pytest.raises(Failed, match="not open"):
-            Open().prove(context)
-        done = Open().run(context)
+            OpenStep().prove(context)
+        done = OpenStep().run(context)
         assert done.evidence["acls"] == {
             "granted": [str(locked.acl(orders, "WRITE"))],
             "lifted": [],
@@ -153,11 +162,8 @@ def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None
         }
         assert "User:mallory" in " ".join(done.notes)
         assert not [a for a in list_acls(locked.admins[1].settings).acls if a.principal == "User:mallory"]
-        Open().run(context)  # killed in between, and resumed
-        assert Open().prove(context).evidence["topics_open"] == 1
-    finally:
-        target.close()
-        loop.close()
+        OpenStep().run(context)  # killed in between, and resumed
+        assert OpenStep().prove(context).evidence["topics_open"] == 1
     assert stored(locked.state)[RoleRecord.key(orders)]["role"] == "promoted"
     assert PromotionRecord.KEY not in stored(locked.state)
     assert locked.may_write("app", orders)

@@ -12,11 +12,11 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, Request
+from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.desk import Desk, Rehearsal
-from drkit.failover.steps.look import Snapshot
-from drkit.failover.steps.opening import Open
+from drkit.failover.desk import FailoverService, Rehearsal
+from drkit.failover.steps.look import SnapshotStep
+from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.table import all_steps
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -52,7 +52,7 @@ class Parts:
     endpoint: str
 
 
-class Joined(Snapshot):
+class Joined(SnapshotStep):
     """Groups commit for the first time when SNAPSHOT has ended."""
 
     def __init__(self, world: World) -> None:
@@ -66,7 +66,7 @@ class Joined(Snapshot):
         return done
 
 
-class JoinedLast(Open):
+class JoinedLast(OpenStep):
     """A group commits for the first time when positions have been moved."""
 
     def __init__(self, world: World) -> None:
@@ -116,7 +116,7 @@ def prepared(world: World) -> None:
 def moved(world: World, folder: Path) -> Parts:
     """In three failovers."""
     prepared(world)
-    request, shop = Request(accept_data_loss="for the test"), world.name("shop")
+    request, shop = RunRequest(accept_data_loss="for the test"), world.name("shop")
     way = {"kind": "file", "path": str(folder / "endpoint.json")}
     world.failover_fields["repoint"] = [way]
     with world.desk() as desk:
@@ -130,7 +130,7 @@ def moved(world: World, folder: Path) -> Parts:
     with world.desk() as desk:
         topic = desk.begin((), request, topics=[world.name("quiet")])
     settings = without_primary(world)
-    with Desk(settings, settings.flows[0]) as desk:
+    with FailoverService(settings, settings.flows[0]) as desk:
         rest = desk.begin((), request)
     with world.desk() as desk, pytest.raises(Refused) as caught:
         desk.begin((), request)

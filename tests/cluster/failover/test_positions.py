@@ -11,7 +11,7 @@ import pytest
 
 from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.failover.groups.look import Positions, committed_on_source, marked
-from drkit.flow_state.copied_topics import Known, known_of
+from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
@@ -19,7 +19,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import delete_topics
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Mark
+from drkit.offsets.group_guard import OffsetMark
 from drkit.offsets.mm2_records import Checkpoint
 from tests.support.failover.world import World
 from tests.support.stored import flow_state
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 IDS = {"source_id": str(UUID(int=0)), "target_id": str(UUID(int=1))}
 
 
-def known(world: World) -> Known:
+def known(world: World) -> CopiedTopics:
     topic = world.name("orders")
     return known_of(flow_state({GenerationRecord.key(topic): {"target": topic, **IDS}}))
 
@@ -51,7 +51,7 @@ def test_only_the_groups_that_are_named_are_asked_about(world: World) -> None:
     for number, group in enumerate(groups):
         offsets = {TopicPartition(orders, 0): number, TopicPartition(other, 1): 7}
         world.commit(world.source, group, offsets)
-        mark = Committed(number, Mark(world.source.alias, number + 10, number, 0).text())
+        mark = Committed(number, OffsetMark(world.source.alias, number + 10, number, 0).text())
         kept = {group: {TopicPartition(orders, 0): mark}}
         assert not world.ask(world.target, _alter, kept)[group].error
     stranger = f"not-{world.name('g')}"

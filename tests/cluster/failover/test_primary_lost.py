@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from drkit.failover.core.machine import ORDER
-from drkit.failover.journal.entries import Kind
-from drkit.failover.loss.divergence import Found, divergence
+from drkit.failover.journal.entries import EntryKind
+from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from tests.support.failover import lost_primary as checks
@@ -81,7 +81,7 @@ def test_i11_the_journal_follows_the_table(story: Story):
 # P37
 def test_i12_it_holds_who_decided_the_votes_and_the_evidence(story: Story):
     opening = story.run.entries[0]
-    assert opening.kind is Kind.RUN
+    assert opening.kind is EntryKind.RUN
     decision = opening.body["decision"]
     assert decision["mode"] == "by hand"
     assert " on " in decision["by"]
@@ -130,6 +130,15 @@ def test_what_happened_to_the_old_log_since_is_said(story: Story):
     tails = {(t.topic, t.partition): t for t in found.tails}
     cut = tails[topic, 0]
     left = {o for t, p, o in story.lost if (t, p) == (topic, 0) and o >= first + 5}
-    assert (cut.found, cut.lost_from, cut.removed, cut.records) == (Found.DIVERGED, first, 5, len(left))
-    assert [tails[other, p].found for p in range(PARTITIONS)] == [Found.RECREATED, Found.GONE, Found.GONE]
+    assert (cut.found, cut.lost_from, cut.removed, cut.records) == (
+        DivergenceState.DIVERGED,
+        first,
+        5,
+        len(left),
+    )
+    assert [tails[other, p].found for p in range(PARTITIONS)] == [
+        DivergenceState.RECREATED,
+        DivergenceState.GONE,
+        DivergenceState.GONE,
+    ]
     assert not found.is_clean

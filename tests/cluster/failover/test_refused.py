@@ -14,9 +14,9 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.topic import StateTopic
@@ -69,8 +69,8 @@ def refused(
     """Begin a failover that must be refused, and see that nothing has changed."""
     before = changed(world)
     settings = settings or world.settings
-    with Desk(settings, settings.flows[0]) as desk, pytest.raises(Refused) as caught:
-        desk.begin([world.name(group)], Request(**request))
+    with FailoverService(settings, settings.flows[0]) as desk, pytest.raises(Refused) as caught:
+        desk.begin([world.name(group)], RunRequest(**request))
     assert changed(world) == before
     error = caught.value
     assert error.exit_code == 3
@@ -104,7 +104,7 @@ def test_a_static_member_that_has_closed(world: World) -> None:
 
 def _members(world: World, group: str) -> bool:
     with world.desk() as desk:
-        found = desk.rehearse([group], Request()).survey.target_groups[group]
+        found = desk.rehearse([group], RunRequest()).survey.target_groups[group]
     return bool(found.members)
 
 
@@ -116,7 +116,7 @@ def test_more_than_the_budget_is_missing(world: World) -> None:
 
     def late() -> bool:
         with world.desk() as desk:
-            seconds = desk.rehearse([world.name("shop")], Request()).survey.risk.seconds
+            seconds = desk.rehearse([world.name("shop")], RunRequest()).survey.risk.seconds
         return seconds is not None and seconds > 0.2
 
     try:
@@ -198,10 +198,10 @@ async def _alter(raw: Any, group: str, at: TopicPartition, committed: Any) -> No
 
 def test_a_group_that_nobody_knows(world: World) -> None:
     with world.desk() as desk, pytest.raises(ConfigError, match="has no committed offsets") as caught:
-        desk.begin([world.name("shopp")], Request())
+        desk.begin([world.name("shopp")], RunRequest())
     assert world.name("shop") in caught.value.hint
     with world.desk() as desk, pytest.raises(ConfigError, match="no failover to resume"):
-        desk.resume(Request())
+        desk.resume(RunRequest())
 
 
 def test_a_journal_that_is_gone_while_its_file_is_here(world: World, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from drkit.client import FailoverConsumer
 from drkit.errors import Failed
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
@@ -53,7 +53,7 @@ def test_each_name_of_before_leads_to_its_copy_also_after_the_next_failover(
     prepare(world, {shop: orders, late: later})
 
     with world.desk() as desk:
-        report = desk.begin([shop], Request(repoint_others=True))
+        report = desk.begin([shop], RunRequest(repoint_others=True))
     assert (report["state"], report["topics"]) == ("done", {orders: copies[orders]})
     assert f"topic {orders} is called {copies[orders]} on {world.target.alias}" in json.dumps(report)
     assert list(world.committed(world.target, shop)) == [TopicPartition(copies[orders], 0)]
@@ -68,7 +68,7 @@ def test_each_name_of_before_leads_to_its_copy_also_after_the_next_failover(
         ways = world.failover_fields["repoint"]
         world.failover_fields["repoint"] = [*ways, {"kind": "command", "command": ["/no/such/program"]}]
         with world.desk() as desk, pytest.raises(Failed, match="1 of 2 ways could not tell") as caught:
-            desk.begin([late], Request())
+            desk.begin([late], RunRequest())
         assert caught.value.where == "command /no/such/program"
         assert "cannot be started (No such file or directory)" in caught.value.evidence
         assert json.loads(file.read_text())["topics"] == copies, "the other way was told"

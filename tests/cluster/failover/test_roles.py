@@ -1,4 +1,7 @@
-"""Each role of docs/acls.md on brokers with an authorizer: exactly its ACLs, and the command's main path."""
+"""Each role of docs/how-to/acls.md on brokers with an authorizer.
+
+It has exactly its ACLs, and the command's main path works.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.waiting import eventually
 
 ROOT: Final = Path(__file__).parents[3]
-PAGE: Final = ROOT / "docs" / "acls.md"
+PAGE: Final = ROOT / "docs/how-to/acls.md"
 ROLES: Final = ("replicate", "watch", "failover", "agent")
 TOPIC, GROUP = "shop-orders", "shop-app"
 KINDS: Final = {

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 
 from drkit.cli import main as cli
-from drkit.failover.core.machine import State, StepName
+from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal import journal
 from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
@@ -180,7 +180,7 @@ def test_held_and_resumed(night: Night) -> None:
     done = night.types(again.offers("failover", "--resume"))
     assert done.code == 0, done.text
     assert "done: " in done.text
-    assert night.world.run_log().state is State.DONE
+    assert night.world.run_log().state is RunState.DONE
     assert night.types(done.offers("divergence")).code == 0
 
 
@@ -191,7 +191,7 @@ def test_held_taken_back_from_a_silent_primary_and_lifted(night: Night) -> None:
     aborted = night.types(held.offers("failover", "--abort"))
     assert aborted.code == 0, aborted.text
     assert "aborted: " in aborted.text
-    assert night.world.run_log().state is State.ABORTED
+    assert night.world.run_log().state is RunState.ABORTED
     assert PendingLift.KEY in night.world.state()
     lift = aborted.offers("fence pay")
     assert night.types(lift).code == 1, "it does not answer yet"

@@ -10,13 +10,13 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.context import Context, Request
-from drkit.failover.core.machine import ORDER, State
+from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.step import StepResult
 from drkit.failover.journal.entries import violations
-from drkit.failover.steps.commit_offsets import CommitOffsets
+from drkit.failover.steps.commit_offsets import CommitOffsetsStep
 from drkit.failover.steps.table import all_steps
-from drkit.failover.steps.translate import Translate
+from drkit.failover.steps.translate import TranslateStep
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from tests.support.failover.world import World
@@ -44,7 +44,7 @@ def prepared(world: World) -> tuple[str, dict[str, dict[TopicPartition, int]]]:
     return topic, groups
 
 
-class Stumbling(Translate):
+class Stumbling(TranslateStep):
     """Meets a broker that goes, twice."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Stumbling(Translate):
         return done
 
 
-class ReadsOn(CommitOffsets):
+class ReadsOn(CommitOffsetsStep):
     """A consumer on the old primary commits once more when its group's place was taken."""
 
     def __init__(self, world: World, group: str, topic: str) -> None:
@@ -73,7 +73,7 @@ def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
     topic, groups = prepared(world)
     stumbling, reads_on = Stumbling(), ReadsOn(world, world.name("far"), topic)
     with world.desk(steps={**all_steps(), stumbling.name: stumbling, reads_on.name: reads_on}) as desk:
-        report = desk.begin([world.name("mid")], Request())
+        report = desk.begin([world.name("mid")], RunRequest())
     assert not stumbling.met, "the step was repeated"
     assert report["state"] == "done", report
     assert report["groups"]["repeats"] == {world.name("far"): 7}, "A11: what it read on is said"
@@ -88,9 +88,9 @@ def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
             rest = [s.content for s in theirs[at.partition][first:]]
             assert [s.content for s in ours[at.partition][now:]] == rest, (group, at)
     run = world.run_log()
-    assert run.state is State.DONE
+    assert run.state is RunState.DONE
     assert not violations(run)
     assert [s for s in ORDER if s in run.results] == list(ORDER)
     assert world.state()[RoleRecord.key(topic)]["role"] == "promoted"
     with world.desk() as desk, pytest.raises(Refused, match="earlier failover"):
-        desk.begin([world.name("mid")], Request())
+        desk.begin([world.name("mid")], RunRequest())

@@ -13,10 +13,10 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover import fence_dues
-from drkit.failover.core.context import Request
+from drkit.failover import pending_fences
+from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Kind
+from drkit.failover.journal.entries import EntryKind
 from drkit.flow_state.fence_debt import owe
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
 from drkit.flow_state.topic import StateTopic
@@ -50,7 +50,7 @@ class Owing:
         world.copied([self.topic, self.other], {world.name("shop"): None, world.name("late"): None})
         primary.kill()
         with world.desk() as desk:
-            report = desk.begin([world.name("shop")], Request())
+            report = desk.begin([world.name("shop")], RunRequest())
         assert report["state"] == "done"
         assert "may take writes" in report["next"][0]
         self.file = written(world, folder)
@@ -88,10 +88,10 @@ def test_while_it_is_dead_the_debt_stands_and_nothing_can_be_paid(owing: Owing):
     assert debt.topics == (owing.topic,)
     assert "refused" in debt.why or debt.why
     with owing.world.desk() as desk:
-        found = fence_dues.shown(desk)
+        found = pending_fences.shown(desk)
         assert [(t.topic, t.fence, t.promoted) for t in found.topics] == [(owing.topic, "owed", True)]
         assert found.unanswered
-        for work in (fence_dues.pay, fence_dues.planned):
+        for work in (pending_fences.apply_pending, pending_fences.planned):
             with pytest.raises(ClusterUnreachable, match="does not answer") as caught:
                 work(desk)
             assert caught.value.evidence
@@ -211,17 +211,17 @@ def test_a_failover_under_way_owns_its_fence(owing: Owing):
     """It may still be aborted: then nobody but it may put up or lift anything."""
     world = owing.world
     entries = world.run_log().entries
-    at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, Kind.INTENT))
+    at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, EntryKind.INTENT))
     with Orchestrators() as orchestrators:
         group = world.name("late")
         plain = world.plain()
         plain["failover"]["rpo_seconds"] = 1000.0
         assert orchestrators.run(plain, "begin", groups=[group], kill=Kill(at, "after")).killed
         with world.desk() as desk:
-            for work in (fence_dues.pay, lambda d: fence_dues.lift(d, (), "test")):
+            for work in (pending_fences.apply_pending, lambda d: pending_fences.lift(d, (), "test")):
                 with pytest.raises(Refused, match="under way owns the fence") as caught:
                     work(desk)
                 assert "--resume" in caught.value.hint
         assert orchestrators.run(plain, "abort").error is None
     with world.desk() as desk:
-        assert fence_dues.pay(desk) is None
+        assert pending_fences.apply_pending(desk) is None

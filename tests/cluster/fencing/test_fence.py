@@ -11,12 +11,13 @@ from confluent_kafka import KafkaError, Producer
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import Request
-from drkit.failover.fencing.means import SizeFence
-from drkit.failover.fencing.open_transactions import Resolver
+from drkit.failover.core.context import RunRequest
+from drkit.failover.fencing.methods import SizeFence
+from drkit.failover.fencing.open_transactions import TransactionResolver
 from drkit.failover.fencing.proof import prove
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import FenceDebt, FenceSizesRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
@@ -56,14 +57,14 @@ def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World
         assert not prove(world.source, {}, [topic]).is_whole, "an open topic must not pass as fenced"
         for _ in range(2):  # repeated, it still knows what was before
             details = fence.details([topic])
-            fence.raise_(details)
+            fence.apply(details)
         proof = prove(world.source, {}, [topic], 10)
         assert proof.is_whole
         assert len(proof.refused) == 3
         refused = write(world, topic)
         assert refused is not None
         assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
-        fence.lift(details)
+        fence.remove(details)
         assert FenceSizesRecord.KEY not in stored(state)
     assert set_on(world, topic) == before
     eventually(lambda: write(world, topic) is None, what="writing again")
@@ -78,12 +79,12 @@ def test_two_that_put_it_up_at_once_both_know_what_was_before(world: World):
         one.load()
         two.load()
         first, second = SizeFence(world.source, one), SizeFence(world.source, two)
-        first.raise_(first.details([topic]))
+        first.apply(first.details([topic]))
         eventually(lambda: set_on(world, topic) == "0", what="the fence")
         details = second.details([topic])
-        second.raise_(details)
+        second.apply(details)
         assert details == {"sizes": {topic: "2000000"}}
-        second.lift(details)
+        second.remove(details)
     assert set_on(world, topic) == "2000000"
 
 
@@ -106,23 +107,23 @@ class Behind:
         self.fence = SizeFence(world.source, state) if fenced else None
         self._details = self.fence.details([self.topic]) if self.fence else {}
 
-    def raise_(self) -> None:
+    def apply(self) -> None:
         if self.fence:
-            self.fence.raise_(self._details)
+            self.fence.apply(self._details)
             assert prove(self.world.source, {}, [self.topic], 10).is_whole
 
-    def resolver(self, *, aborts: bool, wait_seconds: float = 0.1) -> Resolver:
+    def resolver(self, *, aborts: bool, wait_seconds: float = 0.1) -> TransactionResolver:
         fence, details = self.fence, self._details
-        return Resolver(
+        return TransactionResolver(
             self._source, [self.topic], wait_seconds=wait_seconds, aborts=aborts,
-            lift=None if fence is None else lambda: fence.blink(details),
-            restore=None if fence is None else self.raise_,
+            suspend=None if fence is None else lambda: fence.suspend(details),
+            restore=None if fence is None else self.apply,
         )  # fmt: skip
 
-    def lift(self) -> None:
+    def remove(self) -> None:
         if self.fence:
             assert prove(self.world.source, {}, [self.topic], 10).is_whole, "it stands again"
-            self.fence.lift(self._details)
+            self.fence.remove(self._details)
 
     def close(self) -> None:
         self._source.close()
@@ -147,7 +148,7 @@ def behind(world: World, request: pytest.FixtureRequest) -> Iterator[Behind]:
 
 @pytest.mark.parametrize("behind", [False, True], indirect=True, ids=["unfenced", "size"])
 def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(behind: Behind):
-    behind.raise_()
+    behind.apply()
     with pytest.raises(Refused, match="open transaction") as held:
         behind.resolver(aborts=False).run()
     assert behind.topic in held.value.evidence
@@ -157,7 +158,7 @@ def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(behi
     assert [(t["transactional_id"], t["ended"]) for t in found.to_json()["transactions"]] == [
         (behind.topic, "aborted")
     ]
-    behind.lift()
+    behind.remove()
     assert not behind.seen()
 
 
@@ -165,7 +166,7 @@ def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(behi
 def test_a_transaction_that_ends_under_the_size_fence_ends_as_its_producer_was_told(
     behind: Behind, *, commits: bool
 ):
-    behind.raise_()
+    behind.apply()
     if commits:
         behind.out.commit_transaction(20)
     else:
@@ -174,17 +175,17 @@ def test_a_transaction_that_ends_under_the_size_fence_ends_as_its_producer_was_t
     assert not found.left
     assert found.marked == [behind.topic], "nothing but drkit writes a marker that its coordinator gave up"
     assert not found.aborted, "drkit did not decide that"
-    behind.lift()
+    behind.remove()
     assert behind.seen() == ([b"open"] if commits else [])
 
 
 def test_what_is_open_is_aborted_before_the_size_fence_stands(behind: Behind):
     resolver = behind.resolver(aborts=True)
     resolver.beforehand()
-    behind.raise_()
+    behind.apply()
     found = resolver.run()
     assert (found.aborted, found.marked, found.left) == (1, [], [])
-    behind.lift()
+    behind.remove()
     assert not behind.seen()
     again = Producer({
         "bootstrap.servers": behind.world.source.bootstrap_servers, "transactional.id": behind.topic,
@@ -202,7 +203,7 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     with Load(world.source, [topic]) as load:
         eventually(lambda: load.count > 500, what="load")
         with world.desk() as desk:
-            report = desk.begin((), Request())
+            report = desk.begin((), RunRequest())
         acked = load.count
         assert report["state"] == "done"
         eventually(lambda: load.refused, what="a refused record")
@@ -236,7 +237,7 @@ def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
     world.copied([topic])
     primary.freeze()
     with world.desk() as desk:
-        report: dict[str, Any] = desk.begin((), Request())
+        report: dict[str, Any] = desk.begin((), RunRequest())
     assert report["state"] == "done"
     debt = flow_state(world.state()).get(FenceDebt)
     if hook:

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover import fence_dues
-from drkit.failover.core.context import Request
-from drkit.failover.fencing.means import ACL, SIZE, AclFence, Means, choose
+from drkit.failover import pending_fences
+from drkit.failover.core.context import RunRequest
+from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod, choose
 from drkit.failover.fencing.proof import Proof, prove
 from drkit.flow_state.records import FenceAclsRecord, FenceDebt
 from drkit.local.cluster import LocalCluster
@@ -63,14 +63,14 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     fence = AclFence(world.source.settings, world.state, spare_own=True)
     for _ in range(2):  # repeated, it still knows what is its own
         details = fence.details([topic])
-        fence.raise_(details)
+        fence.apply(details)
     assert proven(world, topic).is_whole
     assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     app.read()
     assert as_app(shared.source, other).write() == 0
     assert world.has(0) - before == {world.acl(topic, "WRITE", deny=True)}
-    fence.lift(details)
-    fence.lift(details)
+    fence.remove(details)
+    fence.remove(details)
     assert world.has(0) == before
     assert FenceAclsRecord.KEY not in stored(world.state)
     eventually(lambda: app.write() == 0, what="the same producer goes on")
@@ -92,13 +92,13 @@ def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worl
     assert fence is not None
     assert fence.name == ACL
     details = fence.details([topic])
-    fence.raise_(details)
+    fence.apply(details)
     assert proven(world, topic).is_whole
     assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     app.read()
     assert {a.principal for a in world.has(0) if not a.denies} == {EVERYBODY, "User:admin"}
     assert not [a for a in world.has(0) if a.denies]
-    fence.lift(details)
+    fence.remove(details)
     assert world.has(0) == set()
     eventually(lambda: app.write() == 0, what="writing again")
 
@@ -125,10 +125,10 @@ def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Sha
     before = world.has()
     fence = AclFence(world.source.settings, world.state, spare_own=True)
     details = fence.details([topic])
-    fence.raise_(details)
+    fence.apply(details)
     assert any(a.denies for a in world.has(0))
     assert not world.sync().look([topic]).changes
-    fence.lift(details)
+    fence.remove(details)
     assert not world.sync().look([topic]).changes
     assert world.has() == before
 
@@ -151,7 +151,7 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     before = world.has(0)
     source = world.source.settings
 
-    def chosen() -> Means | None:
+    def chosen() -> FenceMethod | None:
         return choose("auto", source, world.state, canary=canary, topics=[topic])
 
     eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
@@ -166,13 +166,13 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     assert fence is not None
     assert fence.name == names
     details = fence.details([topic])
-    fence.raise_(details)
+    fence.apply(details)
     assert prove(source, canary, [topic], 10).is_whole
     assert as_app(shared.source, topic).write() != 0
     again = chosen()  # as when a failover is resumed
     assert again is not None
     assert again.name == names
-    fence.lift(details)
+    fence.remove(details)
     assert world.has(0) == before
 
 
@@ -239,7 +239,7 @@ def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
     eventually(lambda: there.write() == 0, what="writing")
     world.failover_fields["fence"] = {"canary": CANARY}
     with world.desk() as desk:
-        assert desk.begin([world.name("shop")], Request())["state"] == "done"
+        assert desk.begin([world.name("shop")], RunRequest())["state"] == "done"
     assert there.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     eventually(lambda: here.write() == 0, what="what the ACLs let producers do is given")
     assert not [a for a in moving.rights.has(1) if a.denies]
@@ -255,7 +255,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     before = moving.denied()
     moving.shared.source.kill()
     with world.desk() as desk:
-        assert desk.begin([world.name("late")], Request())["state"] == "done"
+        assert desk.begin([world.name("late")], RunRequest())["state"] == "done"
     debt = flow_state(world.state()).get(FenceDebt)
     assert debt is not None
     assert debt.topics == (topic,)
@@ -263,21 +263,21 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     moving.shared.source.restart()
     eventually(lambda: app.write() == 0, what="it is back, and takes writes")
     with world.desk() as desk:
-        assert "fence 1 topic by acl" in {effect.what for effect in fence_dues.planned(desk)}
+        assert "fence 1 topic by acl" in {effect.what for effect in pending_fences.planned(desk)}
         assert moving.denied() == before, "a plan changes nothing"
-        done = fence_dues.pay(desk)
+        done = pending_fences.apply_pending(desk)
         assert done is not None
         assert (done.evidence["how"], done.evidence["proven"]) == (ACL, True)
         assert done.evidence["details"]["canary"] == "app"
         assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert moving.denied() - before == {moving.rights.acl(topic, "WRITE", deny=True)}
         assert flow_state(world.state()).get(FenceDebt) is None
-        assert (topic, ACL, "no", True) in fence_dues.shown(desk).topics
-        assert fence_dues.pay(desk) is None
+        assert (topic, ACL, "no", True) in pending_fences.shown(desk).topics
+        assert pending_fences.apply_pending(desk) is None
     world.failover_fields["fence"] = {"canary": READER}
     with world.desk() as desk:
-        for row in fence_dues.shown(desk).topics:
+        for row in pending_fences.shown(desk).topics:
             assert row.takes_writes.startswith("nobody knows: the canary may not write"), row
-        assert fence_dues.lift(desk, (topic,), "test") == [topic]
+        assert pending_fences.lift(desk, (topic,), "test") == [topic]
     assert moving.denied() == before
     eventually(lambda: app.write() == 0, what="writing again")

@@ -7,7 +7,7 @@ import signal
 from confluent_kafka import Producer
 
 from drkit.clock import monotonic
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
@@ -80,7 +80,7 @@ def test_a_replicator_that_wakes_up_behind_the_opening_writes_nothing(world: Wor
     assert replicator is not None
     replicator.send_signal(signal.SIGSTOP)
     with world.desk() as desk:
-        report = desk.begin((), Request(accept_data_loss="for the test"))
+        report = desk.begin((), RunRequest(accept_data_loss="for the test"))
     assert report["state"] == "done"
     before = {p: len(r) for p, r in world.records(world.target, topic).items()}
     out = Producer({"bootstrap.servers": world.source.bootstrap_servers})

@@ -14,11 +14,12 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state import processes
-from drkit.flow_state.lease import run_lease
-from drkit.flow_state.lease.run_lease import FlowLease, LeaseTaken
-from drkit.flow_state.lease.turn import Turn
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken
+from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.records import LeaseRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from tests.support.flow_state.held_elsewhere import TTL, elsewhere
@@ -42,6 +43,23 @@ def flow(settings: ClusterSettings) -> FlowSettings:
 def state(settings: ClusterSettings, flow: FlowSettings) -> Iterator[StateTopic]:
     with StateTopic(settings, flow.source) as found:
         yield found
+
+
+def test_a_renewal_that_is_asked_for_comes_at_once_each_time(settings, flow, state):
+    """A task that Spark has started again writes only once it has seen one."""
+    lease = FlowLease(settings, flow, state, "mine", 3600.0)
+    lease.acquire()
+    known = eventually(lambda: read_on(state).get(LeaseRecord.KEY), what="the lease record")["renewed_ms"]
+
+    def renewed() -> int | None:
+        state.load()
+        now: int = stored(state)[LeaseRecord.KEY]["renewed_ms"]
+        return now if now > known else None
+
+    for _ in range(2):
+        lease.renew_soon()
+        known = eventually(renewed, what="the renewal that was asked for")
+    lease.release()
 
 
 def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
@@ -119,7 +137,7 @@ def test_a_silent_holder_elsewhere_is_succeeded_after_its_time(settings, flow, s
 
 def test_waiting_for_a_silent_holder_can_be_cancelled(settings, flow, state):
     elsewhere(state)
-    with pytest.raises(run_lease.LeaseLost, match="cancelled"):
+    with pytest.raises(LeaseLost, match="cancelled"):
         FlowLease(settings, flow, state, "heir", TTL).acquire(lambda: True)
 
 
@@ -133,7 +151,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
         def took() -> bool:
             new.look()
             try:
-                new.take(Turn.OVER)
+                new.take(LeaseAvailability.OVER)
             except LeaseTaken:  # it renewed between the two
                 return False
             return True
@@ -164,10 +182,10 @@ def test_of_two_that_want_a_lease_at_once_one_has_it_and_the_other_takes_nothing
     first = FlowLease(settings, flow, state, "first", TTL)
     with StateTopic(settings, flow.source) as other:
         second = FlowLease(settings, flow, other, "second", TTL)
-        assert (first.look(), second.look()) == (Turn.FREE, Turn.FREE)
-        first.take(Turn.FREE)
+        assert (first.look(), second.look()) == (LeaseAvailability.FREE, LeaseAvailability.FREE)
+        first.take(LeaseAvailability.FREE)
         with pytest.raises(LeaseTaken) as faster:
-            second.take(Turn.FREE)
+            second.take(LeaseAvailability.FREE)
         assert "held by run first" in faster.value.evidence
         before = read_on(other)[LeaseRecord.KEY]["renewed_ms"]
         eventually(

@@ -13,10 +13,11 @@ from structlog.testing import capture_logs
 
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import Failed, Refused
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import GenerationRecord, OffsetMapRecord, ProducerIdsRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
@@ -24,7 +25,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 from drkit.replicate.internal_topics import InternalTopics
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.exactness import places
@@ -175,7 +176,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     found = places(copied, topic_name)
     assert isinstance(found[0], Unavailable)
     assert where in found[0].reason
-    assert isinstance(found[1], Place)
+    assert isinstance(found[1], PartitionPosition)
     # Whoever knows that nothing is missing takes the record away: then all goes on.
     write(copied, copied.map_topic, key, None, bucket)
     assert partition_states(copied.copy(topic_name))[topic_name, 0][0] == "live"
@@ -185,7 +186,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
 def test_a_map_made_anew_copies_nothing_twice(copied: Flow, topic_name: str) -> None:
     """An empty map of the same name says that nothing was ever copied."""
     fill(copied.source, topic_name, 50, first=200)
-    lease: TaskLease = copied.lease(topic_name)
+    lease: TaskAssignment = copied.lease(topic_name)
     lease = replace(lease, map_id=str(copied.topic(copied.target, copied.map_topic).topic_id))
     before = copied.offsets(copied.target, topic_name)
     copied.delete(copied.target, copied.map_topic)

@@ -8,8 +8,8 @@ import signal
 from confluent_kafka import KafkaError, Producer
 import pytest
 
-from drkit.failover.core.machine import ORDER, ROW, State, StepName
-from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.core.machine import ORDER, ROW, RunState, StepName
+from drkit.failover.journal.entries import EntryKind, violations
 from drkit.failover.journal.journal import NoRun
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
 from drkit.kafka.admin import Cluster
@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 SIZE = "max.message.bytes"
 ABORTABLE = [s for s in ORDER if ROW[s].abortable]
 EFFECTS = (StepName.FENCE, StepName.FREEZE)
-KILLS = [*((s, Kind.RESULT, False) for s in ABORTABLE), *((s, Kind.INTENT, True) for s in EFFECTS)]
+KILLS = [*((s, EntryKind.RESULT, False) for s in ABORTABLE), *((s, EntryKind.INTENT, True) for s in EFFECTS)]
 """Killed when a step had ended, and when an effect of it was about to be made."""
 
 
@@ -67,7 +67,7 @@ class Stage:
         self.number, self._next = self._next, self._next + 1
         return self.orchestrators.run(self.world.plain(), "begin", groups=[self.group], kill=kill)
 
-    def at(self, step: StepName, kind: Kind, *, effect: bool = False) -> Kill:
+    def at(self, step: StepName, kind: EntryKind, *, effect: bool = False) -> Kill:
         """Behind the last such entry."""
         found = [
             n for n, e in enumerate(self.entries) if (e.step, e.kind, bool(e.effect)) == (step, kind, effect)
@@ -101,7 +101,7 @@ def stage(
 
 # P35
 @pytest.mark.parametrize(("step", "kind", "effect"), KILLS)
-def test_it_is_taken_back(stage: Stage, step: StepName, kind: Kind, *, effect: bool):
+def test_it_is_taken_back(stage: Stage, step: StepName, kind: EntryKind, *, effect: bool):
     """The fence is lifted, the topic is the flow's again, positions are as before, the journal is closed."""
     world = stage.world
     before = kept(world, world.name(f"g{stage._next}"))
@@ -111,7 +111,7 @@ def test_it_is_taken_back(stage: Stage, step: StepName, kind: Kind, *, effect: b
     done = stage.orchestrators.run(world.plain(), "abort")
     assert done.error is None, done.error
     run = world.run_log()
-    assert run.state is State.ABORTED
+    assert run.state is RunState.ABORTED
     assert not violations(run)
     assert run.undone == run.begun, "what was begun was undone"
     found = topic_configs(Cluster.connect(world.source), [stage.topic])[stage.topic][SIZE]
@@ -136,7 +136,7 @@ def test_positions_that_were_written_are_taken_back(stage: Stage):
     replicator.send_signal(signal.SIGSTOP)
     try:
         world.commit(world.source, group, {at: o + 1 for at, o in stage.middle(topic).items()})
-        begun = stage.at(StepName.COMMIT_OFFSETS, Kind.INTENT).entry
+        begun = stage.at(StepName.COMMIT_OFFSETS, EntryKind.INTENT).entry
         assert stage.run(Kill(begun + 2, "after")).killed
         assert [e.effect for e in world.run_log().entries[begun + 1 :]] == [f"groups from {group}"] * 2
         assert kept(world, group) == {at: o + 1 for at, o in before.items()}
@@ -156,7 +156,7 @@ def kept(world: World, group: str) -> dict[TopicPartition, int]:
 # P35
 def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     world = stage.world
-    assert stage.run(stage.at(StepName.OPEN, Kind.INTENT)).killed
+    assert stage.run(stage.at(StepName.OPEN, EntryKind.INTENT)).killed
     entries = len(world.run_log().entries)
     late = stage.orchestrators.run(world.plain(), "abort")
     assert late.error is not None
@@ -166,7 +166,7 @@ def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     assert "drkit failover --resume" in late.error["hint"]
     assert len(world.run_log().entries) == entries
     assert stage.orchestrators.run(world.plain(), "resume").error is None
-    assert world.run_log().state is State.DONE
+    assert world.run_log().state is RunState.DONE
     assert RoleRecord.key(stage.topic) in world.state()
 
 
@@ -196,4 +196,4 @@ def test_a_failover_may_be_begun_again(stage: Stage):
     eventually(lambda: len(world.committed(world.target, group)) == 2, what="positions")
     done = stage.orchestrators.run(world.plain(), "begin", groups=[group])
     assert done.error is None, done.error
-    assert world.run_log().state is State.DONE
+    assert world.run_log().state is RunState.DONE

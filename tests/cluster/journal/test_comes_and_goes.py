@@ -11,15 +11,15 @@ import pytest
 from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover import fence_dues
-from drkit.failover.core.context import Context, Request
-from drkit.failover.core.machine import State, StepName
+from drkit.failover import pending_fences
+from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.journal import journal
-from drkit.failover.journal.entries import Kind, violations
-from drkit.failover.steps.drain import Drain
-from drkit.failover.steps.freeze import Freeze
+from drkit.failover.journal.entries import EntryKind, violations
+from drkit.failover.steps.drain import DrainStep
+from drkit.failover.steps.freeze import FreezeStep
 from drkit.failover.steps.table import all_steps
 from drkit.flow_state.kinds.run import LeaseRecord
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
@@ -80,7 +80,7 @@ def its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "lives_here", lambda _: False)
 
 
-class HeldDrain(Drain):
+class HeldDrain(DrainStep):
     """Holds the run behind the fence, as a copy that does not become complete."""
 
     def run(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
@@ -101,7 +101,7 @@ def held_behind_the_fence(stage: Stage) -> None:
     eventually(lambda: _runs_since(world, since), what="the new replicator's lease")
     steps = {**all_steps(), StepName.DRAIN: HeldDrain()}
     with stage.world.desk(steps=steps) as desk, pytest.raises(Refused, match="held for the test"):
-        desk.begin([stage.groups[0]], Request(planned=True))
+        desk.begin([stage.groups[0]], RunRequest(planned=True))
     assert stage.write(stage.topics[0], [b"fenced"]) == [False]
 
 
@@ -127,12 +127,12 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     closed = PortReservation()  # nothing listens there
     plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
     settings = Settings.model_validate(plain)
-    with Desk(settings, settings.flows[0]) as desk:
+    with FailoverService(settings, settings.flows[0]) as desk:
         with pytest.raises(Refused, match="does not answer this machine, but it is alive") as caught:
-            desk.begin([group], Request(accept_data_loss="for the test"))
+            desk.begin([group], RunRequest(accept_data_loss="for the test"))
         assert "a heartbeat was written there" in caught.value.evidence
         assert "--despite-signs-of-life" in caught.value.hint
-        known = Request(accept_data_loss="for the test", despite_signs_of_life="for the test")
+        known = RunRequest(accept_data_loss="for the test", despite_signs_of_life="for the test")
         assert desk.rehearse([group], known).refusals == []
     closed.release()
     assert stage.write(stage.topics[0], [b"still ours"]) == [True]
@@ -150,7 +150,7 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
     assert pending.topics == (topic,)
     assert "drkit fence pay" in faults(stage)["fence_lift_pending"]
     with world.desk() as desk:
-        assert fence_dues.shown(desk).lift is not None
+        assert pending_fences.shown(desk).lift is not None
 
     stage.is_back()
     assert stage.write(topic, [b"refused"]) == [False], "its fence stands over the restart"
@@ -168,7 +168,7 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
     world, topic = stage.world, stage.topics[1]
     acknowledged = [b"late %d" % i for i in range(40)]
 
-    class Return(Freeze):
+    class Return(FreezeStep):
         """Behind this step the primary is back, and takes records."""
 
         done = False
@@ -189,11 +189,11 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
 
     stage.primary.kill()
     with world.desk(steps={**all_steps(), StepName.FREEZE: Return()}) as desk:
-        report = desk.begin([stage.groups[1]], Request(accept_data_loss="for the test"))
+        report = desk.begin([stage.groups[1]], RunRequest(accept_data_loss="for the test"))
     assert report["state"] == "done"
     run = world.run_log()
     assert not violations(run)
-    assert [e.step for e in run.entries if e.kind is Kind.UNDONE] == [StepName.FREEZE]
+    assert [e.step for e in run.entries if e.kind is EntryKind.UNDONE] == [StepName.FREEZE]
     assert report["fence"]["proven"]
     assert report["loss"]["drained"], report["loss"]["statement"]
     there = {v for records in world.records(world.target, topic).values() for v in values(records)}
@@ -207,9 +207,9 @@ def test_behind_an_abort_that_is_pending_the_standby_can_be_opened(stage: Stage)
     world, topic = stage.world, stage.topics[0]
     taken_back_from_a_dead_primary(stage)
     with world.desk() as desk:
-        report = desk.begin([stage.groups[0]], Request(accept_data_loss="it is dead"))
+        report = desk.begin([stage.groups[0]], RunRequest(accept_data_loss="it is dead"))
     assert report["state"] == "done"
-    assert world.run_log().state is State.DONE
+    assert world.run_log().state is RunState.DONE
     state = flow_state(world.state())
     role = state.get(RoleRecord, topic)
     assert role is not None

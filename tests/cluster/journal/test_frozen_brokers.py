@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from drkit.failover.core.machine import State, StepName
-from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.journal.entries import EntryKind, violations
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
@@ -54,7 +54,7 @@ def test_the_orchestrator_survives_brokers_that_freeze_and_revive(
     assert first.error is None, first.error
     entries = world.run_log().entries
     for number, (step, which) in enumerate(cases):
-        at = next(n for n, e in enumerate(entries) if e.step is step and e.kind is Kind.INTENT)
+        at = next(n for n, e in enumerate(entries) if e.step is step and e.kind is EntryKind.INTENT)
         running = begin(world, number, freeze=Kill(at, "after"))
         eventually(lambda running=running: is_stopped(running), what=f"{step}")  # type: ignore[misc]
         clusters[which].freeze()
@@ -69,7 +69,7 @@ def test_the_orchestrator_survives_brokers_that_freeze_and_revive(
                 again = others.run(world.plain(), "resume")
                 assert again.error is None, (step, which, outcome.error, again.error)
         run = world.run_log()
-        assert run.state is State.DONE
+        assert run.state is RunState.DONE
         assert not violations(run)
 
 

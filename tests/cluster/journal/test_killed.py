@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import State, StepName
-from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.journal.entries import EntryKind, violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -28,12 +28,12 @@ WHENS = ("before", "file", "after")
 MOST_ENTRIES = 45
 """Of an unbroken run."""
 A_FEW = (
-    (StepName.SNAPSHOT, Kind.INTENT, "after"),
-    (StepName.FENCE, Kind.INTENT, "after"),
-    (StepName.COMMIT_OFFSETS, Kind.RESULT, "before"),
-    (StepName.OPEN, Kind.INTENT, "after"),
-    (StepName.OPEN, Kind.RESULT, "file"),
-    (StepName.REPOINT, Kind.RESULT, "before"),
+    (StepName.SNAPSHOT, EntryKind.INTENT, "after"),
+    (StepName.FENCE, EntryKind.INTENT, "after"),
+    (StepName.COMMIT_OFFSETS, EntryKind.RESULT, "before"),
+    (StepName.OPEN, EntryKind.INTENT, "after"),
+    (StepName.OPEN, EntryKind.RESULT, "file"),
+    (StepName.REPOINT, EntryKind.RESULT, "before"),
 )
 """One of each kind, where it hurts."""
 
@@ -83,7 +83,7 @@ class Stage:
 
     def _end_state(self, group: str, topic: str, endpoint: Path) -> dict[str, Any]:
         world, run = self.world, self.world.run_log()
-        assert run.state is State.DONE, run.state
+        assert run.state is RunState.DONE, run.state
         assert not violations(run)
         open_ = [(s, n) for s, found in run.effects.items() for n, e in found.items() if e["result"] is None]
         assert not open_, "effects without an end"

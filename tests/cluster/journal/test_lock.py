@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from drkit.failover.core.machine import State, StepName
-from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.journal.entries import EntryKind, violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -57,18 +57,18 @@ def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: Wo
             assert outcome.error["hint"]
     run = world.run_log()
     assert run.run_id == done[0].report["run"]
-    assert run.state is State.DONE
+    assert run.state is RunState.DONE
     assert not violations(run)
     assert world.state()[RoleRecord.key(world.name(f"t{number}"))]["run_id"] == run.run_id
 
 
-def entry_of(world: World, step: StepName, kind: Kind) -> int:
+def entry_of(world: World, step: StepName, kind: EntryKind) -> int:
     """Where an entry stands in a run that nothing disturbs, as in the ones before."""
     return next(n for n, e in enumerate(world.run_log().entries) if e.step is step and e.kind is kind)
 
 
 def test_nobody_takes_over_from_a_process_that_lives(world: World) -> None:
-    at = entry_of(world, StepName.TRANSLATE, Kind.INTENT)
+    at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
     first = begin(world, 2, freeze=Kill(at, "after"))
     try:
         eventually(lambda: is_stopped(first), what="the frozen orchestrator")
@@ -84,12 +84,12 @@ def test_nobody_takes_over_from_a_process_that_lives(world: World) -> None:
         wake(first)
     ended = first.outcome()
     assert ended.error is None, ended.error
-    assert world.run_log().state is State.DONE
+    assert world.run_log().state is RunState.DONE
 
 
 def test_one_that_was_overtaken_while_it_stood_still_does_nothing_more(world: World) -> None:
     """As from another machine, where nobody sees whether its process lives."""
-    at = entry_of(world, StepName.TRANSLATE, Kind.INTENT)
+    at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
     first = begin(world, 4, freeze=Kill(at, "after"), elsewhere=True)
     try:
         eventually(lambda: is_stopped(first), what="the frozen orchestrator")
@@ -97,7 +97,7 @@ def test_one_that_was_overtaken_while_it_stood_still_does_nothing_more(world: Wo
             second = others.run(world.plain(), "resume")
             assert second.error is None, second.error
         before = world.run_log()
-        assert before.state is State.DONE
+        assert before.state is RunState.DONE
     finally:
         wake(first)
     late = first.outcome()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Request, Scope
+from drkit.failover.core.context import REMEMBERED_SECONDS, Context, RunRequest, Scope
 from drkit.failover.journal.journal import NoJournal
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -59,8 +59,8 @@ def test_a_failover_remembers_that_the_source_does_not_answer(target: LocalClust
         })  # fmt: skip
         state = StateTopic(both["standby"], "primary")
         context = Context(
-            given, given.flows[0], Scope({}, (), whole_flow=True), Request(), "", 0, NoJournal(), loop,
-            RawCluster(loop, both["standby"], "test"), state, lambda _: None, clock=clock,
+            given, given.flows[0], Scope({}, (), whole_flow=True), RunRequest(), "", 0, NoJournal(),
+            loop, RawCluster(loop, both["standby"], "test"), state, lambda _: None, clock=clock,
         )  # fmt: skip
         try:
             for _ in range(3):

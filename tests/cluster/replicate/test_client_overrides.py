@@ -13,7 +13,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.status.look import StatusCollector
 from drkit.topic_sync.preview import check
-from drkit.translate.positions import Question, translate
+from drkit.translate.positions import PositionQuestion, translate
 from tests.support.flows.compare import check_copy
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import fill
@@ -76,7 +76,7 @@ def test_whoever_only_looks_connects_as_admin_says(flow: Flow, topic_name: str):
     ours = flow.settings.model_copy(update=admins)
     both = (elsewhere(flow.source), elsewhere(flow.target))
     settings = Settings(clusters={c.alias: c for c in both}, flows=(ours,))
-    (line,) = translate(settings, ours, Question(topic=topic_name, partition=0, offset=7))
+    (line,) = translate(settings, ours, PositionQuestion(topic=topic_name, partition=0, offset=7))
     assert (line.answer, line.to_offset) == ("exact", 7)
     collector = StatusCollector(settings, ours)
     try:

@@ -15,18 +15,19 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state import processes
-from drkit.flow_state.lease import run_lease
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.lease.lost import LeaseLost
 from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.lease.turn import Turn
+from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.standby import Standby
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from tests.support.flow_state.held_elsewhere import TTL, elsewhere
 from tests.support.flows.produce import producer, put
 from tests.support.spark.job_world import World
@@ -78,13 +79,13 @@ def test_a_run_takes_its_lease_back_from_a_renewal_of_its_own_that_is_still_open
 def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, state):
     elsewhere(state)
     with hiding(settings, state, uuid.uuid4().hex):
-        with pytest.raises(run_lease.LeaseLost, match="cannot be seen") as lost:
+        with pytest.raises(LeaseLost, match="cannot be seen") as lost:
             FlowLease(settings, flow, state, "heir", 0.5).acquire()
         assert "hanging transactions" in lost.value.hint
 
 
 def test_a_standby_that_cannot_see_who_holds_the_lease_is_not_ready(source, target, tmp_path):
-    world = World(source, target, Workshop(tmp_path))
+    world = World(source, target, SharedSpark(tmp_path))
     job = world.job(lease_seconds=3.0)
     ensure_state_topic(world.target, job.flow)
     with StateTopic(world.clusters[1], job.flow.source) as state:
@@ -110,9 +111,9 @@ def test_who_could_not_look_again_after_fencing_the_holder_gives_nothing_back(se
     elsewhere(state)
     with StateTopic(settings, flow.source) as closed:
         lease = FlowLease(settings, flow, closed, "heir", TTL)
-        assert lease.look() is Turn.HELD
+        assert lease.look() is LeaseAvailability.HELD
     with pytest.raises(Failed, match="cannot be read"):
-        lease.take(Turn.OVER)
+        lease.take(LeaseAvailability.OVER)
     lease.release()
     assert read_on(state)[LeaseRecord.KEY]["run_id"] == "theirs"
 
@@ -136,7 +137,7 @@ def test_the_state_says_that_it_was_closed_and_does_not_end_the_thread_that_asks
 
 def test_a_flow_whose_tasks_do_not_end_renews_its_lease_no_longer(source, target, tmp_path, monkeypatch):
     """Renewed without an end it would keep every other run from a flow that this one no longer copies."""
-    world = World(source, target, Workshop(tmp_path))
+    world = World(source, target, SharedSpark(tmp_path))
     job = world.job()
     job.cut = EpochLoop(world.workshop, cast("Epochs", None), world.clusters, job.flow, lambda _reports: None)
     monkeypatch.setattr(EpochLoop, "has_tasks", True)

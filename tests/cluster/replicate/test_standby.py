@@ -12,13 +12,14 @@ import pytest
 
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.job import FlowJob
 from drkit.replicate.standby import Standby
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
 from tests.support.flows.compare import read
@@ -36,13 +37,13 @@ GONE = {
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
+def workshop() -> Iterator[SharedSpark]:
     with spark_session("drkit tests", 2 * TASKS) as made:
         yield made
 
 
 @pytest.fixture
-def world(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> World:
+def world(source: LocalCluster, target: LocalCluster, workshop: SharedSpark) -> World:
     return World(source, target, workshop)
 
 
@@ -151,7 +152,7 @@ def test_one_whose_spark_has_not_started_says_so_and_leaves_a_free_lease_alone(
         StateTopic(world.clusters[1], flow.source) as mine,
     ):
         lease = FlowLease(world.clusters[1], flow, mine, "waits")
-        standby = Standby(flow, world.clusters, Workshop(tmp_path), mine, lease)
+        standby = Standby(flow, world.clusters, SharedSpark(tmp_path), mine, lease)
         took: list[bool] = []
         thread = threading.Thread(target=lambda: took.append(standby.wait(stop)))
         thread.start()

@@ -20,7 +20,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.model import Beat
+from drkit.status.model import HeartbeatStatus
 from tests.support.detect.any_notes import HARD
 from tests.support.flows.beside import Beside
 from tests.support.flows.compare import read
@@ -98,7 +98,7 @@ def test_a_heartbeat_from_the_future_does_not_count(b: ClusterSettings, cluster:
         eventually(
             lambda: tail.read() and not tail.ahead_seconds, what="a heartbeat of a clock that is right"
         )
-        assert tail.newest() == Beat(0.0, 0.0)
+        assert tail.newest() == HeartbeatStatus(0.0, 0.0)
     finally:
         tail.close()
 

@@ -11,19 +11,20 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
+from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import BulkProducerRecord, ClustersRecord, GenerationRecord
 from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
 from drkit.flow_state.state import FlowState
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.topic_sync.sync import TopicSync
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS, Flow
@@ -232,7 +233,9 @@ def test_bulk_mode_records_a_new_id_and_waits_for_a_lease_that_has_it(flow: Flow
     assert len(read(flow.target, topic_name)[0]) == 50
 
 
-def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLease, placed: Placed):
+def test_a_producer_counts_as_left_out_when_no_older_task_is_left(
+    frame: TaskAssignment, placed: PlacedPartition
+):
     epochs = Epochs(frame, 1, Rates())
     assert not epochs.reframe(skip=(1,), bulk=())
     assert list(epochs.skips) == [1], "nothing runs yet"
@@ -257,11 +260,11 @@ def test_a_producer_counts_as_left_out_when_no_older_task_is_left(frame: TaskLea
 
 
 @pytest.fixture
-def frame() -> TaskLease:
-    return TaskLease("x->y", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
+def frame() -> TaskAssignment:
+    return TaskAssignment("x->y", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
 
 
 @pytest.fixture
-def placed() -> Placed:
+def placed() -> PlacedPartition:
     ids = str(uuid.uuid4()), str(uuid.uuid4())
-    return Placed(PartitionLease("t", ids[0], "t", ids[1], 0, 0), 1)
+    return PlacedPartition(PartitionAssignment("t", ids[0], "t", ids[1], 0, 0), 1)

@@ -8,9 +8,10 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.flow_state import topic
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
-from drkit.flow_state.topic import StateTopic, ensure_offset_map, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,

@@ -13,7 +13,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.translate.positions import Line, Question, translate
+from drkit.translate.positions import Line, PositionQuestion, translate
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow
@@ -54,7 +54,7 @@ def lines(flow: Flow, group: str, *, reverse: bool = False) -> dict[int, Line]:
     settings = FlowSettings(source=flow.source.alias, target=flow.target.alias)
     clusters = {c.alias: c for c in (flow.source, flow.target)}
     found = translate(
-        Settings(clusters=clusters, flows=(settings,)), settings, Question(group, reverse=reverse)
+        Settings(clusters=clusters, flows=(settings,)), settings, PositionQuestion(group, reverse=reverse)
     )
     assert {x.answer for x in found} == {"exact"}
     return {x.partition: x for x in found}

@@ -13,7 +13,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_log import LoggedBatch, kafka_text
-from drkit.translate.spark_checkpoint import Request, Told, translate_checkpoint
+from drkit.translate.spark_checkpoint import CheckpointRequest, Told, translate_checkpoint
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import fill, fill_transactions
@@ -55,7 +55,9 @@ class World:
         sides = (source or self.flow.source, self.flow.target)
         flow = FlowSettings(source=self.flow.source.alias, target=self.flow.target.alias)
         settings = Settings(clusters={c.alias: c for c in sides}, flows=(flow,))
-        return translate_checkpoint(settings, flow, Request(str(path), str(self.folder / "new"), **more))
+        return translate_checkpoint(
+            settings, flow, CheckpointRequest(str(path), str(self.folder / "new"), **more)
+        )
 
     def refused(self, path: Path, **more: Any) -> Refused:
         with pytest.raises(Refused) as seen:
@@ -83,13 +85,13 @@ def test_there_and_back(world: World, tmp_path: Path) -> None:
     assert places.keys() == {0, 1}
     new = LoggedBatch.parse((tmp_path / "new" / "offsets" / "1").read_bytes())
     assert json.loads(new.sources["0"] or "") == {world.topic: {str(p): o for p, o in places.items()}}
-    back = Request(str(tmp_path / "new"), None, reverse=True)
+    back = CheckpointRequest(str(tmp_path / "new"), None, reverse=True)
     flow = FlowSettings(source=world.flow.source.alias, target=world.flow.target.alias)
     clusters = {c.alias: c for c in (world.flow.source, world.flow.target)}
     told = translate_checkpoint(Settings(clusters=clusters, flows=(flow,)), flow, back)
     assert told.written is None
     # In a hole the way back ends behind it, at the same next record.
-    again = Request(str(there), None)
+    again = CheckpointRequest(str(there), None)
     there_again = translate_checkpoint(Settings(clusters=clusters, flows=(flow,)), flow, again)
     assert [p.offset for p in told.positions] == [p.to_offset for p in there_again.positions]
     assert all((p.to_offset or 0) >= o for p, o in zip(told.positions, (20, 25), strict=True))

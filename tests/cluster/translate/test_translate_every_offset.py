@@ -11,7 +11,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets.resolve import LogBatch
-from drkit.offsets.translation import BEHIND_COPY, Exact, Place
+from drkit.offsets.translation import BEHIND_COPY, Exact, PartitionPosition
 from tests.support.flows.compare import FOREIGN, Seen, read
 from tests.support.flows.exactness import every_offset, first, places
 from tests.support.flows.fixtures import FlowFactory
@@ -140,8 +140,8 @@ def test_every_committed_offset_both_ways(flow: Flow, topic_name: str) -> None:
     mixed(flow, topic_name, 40, seed=9, age_ms=0)
     end = flow.offsets(flow.source, topic_name)[0]  # committed records that nobody copies lie before it
     living, gone = places(flow, topic_name)[0], places(flow, topic_name, source_lives=False)[0]
-    assert isinstance(living, Place)
-    assert isinstance(gone, Place)
+    assert isinstance(living, PartitionPosition)
+    assert isinstance(gone, PartitionPosition)
     assert "not copied yet" in living.forward(end).reason  # type: ignore[union-attr]
     assert gone.forward(end).note.startswith(BEHIND_COPY)  # type: ignore[union-attr]
 
@@ -164,11 +164,13 @@ def test_both_sides_are_compacted_while_records_are_copied(
     compacted(flow, topic_name, on_target=True)
     ours = read(flow.target, topic_name)
     for p, place in places(flow, topic_name).items():
-        assert isinstance(place, Place)
+        assert isinstance(place, PartitionPosition)
         check_survivors(place, written[p], ours[p], f"{topic_name}-{p}")
 
 
-def check_survivors(place: Place, written: dict[object, Seen], ours: list[Seen], where: str) -> None:
+def check_survivors(
+    place: PartitionPosition, written: dict[object, Seen], ours: list[Seen], where: str
+) -> None:
     """The first record at a translated offset is the first at or behind the group's that has a copy left."""
     assert place.frontier is not None
     copies = [s for s in ours if not (s.key or b"").startswith(FOREIGN)]

@@ -14,7 +14,7 @@ from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.translate.positions import Question, translate
+from drkit.translate.positions import PositionQuestion, translate
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import fill
@@ -51,8 +51,8 @@ def test_a_source_that_is_gone_is_not_waited_for(
             gone = flow.source.model_copy(update={"bootstrap_servers": server})
             settings = Settings(clusters={c.alias: c for c in (gone, flow.target)}, flows=(ours,))
             for question, offset in (
-                (Question(topic=topic_name, partition=0, offset=7), 7),
-                (Question("readers"), 12),
+                (PositionQuestion(topic=topic_name, partition=0, offset=7), 7),
+                (PositionQuestion("readers"), 12),
             ):
                 began = monotonic()
                 (line,) = translate(settings, ours, question)

@@ -27,7 +27,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.watch import by_hand
 from drkit.watch.agent import FenceAgent, lift
 from drkit.watch.agent_state import read_state
-from drkit.watch.automatic import Automat, by_desk
+from drkit.watch.automatic import AutoFailover, by_desk
 from tests.support.stored import stored
 from tests.support.waiting import eventually
 from tests.support.watch.ready import ready
@@ -184,7 +184,7 @@ def test_cut_apart_the_agent_fences_and_then_one_observer_acts(site: Site, obser
         return fail_over(decision)
 
     for lookout in observers:
-        lookout.automat = Automat(settings, settings.flows[0], act)
+        lookout.automat = AutoFailover(settings, settings.flows[0], act)
     client = Client(site.world)
     try:
         eventually(lambda: client.last > 0, 20)

@@ -15,14 +15,14 @@ from urllib.request import urlopen
 import pytest
 
 from drkit.detect.reasons import Reason
-from drkit.detect.seen import Outcome, Sight
-from drkit.detect.verdict import Kind
+from drkit.detect.seen import ProbeOutcome, Sight
+from drkit.detect.verdict import VerdictKind
 from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
 from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
-from drkit.watch.observer import Identity, Observer, this_process
-from drkit.watch.run import Options, watch
+from drkit.watch.observer import Observer, ObserverIdentity, this_process
+from drkit.watch.run import WatchOptions, watch
 from tests.support.flows.beside import Beside
 from tests.support.waiting import eventually
 from tests.support.watch.disturbances import no_alarm
@@ -57,7 +57,9 @@ def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: Wo
 
 def test_all_is_well(watched: Lookout):
     probes = watched.observer.senses.probes
-    eventually(lambda: {p.outcome for p in probes.newest().values() if p} == {Outcome.WORKS}, 40, "canaries")
+    eventually(
+        lambda: {p.outcome for p in probes.newest().values() if p} == {ProbeOutcome.WORKS}, 40, "canaries"
+    )
     assert len(probes.newest()) == 3
     moment = watched.moment
     assert moment is not None
@@ -76,7 +78,7 @@ class Serving(Beside):
         self._settings = world.settings()
 
     def _run(self) -> None:
-        options = Options(Identity("o9", "page"), listen=Listen("127.0.0.1", self.port))
+        options = WatchOptions(ObserverIdentity("o9", "page"), listen=Listen("127.0.0.1", self.port))
         watch(self._settings, self._settings.flows, options, self._stop, lambda _said: None)
 
     def get(self, path: str) -> str:
@@ -108,7 +110,7 @@ def test_an_observer_serves_the_page_too(watched: Lookout, calm: World):
 def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
     calm.primary.broker(2).freeze()
     moment = watched.sees(Reason.BROKERS_DOWN)
-    assert moment.verdict.kind is Kind.DEGRADED
+    assert moment.verdict.kind is VerdictKind.DEGRADED
     assert "broker 2" in moment.verdict.evidence[-1]
     assert "does not answer" in moment.verdict.evidence[-1]
     calm.primary.broker(2).resume()
@@ -122,7 +124,7 @@ def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watc
     watched.sees(Reason.UNCONFIRMED)
     calm.primary.resume()
     watched.sees(Reason.WELL)
-    assert watched.worst_since(began) is Kind.SUSPECT
+    assert watched.worst_since(began) is VerdictKind.SUSPECT
 
 
 def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
@@ -131,7 +133,7 @@ def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     with watched.clock._lock:  # every thread that asks for the time stands still
         eventually(lambda: time.monotonic() - began > 4, 10)
     eventually(lambda: watched.clock.lost_seconds > 3, 5)
-    assert watched.worst_since(began) <= Kind.SUSPECT
+    assert watched.worst_since(began) <= VerdictKind.SUSPECT
     watched.sees(Reason.WELL)
 
 
@@ -160,7 +162,7 @@ def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     since = time.monotonic()
     eventually(lambda: time.monotonic() - since > 3, 10)
     assert watched.reason is Reason.REPLICATION_MOVES
-    assert watched.worst_since(since) is Kind.HOLD
+    assert watched.worst_since(since) is VerdictKind.HOLD
     calm.primary.link("PROBE").restore()
     watched.sees(Reason.WELL)
 
@@ -181,7 +183,7 @@ def test_another_cluster_behind_the_name(calm: World, watched: Lookout):
     calm._lookouts.append(other)
     other.start()
     moment = other.sees(Reason.WRONG_CLUSTER)
-    assert moment.verdict.kind is Kind.HOLD
+    assert moment.verdict.kind is VerdictKind.HOLD
     ids = Cluster.connect(calm.settings().cluster(calm.target)).cluster_id
     assert any(ids in line and "expected" in line for line in moment.verdict.evidence)
 
@@ -217,7 +219,7 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     assert moment.picture.tally.gone == ("b1",)
     second = calm.lookout("b2", **tables)
     lost = first.sees(Reason.CONFIRMED, 40)
-    assert lost.verdict.kind is Kind.LOST
+    assert lost.verdict.kind is VerdictKind.LOST
     assert lost.picture.tally.gone == ("b1", "b2")
     # The second never saw it alive: what would be lost it knows by the replicator's last note alone.
     moment = second.sees(Reason.CONFIRMED, 40)

@@ -17,7 +17,7 @@ from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.watch.observer import Identity, Moment, Observer
+from drkit.watch.observer import Moment, Observer, ObserverIdentity
 from tests.support.waiting import eventually
 
 
@@ -35,7 +35,7 @@ def settings(server: str) -> Settings:
 def observer(target: LocalCluster) -> Iterator[Observer]:
     """The observer a: it hears and votes; what it sees of the primary is no matter here."""
     found = settings(target.bootstrap())
-    observer = Observer(found, found.flows[0], Identity("a", "run-a"), AwakeClock())
+    observer = Observer(found, found.flows[0], ObserverIdentity("a", "run-a"), AwakeClock())
     for board in observer.boards:
         board.start()
     yield observer

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
-from drkit.wire import Drop, DropReason, How, Run, split
+from drkit.wire import Drop, DropReason, How, OffsetRun, split
 from drkit.wire.codecs import CODEC_NAMES
 from tests.support.wire.forge import batch, copied, plain_record
 from tests.support.wire.partition import (
@@ -189,7 +189,7 @@ def test_records_of_the_opposite_flow_are_known_by_their_producer(
     to.flush()
     (done,) = back.transformed(**MERGE, skip_producer_ids=frozenset(ours))
     assert done.drops == [Drop(0, 10, DropReason.LOOP)]
-    assert [run for chunk in done.chunks for run in chunk.runs] == [Run(10, 4)]
+    assert [run for chunk in done.chunks for run in chunk.runs] == [OffsetRun(10, 4)]
     assert len(there_rows) == 10
 
 

@@ -13,7 +13,7 @@ import pytest
 from drkit.cli.main import root
 from drkit.cli.session import Session
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.fence_debt import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
@@ -134,13 +134,13 @@ def test_a_secret_given_by_set_is_not_printed_again() -> None:
 
 @pytest.mark.parametrize(("step", "abort"), [(StepName.DRAIN, True), (StepName.OPEN, False)])
 def test_who_is_late_is_offered_an_abort_only_while_there_is_one(step: StepName, *, abort: bool) -> None:
-    entry = Entry("r", 0, "a", 1, Kind.INTENT, step, "", 0, {})
+    entry = JournalEntry("r", 0, "a", 1, EntryKind.INTENT, step, "", 0, {})
     error = taken(RunLog("r", 1, [entry], begun={step}), "it runs")
     assert ("drkit failover --abort" in error.hint) is abort
 
 
 def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> None:
-    page = (DRKIT.parent / "docs/night.md").read_text(encoding="utf-8")
+    page = (DRKIT.parent / "docs/how-to/night.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and ". " in line]
     assert [row[0].split(".")[0] for row in rows] == [f"| {n}" for n in range(1, 11)]
     says = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DRKIT.rglob("*.py")))
@@ -160,7 +160,7 @@ def test_the_page_for_the_night_is_found() -> None:
         "drkit/watch/announcer.py",
         "drkit/failover/report.py",
     ):
-        assert "docs/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
+        assert "docs/how-to/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
 
 
 @pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])

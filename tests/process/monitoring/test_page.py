@@ -18,7 +18,7 @@ from drkit.monitoring.board import Board, FlowWatch
 from drkit.monitoring.metrics import FlowFigures
 from drkit.monitoring.page.server import Listen, PageServer
 from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, Readiness, Rounds
-from drkit.status.model import Beat, Fault, FlowStatus, Loss, PartitionStatus, Runner
+from drkit.status.model import Fault, FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner
 from drkit.status.progress import Progress, Totals
 from drkit.status.sums import topics_of
 from tests.support.status.browser import PROGRAM, Browser
@@ -92,7 +92,7 @@ class World:
         ]
         fields: dict[str, Any] = {
             "loss": Loss(50, 5000, 0.4, exact=True, source_seen_seconds=0.0),
-            "heartbeat": Beat(0.7, 0.031),
+            "heartbeat": HeartbeatStatus(0.7, 0.031),
             "runner": Runner("host-7", 4711, "r", 1.0, alive=True),
             "topics": topics_of(parts),
             "partitions": tuple(parts),

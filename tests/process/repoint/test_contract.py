@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drkit.endpoint import Endpoint
-from drkit.repoint import Effect, OlderTerm, Result, TryAgain, Way, tell_all
+from drkit.repoint import OlderTerm, RepointEffect, Result, TryAgain, Way, tell_all
 from tests.support.repoint.worlds import SECRETS, WORLDS, World
 
 PRIMARY = Endpoint(4, "primary", "id-1", "p1:9092,p2:9092")
@@ -27,9 +27,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 def test_clients_know_what_was_told_last(world: World):
     assert world.adapter().told() is None
-    assert world.adapter().tell(PRIMARY) is Effect.CHANGED
+    assert world.adapter().tell(PRIMARY) is RepointEffect.CHANGED
     assert world.known() == PRIMARY.as_dict()
-    assert world.adapter().tell(STANDBY) is Effect.CHANGED
+    assert world.adapter().tell(STANDBY) is RepointEffect.CHANGED
     assert world.known() == STANDBY.as_dict()
     assert world.adapter().told() in (None, STANDBY)
 
@@ -59,7 +59,7 @@ def test_an_older_term_is_refused_and_changes_nothing(world: World):
 def test_a_correction_within_the_term_is_told(world: World):
     world.adapter().tell(STANDBY)
     corrected = replace(STANDBY, bootstrap_servers="s2:9092")
-    assert world.adapter().tell(corrected) is Effect.CHANGED
+    assert world.adapter().tell(corrected) is RepointEffect.CHANGED
     assert world.known() == corrected.as_dict()
 
 

@@ -13,7 +13,7 @@ import pytest
 from drkit.config import RepointSettings
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
-from drkit.repoint import Effect, Outcome, Result, TryAgain, Way, adapters, ask_all, tell_all
+from drkit.repoint import RepointEffect, RepointOutcome, Result, TryAgain, Way, adapters, ask_all, tell_all
 from drkit.repoint.command import Command
 from drkit.repoint.file import EndpointFile
 from drkit.repoint.program import run_program
@@ -54,7 +54,7 @@ def test_a_server_has_the_time_of_one_call_in_all(behaviour: hostile.Behaviour):
 
 def test_an_answer_that_never_ends_is_not_read_to_its_end():
     with hostile.serving(hostile.answers_without_end) as url:
-        assert hook(url, seconds=20.0).tell(STANDBY) is Effect.CHANGED
+        assert hook(url, seconds=20.0).tell(STANDBY) is RepointEffect.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ class Odd:
         self._act()
         return None
 
-    def tell(self, _endpoint: Endpoint) -> Effect:
+    def tell(self, _endpoint: Endpoint) -> RepointEffect:
         self._act()
-        return Effect.CHANGED
+        return RepointEffect.CHANGED
 
     def _act(self) -> None:
         if self._error is None:
@@ -105,7 +105,7 @@ def test_one_bad_way_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Whatever it raises; also one that never ends, as a file on a share that hangs."""
     monkeypatch.setattr("drkit.repoint.tell._LATE_SECONDS", 0.1)
     ways = [Way(Odd(error), 30.0, 0.2), Way(EndpointFile(tmp_path / "e.json"), 0.0)]
-    heard: list[Outcome] = []
+    heard: list[RepointOutcome] = []
     bad, good = tell_all(ways, STANDBY, on_outcome=heard.append)
     assert heard == [bad, good]
     assert (bad.result, bad.tries, good.result) == (Result.FAILED, 1, Result.CHANGED)
@@ -150,7 +150,7 @@ def test_a_folder_that_vanishes_meanwhile(tmp_path: Path):
     with pytest.raises(Failed, match="cannot be written"):
         there.tell(STANDBY)
     (tmp_path / "away").rename(folder)
-    assert there.tell(STANDBY) is Effect.UNCHANGED
+    assert there.tell(STANDBY) is RepointEffect.UNCHANGED
 
 
 def test_a_flood_is_not_kept():
@@ -180,7 +180,7 @@ def test_a_long_document_goes_to_a_program_that_does_not_read(tmp_path: Path):
     """3,000 renamed topics are more than a pipe holds."""
     renamed = {f"topic-{i:04d}-{'x' * 100}": f"a.topic-{i:04d}" for i in range(3000)}
     told = Endpoint(5, "standby", "id-2", "s1:9092", topics=renamed)
-    assert Command(hostile.python("pass"), 20.0).tell(told) is Effect.CHANGED
+    assert Command(hostile.python("pass"), 20.0).tell(told) is RepointEffect.CHANGED
     there = EndpointFile(tmp_path / "e.json")
     there.tell(told)
     assert parse_endpoint((tmp_path / "e.json").read_text()) == told

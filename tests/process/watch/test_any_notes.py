@@ -17,7 +17,7 @@ from drkit.config import Settings
 from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock
 from drkit.detect.lease import Hold
-from drkit.detect.marks import Automatic, Known
+from drkit.detect.marks import Automatic, KnownBrokers
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.seen import Address, Sight
@@ -27,7 +27,7 @@ from drkit.local.ports import PortReservation
 from drkit.watch.agent import FenceAgent
 from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.claim import acknowledgement, against_claim
-from drkit.watch.observer import Identity, Observer, this_process
+from drkit.watch.observer import Observer, ObserverIdentity, this_process
 from tests.support.detect.any_notes import AUTOMATIC, HARD, NOW_MS, records
 
 Written = Sequence[tuple[bytes, bytes | None]]
@@ -65,7 +65,7 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
     with PortReservation() as ports:
         found = settings(tmp_path_factory.mktemp("agent"), ports)
         wall = lambda: NOW_MS  # noqa: E731
-        observer = Observer(found, found.flows[0], Identity("o1", "r"), AwakeClock(), wall)
+        observer = Observer(found, found.flows[0], ObserverIdentity("o1", "r"), AwakeClock(), wall)
         agent = FenceAgent(found, found.flows[0], "dc1", wall=wall)
         boards = [*observer.boards, *agent._boards]
         for board in boards:
@@ -129,7 +129,7 @@ def test_an_agent_fences_whatever_the_note_of_the_brokers_holds(tmp_path: Path, 
         write_state(tmp_path / "agent.json", AgentState(armed=True))
         agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(0, 10_000, 100)).__next__)
         for board in agent._boards:
-            for key in (Known.KEY, "vote/x", "agent/dc1"):
+            for key in (KnownBrokers.KEY, "vote/x", "agent/dc1"):
                 board.take(key.encode(), value, 0)
         agent.step()
         assert (tmp_path / "fenced").exists()

@@ -15,8 +15,8 @@ import time
 import pytest
 
 from drkit.cli.screens.demo import RichScreen
-from drkit.demo.observer import Observer
-from drkit.demo.proof import Reading
+from drkit.demo.observer import StandbyObserver
+from drkit.demo.proof import ReadResult
 from drkit.demo.screen import Scene
 from drkit.demo.story import rows
 from tests.support.flows.process import take_interrupts
@@ -100,7 +100,7 @@ def test_interrupted(tmp_path: Path, place: dict[str, str], number: signal.Signa
 
 
 def test_delay_and_gaps_of_a_window() -> None:
-    observer = Observer.__new__(Observer)
+    observer = StandbyObserver.__new__(StandbyObserver)
     observer._arrivals = array("d", [0.0, 1.0, 1.1, 1.2, 1.7, 9.0])
     observer._delays = array("d", [900.0, 10.0, 20.0, 30.0, 500.0, 900.0])
     seen = observer.latency(1.0, 2.0)
@@ -111,7 +111,7 @@ def test_delay_and_gaps_of_a_window() -> None:
 
 
 def test_orders_that_came_twice_are_counted() -> None:
-    assert Reading(4, 0, {}, [1, 2, 2, 3]).twice == 1
+    assert ReadResult(4, 0, {}, [1, 2, 2, 3]).twice == 1
 
 
 def test_only_what_was_measured_is_told() -> None:

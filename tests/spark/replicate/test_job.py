@@ -12,23 +12,23 @@ import threading
 import pytest
 
 from drkit import observe
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.master import choose_master
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.produce import fill
 from tests.support.spark.job_world import TASKS, World
 from tests.support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
+def workshop() -> Iterator[SharedSpark]:
     """One Spark session for all tests of this file."""
     with spark_session("drkit tests", TASKS) as made:
         yield made
@@ -36,7 +36,7 @@ def workshop() -> Iterator[Workshop]:
 
 
 @pytest.fixture
-def world(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Iterator[World]:
+def world(source: LocalCluster, target: LocalCluster, workshop: SharedSpark) -> Iterator[World]:
     made = World(source, target, workshop)
     yield made
     if made.thread is not None and made.thread.is_alive():
@@ -177,8 +177,8 @@ def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
 def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
     """What a copy task raises is told in one sentence, without Spark's and Java's stack traces."""
     job = world.job()
-    partition = PartitionLease("t", "no id", "t", "no id", 0, 0)
-    frame = TaskLease(
+    partition = PartitionAssignment("t", "no id", "t", "no id", 0, 0)
+    frame = TaskAssignment(
         flow=job.flow.name, run_id="run", epoch=0, task=0, plan=1, producer_id=1, producer_epoch=0,
         own_producer_ids=(1,), skip_producer_ids=(), map_topic="no-such-map", state_topic="no-such-state",
         epoch_seconds=1.0, grace_seconds=1.0, live_max_age_ms=1, partitions=(),
@@ -186,7 +186,7 @@ def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
 
     def ended(_attempt: int) -> DrkitError:
         epochs = Epochs(frame, 1, Rates())
-        epochs.update([Placed(partition, 0)])
+        epochs.update([PlacedPartition(partition, 0)])
         loop = EpochLoop(world.workshop, epochs, world.clusters, job.flow, lambda _: None)
         loop.start()
         eventually(lambda: not loop.is_active, 120, "the end of the epochs")

@@ -18,7 +18,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.replicate.supervisor import supervise
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS
 from tests.support.flows.produce import now_ms, producer, put
@@ -32,7 +32,7 @@ TURNS = 12
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
+def workshop() -> Iterator[SharedSpark]:
     """One Spark session with room for two flows."""
     with spark_session("drkit loops", 2) as made:
         yield made
@@ -42,7 +42,7 @@ class Direction:
     """One of the two flows, started and stopped at will."""
 
     def __init__(
-        self, clusters: tuple[ClusterSettings, ClusterSettings], topics: str, workshop: Workshop
+        self, clusters: tuple[ClusterSettings, ClusterSettings], topics: str, workshop: SharedSpark
     ) -> None:
         self._clusters = clusters
         self._workshop = workshop
@@ -92,7 +92,7 @@ class Direction:
 class Pair:
     """Two clusters, a topic on both, and a flow in each direction."""
 
-    def __init__(self, a: LocalCluster, b: LocalCluster, workshop: Workshop) -> None:
+    def __init__(self, a: LocalCluster, b: LocalCluster, workshop: SharedSpark) -> None:
         tag = uuid.uuid4().hex[:8]
         self.sides = tuple(
             ClusterSettings(alias=f"{name}{tag}", bootstrap_servers=cluster.bootstrap())
@@ -155,7 +155,7 @@ class Pair:
 
 
 @pytest.fixture
-def pair(source: LocalCluster, target: LocalCluster, workshop: Workshop) -> Iterator[Pair]:
+def pair(source: LocalCluster, target: LocalCluster, workshop: SharedSpark) -> Iterator[Pair]:
     made = Pair(source, target, workshop)
     yield made
     made.forward.stop()

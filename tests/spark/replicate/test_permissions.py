@@ -1,4 +1,4 @@
-"""The permissions in docs/security.md are enough, each of them is asked for, and secrets stay secret."""
+"""The permissions in docs/how-to/security.md are enough and asked for; secrets stay secret."""
 
 from __future__ import annotations
 

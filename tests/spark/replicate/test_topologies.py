@@ -14,7 +14,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
-from drkit.replicate.run import Answer, Options, replicate
+from drkit.replicate.run import RunOptions, RunResult, replicate
 from drkit.topic_sync.preview import check, dry_run
 from tests.support.flows.compare import read
 from tests.support.flows.produce import producer, put
@@ -41,7 +41,7 @@ class Triangle:
             for name, cluster in clusters.items()
         }
         self.clusters = {name: Cluster.connect(side) for name, side in self.sides.items()}
-        self.answer: Answer | None = None
+        self.answer: RunResult | None = None
         self.failure: list[DrkitError] = []
 
     def settings(self, *ways: str, **more: object) -> Settings:
@@ -98,7 +98,7 @@ class Triangle:
     def run(self, settings: Settings, stop: threading.Event) -> threading.Thread:
         def go() -> None:
             try:
-                self.answer = replicate(settings, settings.flows, Options(), stop)
+                self.answer = replicate(settings, settings.flows, RunOptions(), stop)
             except DrkitError as error:
                 self.failure.append(error)
 

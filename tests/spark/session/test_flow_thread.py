@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError
 from drkit.replicate import run as run_module
+from drkit.replicate.flow_thread import FlowThread
 from drkit.replicate.job import FlowJob
-from drkit.replicate.run import Options, _FlowRun, replicate
-from drkit.spark.session import Workshop
+from drkit.replicate.run import RunOptions, replicate
+from drkit.spark.session import SharedSpark
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"
@@ -35,8 +36,8 @@ class Broken(FlowJob):
         raise self._error
 
 
-def ended(error: Exception, *, asked_to_stop: bool) -> _FlowRun:
-    run = _FlowRun(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), Options())
+def ended(error: Exception, *, asked_to_stop: bool) -> FlowThread:
+    run = FlowThread(Broken(error, asked_to_stop=asked_to_stop), threading.Event(), once=False)
     run.thread.start()
     run.thread.join(10)
     assert not run.thread.is_alive()
@@ -71,8 +72,8 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
 ):
     ended = []
 
-    def start(*args: Callable[[Workshop], None]) -> None:
-        args[-1](Workshop(tmp_path))
+    def start(*args: Callable[[SharedSpark], None]) -> None:
+        args[-1](SharedSpark(tmp_path))
         raise error
 
     def runs(_: FlowJob, stop: threading.Event) -> None:
@@ -83,5 +84,5 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
     flow = FlowSettings(source="a", target="b", emit_heartbeats=False)
     settings = Settings(clusters={c.alias: c for c in CLUSTERS}, flows=(flow,))
     with pytest.raises(type(error)):
-        replicate(settings, settings.flows, Options(), threading.Event())
+        replicate(settings, settings.flows, RunOptions(), threading.Event())
     assert ended == [True]

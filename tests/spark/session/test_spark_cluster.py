@@ -21,10 +21,10 @@ from drkit.errors import ConfigError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.run import Options, replicate
+from drkit.replicate.run import RunOptions, replicate
 from drkit.spark.cluster import executors
 from drkit.spark.session import plan_spark, spark_session
-from drkit.verify.run import Request, verify
+from drkit.verify.run import VerifyRequest, verify
 from tests.support.flows.process import tree
 from tests.support.flows.produce import Load, fill
 from tests.support.spark.job_world import World
@@ -98,7 +98,7 @@ def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
     settings: Settings, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ):
     """At once, and for good: no flow is tried again."""
-    options = Options(master=cluster.url, conf=cluster.conf(POOR))
+    options = RunOptions(master=cluster.url, conf=cluster.conf(POOR))
     with pytest.raises(ConfigError, match="a Spark worker lacks what drkit needs") as lacks:
         replicate(settings, settings.flows, options, threading.Event())
     assert lacks.value.evidence.startswith("confluent-kafka, pyarrow; ")
@@ -164,7 +164,7 @@ def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
     world.equal(orders)
 
     settings = Settings(clusters={c.alias: c for c in world.clusters}, flows=(job.flow,))
-    (report,) = verify(settings, Request(master=cluster.url, conf=cluster.conf(), topics=(orders,)))
+    (report,) = verify(settings, VerifyRequest(master=cluster.url, conf=cluster.conf(), topics=(orders,)))
     assert report.verdict.value == "equal"
     assert report.counts.source_records > 1000
 

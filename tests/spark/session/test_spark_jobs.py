@@ -11,14 +11,14 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.replicate.supervisor import is_transient, supervise
 from drkit.spark.jobs import SparkGone, SparkJobs, cause_of
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from tests.support.waiting import eventually
 
 FLOW = FlowSettings(source="a", target="b")
@@ -26,8 +26,8 @@ CLUSTERS = (
     ClusterSettings(alias="a", bootstrap_servers="h:1"),
     ClusterSettings(alias="b", bootstrap_servers="h:2"),
 )
-FRAME = TaskLease("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
-PLACED = Placed(PartitionLease("t", "id", "t", "id", 0, 0), 0)
+FRAME = TaskAssignment("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
+PLACED = PlacedPartition(PartitionAssignment("t", "id", "t", "id", 0, 0), 0)
 KILLED = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, \
 most recent failure: Lost task 0.3 in stage 1.0 (TID 5) (localhost executor driver): \
@@ -74,17 +74,17 @@ class Spark:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path)
+def workshop(tmp_path: Path) -> SharedSpark:
+    return SharedSpark(tmp_path)
 
 
-def started(workshop: Workshop, error: Exception | None = None) -> Any:
+def started(workshop: SharedSpark, error: Exception | None = None) -> Any:
     spark: Any = Spark(error)
     workshop.started(spark)
     return spark
 
 
-def loop_of(workshop: Workshop, placed: tuple[Placed, ...]) -> tuple[Epochs, EpochLoop]:
+def loop_of(workshop: SharedSpark, placed: tuple[PlacedPartition, ...]) -> tuple[Epochs, EpochLoop]:
     epochs = Epochs(FRAME, 1, Rates())
     epochs.update(placed)
     return epochs, EpochLoop(workshop, epochs, CLUSTERS, FLOW, lambda _: None)
@@ -109,7 +109,7 @@ def test_what_a_task_caught_is_not_what_ended_it():
     assert (type(died), died.evidence) == (Failed, "Failed: no answer")
 
 
-def test_without_spark_a_flow_is_not_tried_again(workshop: Workshop):
+def test_without_spark_a_flow_is_not_tried_again(workshop: SharedSpark):
     """The JVM ran out of memory, or was killed: no attempt of this process could ever copy anything."""
     attempts = []
 
@@ -128,7 +128,7 @@ def test_without_spark_a_flow_is_not_tried_again(workshop: Workshop):
         supervise("a->b", attempt, threading.Event())
 
 
-def test_the_end_of_spark_is_seen_where_there_is_nothing_to_copy(workshop: Workshop):
+def test_the_end_of_spark_is_seen_where_there_is_nothing_to_copy(workshop: SharedSpark):
     spark = started(workshop)
     _, loop = loop_of(workshop, ())
     loop.start()
@@ -149,7 +149,7 @@ def test_asked_to_stop_the_end_of_spark_is_no_failure():
     supervise("a->b", attempt, stop)
 
 
-def test_a_job_that_died_leaves_the_flow_to_be_tried_again(workshop: Workshop):
+def test_a_job_that_died_leaves_the_flow_to_be_tried_again(workshop: SharedSpark):
     started(workshop, Py4JError(KILLED))
     with pytest.raises(Failed) as died:
         SparkJobs(workshop, "jobs", "the job died", "a->b").run(["lease"], str)
@@ -157,7 +157,7 @@ def test_a_job_that_died_leaves_the_flow_to_be_tried_again(workshop: Workshop):
     assert died.value.what == "the job died"
 
 
-def test_epochs_end_while_spark_starts(workshop: Workshop):
+def test_epochs_end_while_spark_starts(workshop: SharedSpark):
     """A flow holds its lease then and looks at its clusters; only the tasks wait."""
     epochs, loop = loop_of(workshop, (PLACED,))
     loop.start()
@@ -169,7 +169,7 @@ def test_epochs_end_while_spark_starts(workshop: Workshop):
     assert started(workshop).jobs == 0
 
 
-def test_tasks_get_the_plan_as_it_is_when_spark_has_started(workshop: Workshop):
+def test_tasks_get_the_plan_as_it_is_when_spark_has_started(workshop: SharedSpark):
     epochs, loop = loop_of(workshop, (PLACED,))
     loop.start()
     epochs.reframe(skip=(9,), bulk=())
@@ -181,7 +181,7 @@ def test_tasks_get_the_plan_as_it_is_when_spark_has_started(workshop: Workshop):
     assert not loop.is_active
 
 
-def test_no_job_begins_once_they_are_cancelled(workshop: Workshop):
+def test_no_job_begins_once_they_are_cancelled(workshop: SharedSpark):
     spark = started(workshop)
     jobs = SparkJobs(workshop, "jobs", "the job died", "a->b")
     jobs.cancel(1)

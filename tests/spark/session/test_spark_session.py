@@ -12,7 +12,7 @@ import pytest
 
 from drkit.errors import Failed, NotAuthorized
 from drkit.spark.jobs import SparkGone, SparkJobs
-from drkit.spark.session import Workshop, spark_session
+from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.process import tree
 from tests.support.waiting import eventually
 
@@ -22,7 +22,7 @@ LARGE = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSpark]:
     """Spark, started from a folder in which somebody keeps modules of the same names."""
     folder, before = tmp_path_factory.mktemp("modules"), Path.cwd()
     for name in ("kafka", "secrets", "drkit"):
@@ -36,7 +36,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 @pytest.fixture
-def jobs(workshop: Workshop) -> SparkJobs:
+def jobs(workshop: SharedSpark) -> SparkJobs:
     return SparkJobs(workshop, "tests", "the job died", "a->b")
 
 
@@ -49,7 +49,7 @@ def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):
 
 
 def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
-    jobs: SparkJobs, workshop: Workshop
+    jobs: SparkJobs, workshop: SharedSpark
 ):
     topics = os.urandom(LARGE).hex()
 
@@ -102,7 +102,7 @@ def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
     assert beats.stat().st_size == then
 
 
-def test_a_job_whose_spark_is_killed_says_so(workshop: Workshop, jobs: SparkJobs):
+def test_a_job_whose_spark_is_killed_says_so(workshop: SharedSpark, jobs: SparkJobs):
     """The last test of this Spark."""
     (jvm,) = [p for p in tree(os.getpid()) if b"org.apache.spark." in Path(f"/proc/{p}/cmdline").read_bytes()]
 

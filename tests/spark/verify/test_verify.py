@@ -20,7 +20,7 @@ from drkit.offsets import History, Intent, MapKey, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import cut
-from drkit.verify.report import FlowReport, Verdict, join
+from drkit.verify.report import FlowReport, VerifyVerdict, join
 from drkit.verify.task import compare_range
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.flow import Flow
@@ -64,13 +64,13 @@ def test_equal_with_transactions_and_what_waits(flow: Flow, topic_name: str) -> 
     assert fill_transactions(flow.source, [topic_name], 2000, seed=5, most=60) > 0
     flow.copy(topic_name)
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.EQUAL, report.as_dict(5)
+    assert report.verdict is VerifyVerdict.EQUAL, report.as_dict(5)
     committed = sum(len(r) for r in read(flow.source, topic_name).values())
     assert report.counts.equal == report.counts.target_records == committed
     assert sum(p.waiting for p in report.partitions) == 0
     fill(flow.source, topic_name, 30)
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.EQUAL
+    assert report.verdict is VerifyVerdict.EQUAL
     assert sum(p.waiting for p in report.partitions) == 30
 
 
@@ -85,7 +85,7 @@ def test_many_ranges_say_the_same(flow: Flow, topic_name: str) -> None:
     ranges = cut(views, 8)
     assert len(ranges) > 2
     whole = verified(flow, topic_name, slots=8)
-    assert whole.verdict is Verdict.EQUAL
+    assert whole.verdict is VerifyVerdict.EQUAL
     assert whole.counts.equal == sum(len(r) for r in read(flow.target, topic_name).values())
 
 
@@ -140,7 +140,7 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
     assert out.flush(30) == 0
     own(flow, copied_by_hand(flow, topic_name, dict(enumerate(damage))))
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.DIFFERENT
+    assert report.verdict is VerifyVerdict.DIFFERENT
     named = [f for f in found(report) if f[1] != "misplaced"]
     assert named == [
         (1, "different", 7, 7),
@@ -170,11 +170,11 @@ def test_a_lost_end_is_not_judged_by_records_of_others(flow: Flow, topic_name: s
     producer_id = copied_by_hand(flow, topic_name, {0: lambda rs: rs[:-1]})
     report = verified(flow, topic_name)
     # Nothing that the map names is left: what is there belongs to others.
-    assert report.verdict is Verdict.DIFFERENT
+    assert report.verdict is VerifyVerdict.DIFFERENT
     assert (report.counts.equal, report.counts.extra) == (0, RECORDS - 1)
     own(flow, producer_id)
     report = verified(flow, topic_name)
-    assert (report.verdict, report.counts.equal) == (Verdict.EQUAL, RECORDS - 1)
+    assert (report.verdict, report.counts.equal) == (VerifyVerdict.EQUAL, RECORDS - 1)
     assert [p.waiting for p in report.partitions] == [1]
 
 
@@ -199,7 +199,7 @@ def test_what_the_source_has_deleted_since(flow: Flow, topic_name: str) -> None:
     flow.copy(topic_name)
     flow.delete_records(topic_name, 0, 30)
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.EQUAL
+    assert report.verdict is VerifyVerdict.EQUAL
     assert (report.counts.deleted_at_source, report.counts.equal) == (30, 70)
 
 
@@ -208,7 +208,7 @@ def test_a_copy_the_map_knows_nothing_of(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name, 2)
     fill(flow.target, topic_name, 10)
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.UNDECIDED
+    assert report.verdict is VerifyVerdict.UNDECIDED
     assert all("the offset map knows nothing" in reason for _, _, reason in report.unclear)
 
 
@@ -217,7 +217,7 @@ def test_a_topic_that_is_not_on_the_target_yet(flow: Flow, topic_name: str) -> N
     flow.create(flow.source, topic_name, 2, {})
     fill(flow.source, topic_name, 10)
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.EQUAL
+    assert report.verdict is VerifyVerdict.EQUAL
     assert report.absent == {topic_name: 10}
     assert report.as_dict(1)["not_yet_copied_offsets"] == 10
 
@@ -232,12 +232,12 @@ def test_beside_a_running_replicator(flow: Flow, topic_name: str, *, transaction
         for _ in range(4):
             eventually(lambda: sum(flow.offsets(flow.target, topic_name).values()) > copied + 1500)  # noqa: B023  called at once
             report = verified(flow, topic_name)
-            assert report.verdict is Verdict.EQUAL, report.as_dict(5)
+            assert report.verdict is VerifyVerdict.EQUAL, report.as_dict(5)
             assert report.counts.equal > copied
             copied = report.counts.equal
         process.kill()
     report = verified(flow, topic_name)
-    assert report.verdict is Verdict.EQUAL, report.as_dict(5)
+    assert report.verdict is VerifyVerdict.EQUAL, report.as_dict(5)
     assert report.counts.equal >= copied
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drkit.detect.agents import AgentNote
 from drkit.detect.lease import Hold
-from drkit.detect.marks import LOOK, Automatic, Known, Pause
+from drkit.detect.marks import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
 
@@ -18,10 +18,10 @@ VOTE = Vote("b", "r1", 1, NOW_MS, Sight.GONE, ("x",), 9.0, 1.5, 3.0, NOW_MS, {"d
 AGENT = AgentNote("dc9", "r1", 4, Hold.LEASED, NOW_MS, fenced=False, evidence=("y",))
 PAUSE = Pause("me", "rack move", NOW_MS)
 AUTOMATIC = Automatic("o1", "r1", NOW_MS, ("z",), "done")
-KNOWN = Known("abc", (Address("elsewhere", "broker-1.example:9092", 1),))
+KNOWN = KnownBrokers("abc", (Address("elsewhere", "broker-1.example:9092", 1),))
 GOOD = {
     Vote.key("b"): VOTE, AgentNote.key("dc9"): AGENT, Pause.KEY: PAUSE, Automatic.KEY: AUTOMATIC,
-    Known.KEY: KNOWN, LOOK: VOTE,
+    KnownBrokers.KEY: KNOWN, LOOK: VOTE,
 }  # fmt: skip
 """A good note for each key."""
 

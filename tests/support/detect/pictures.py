@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
-from drkit.detect.seen import Seen, Sight
+from drkit.detect.seen import Sight, SourceView
 from drkit.detect.votes import Tally
 
 NAMES = tuple("abcdefg")
 
 
-def seen(sight: Sight) -> Seen:
-    return Seen(sight, 90.0 if sight is Sight.GONE else None, ("broker 0: something",), 3, 3)
+def seen(sight: Sight) -> SourceView:
+    return SourceView(sight, 90.0 if sight is Sight.GONE else None, ("broker 0: something",), 3, 3)
 
 
 DECIDED = Tally(3, gone=("a", "b"), abstained_seconds=100.0)

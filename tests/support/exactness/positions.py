@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Exact, Place, Translation
+from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from tests.support.flows.exactness import places
 from tests.support.flows.flow import Flow
 
@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parents[3]
 class Partition:
     """What `drkit translate` answers about one partition, for many offsets at one moment."""
 
-    place: Place | Unavailable
+    place: PartitionPosition | Unavailable
 
     def forward(self, upstream: int) -> int | str:
         return self._said(self.place if isinstance(self.place, Unavailable) else self.place.forward(upstream))

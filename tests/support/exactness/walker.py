@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 import json
 
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.local.cluster import LocalCluster
 from drkit.local.link import Direction
 from tests.support.exactness.cleaning import clean_often
@@ -114,7 +114,7 @@ class Walker:
 
     # -- the copy task --------------------------------------------------------------------------------
 
-    def lease(self, *, once: bool = False) -> TaskLease:
+    def lease(self, *, once: bool = False) -> TaskAssignment:
         topics = {truth.topic: truth for truth in self.truths.values()}
         made = self.flow.lease(*topics, once=once, seconds=300)
         parts = tuple(replace(p, compacted=topics[p.source_topic].compacted) for p in made.partitions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Entry, Kind
+from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.failover.journal.file import JournalFile
 
 NOON_MS = 1_763_812_800_000
@@ -14,8 +14,11 @@ NOON_MS = 1_763_812_800_000
 def write(folder: Path, run: str, *steps: StepName, at_ms: int = NOON_MS, ended: bool = False) -> None:
     """The file of a run that was killed after some steps."""
     opening = {"scope": {"topics": {"orders": "orders"}}, "holder": {"token": "t"}}
-    said = [(Kind.RUN, None, opening), *((k, s, {}) for s in steps for k in (Kind.INTENT, Kind.RESULT))]
-    said += [(Kind.END, None, {"state": "done"})] if ended else []
+    said = [
+        (EntryKind.RUN, None, opening),
+        *((k, s, {}) for s in steps for k in (EntryKind.INTENT, EntryKind.RESULT)),
+    ]
+    said += [(EntryKind.END, None, {"state": "done"})] if ended else []
     file = JournalFile(folder, run)
     for number, (kind, step, body) in enumerate(said):
-        file.append(Entry(run, number, "t", 3, kind, step, "", at_ms + number * 1000, body))
+        file.append(JournalEntry(run, number, "t", 3, kind, step, "", at_ms + number * 1000, body))

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
-from drkit.failover.core.machine import ORDER, State
+from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.journal.entries import violations
-from drkit.failover.loss.divergence import Found, divergence
+from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.model import TopicPartition
 from drkit.wire import Record
 from tests.support.failover.story import BEFORE, PARTITIONS, Story
@@ -122,7 +122,7 @@ def i8_each_group_polls_all_that_it_had_not_committed(story: Story) -> None:
 
 
 def i11_the_journal_follows_the_table(story: Story) -> None:
-    assert story.run.state is State.DONE
+    assert story.run.state is RunState.DONE
     assert not violations(story.run)
     assert tuple(story.run.results) == ORDER
     numbers = [e.number for e in story.run.entries]
@@ -145,5 +145,5 @@ def the_divergence_is_what_was_lost_record_by_record(story: Story) -> None:
     assert found.owed, "it was dead when it was to be fenced"
     kinds = {(t.topic, t.partition): t.found for t in found.tails}
     lost = {(t, p) for t, p, _ in story.lost}
-    assert kinds == {at: Found.DIVERGED if at in lost else Found.CLEAN for at in kinds}
+    assert kinds == {at: DivergenceState.DIVERGED if at in lost else DivergenceState.CLEAN for at in kinds}
     assert found.to_json()["records"] == len(story.lost)

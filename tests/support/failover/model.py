@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.context import Progress
-from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName
+from drkit.failover.core.context import StepProgress
+from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName
 from drkit.failover.core.stall import Stall
-from drkit.failover.core.step import Effect, StepResult
+from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
-from drkit.failover.journal.entries import Entry, Kind, RunLog
-from drkit.failover.journal.journal import Journal, Taken
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.kafka.permit import may_send
 
 _S = StepName
@@ -80,12 +80,12 @@ class Memory(Journal):
     def run(self) -> RunLog:
         return self._log
 
-    def write(self, kind: Kind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
+    def write(self, kind: EntryKind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         number = len(self.run.entries)
         self.confirm()
-        if kind is Kind.INTENT and step is POINT_OF_NO_RETURN and not self.world.opened:
+        if kind is EntryKind.INTENT and step is POINT_OF_NO_RETURN and not self.world.opened:
             self._may_open()
-        self.run.take(Entry("r", number, "a", 1, kind, step, effect, number, dict(body)))
+        self.run.take(JournalEntry("r", number, "a", 1, kind, step, effect, number, dict(body)))
         if not self.calm:
             self.world.move(self.chance)
         if number == self.kill_at:
@@ -96,7 +96,7 @@ class Memory(Journal):
 
     def confirm(self) -> None:
         if self.overtaken is not None:
-            raise Taken("it took over")
+            raise RunLocked("it took over")
 
     def _may_open(self) -> None:
         w, loss = self.world, self.result(_S.DRAIN) or {}
@@ -113,7 +113,7 @@ class Paper:
     def __init__(self, world: World, journal: Memory) -> None:
         self.world, self.journal = world, journal
         self.flow = SimpleNamespace(name="a->b", source="a")
-        self.told: list[Progress] = []
+        self.told: list[StepProgress] = []
         self.tell = self.told.append
 
     def clock(self) -> float:
@@ -132,7 +132,7 @@ class Work:
     def __init__(self, name: StepName) -> None:
         self.name = name
 
-    def plan(self, context: Any) -> list[Effect]:  # noqa: ARG002  the contract's
+    def plan(self, context: Any) -> list[StepEffect]:  # noqa: ARG002  the contract's
         return []
 
     def run(self, context: Any) -> StepResult:
@@ -199,7 +199,7 @@ class Play:
         self.chance = random.Random(seed)
         self.world = World()
         self.journal = Memory(self.world, self.chance, self._when())
-        self.journal.write(Kind.RUN, None, "", {"holder": {}})
+        self.journal.write(EntryKind.RUN, None, "", {"holder": {}})
 
     def _when(self) -> int | None:
         return self.chance.randrange(3, 60) if self.chance.random() < 0.7 else None
@@ -210,7 +210,7 @@ class Play:
         stall = Stall(lambda: self.journal.seconds)
         interpreter = Interpreter(Paper(self.world, self.journal), self.journal, STEPS, stall)  # type: ignore[arg-type]
         try:
-            if abort or self.run.state is State.ABORTING:
+            if abort or self.run.state is RunState.ABORTING:
                 interpreter.abort("why")
             else:
                 interpreter.walk()
@@ -224,11 +224,11 @@ class Play:
             if self.run.state.is_over:
                 return
             self.journal.kill_at = len(self.run.entries) + self.chance.randrange(1, 40)
-            self.journal.write(Kind.HOLD, None, "", {"holder": {}})
+            self.journal.write(EntryKind.HOLD, None, "", {"holder": {}})
             self.process(abort=self.run.abortable and self.chance.random() < 0.3)
         if not self.run.state.is_over:
             self.journal.calm, self.journal.kill_at = True, None
-            self.journal.write(Kind.HOLD, None, "", {"holder": {}})
+            self.journal.write(EntryKind.HOLD, None, "", {"holder": {}})
             self.process(abort=False)
 
     @property

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, Self
 
 from drkit.config import Settings
 from drkit.errors import DrkitError
-from drkit.failover.core.context import Request
-from drkit.failover.desk import Desk
-from drkit.failover.journal.entries import Entry
+from drkit.failover.core.context import RunRequest
+from drkit.failover.desk import FailoverService
+from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from tests.support.warm import WarmProcess
 
@@ -50,12 +50,12 @@ class MortalJournal(Journal):
     def _holder(self) -> dict[str, Any]:
         return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
-    def _to_file(self, entry: Entry) -> None:
+    def _to_file(self, entry: JournalEntry) -> None:
         self._may_die("before")
         super()._to_file(entry)
         self._may_die("file")
 
-    def _to_topic(self, entry: Entry) -> None:
+    def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
         self._may_die("after")
         MortalJournal.written += 1
@@ -144,8 +144,8 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("kill", "freeze"):
         setattr(MortalJournal, name, Kill(*command[name]) if command.get(name) else None)
     MortalJournal.elsewhere = bool(command.get("elsewhere"))
-    request = Request(**command.get("request", {}))
-    with Desk(settings, settings.flows[0], journal_type=MortalJournal) as desk:
+    request = RunRequest(**command.get("request", {}))
+    with FailoverService(settings, settings.flows[0], journal_type=MortalJournal) as desk:
         match command["verb"]:
             case "begin":
                 return desk.begin(command["groups"], request, topics=command.get("topics", ()))

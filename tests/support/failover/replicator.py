@@ -21,13 +21,14 @@ from drkit.checkpoints.task import CheckpointTask
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import known_of
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, SourceSeenRecord
-from drkit.flow_state.topic import StateTopic, ensure_offset_map, ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -86,7 +87,7 @@ class Replicator:
         beats.stop()
         self.lease.release()
 
-    def _copied(self, lease: TaskLease) -> str:
+    def _copied(self, lease: TaskAssignment) -> str:
         """How the task ended."""
         lease = replace(lease, held_until=self.lease.until)
         return copy_task(lease, self.source.settings, self.target.settings, self.flow).ended

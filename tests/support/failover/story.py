@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
@@ -30,7 +30,7 @@ PARTITIONS = 3
 BEFORE = 800
 Records = dict[str, dict[int, list[Seen]]]
 """Topic → partition → what stands there."""
-FailOver = Callable[[World, Request], dict[str, Any]]
+FailOver = Callable[[World, RunRequest], dict[str, Any]]
 """Fails over all that the flow copies; returns the report."""
 
 
@@ -134,7 +134,7 @@ def _groups(world: World, topic: str) -> dict[str, dict[TopicPartition, int]]:
     return {g: {TopicPartition(topic, p): o for p, o in at.items()} for g, at in groups.items()}
 
 
-def all_at_once(world: World, request: Request) -> dict[str, Any]:
+def all_at_once(world: World, request: RunRequest) -> dict[str, Any]:
     """One command fails over everything; its report."""
     with world.desk() as desk:
         return desk.begin((), request)
@@ -166,7 +166,7 @@ def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at
         replicator.send_signal(signal.SIGCONT)
         vote = Vote("o1", "r", 1, now_ms(), Sight.GONE, ("nothing listens",))
         put_note(Cluster.connect(world.target), world.settings.flows[0], Vote.key("o1"), vote.to_json())
-        report = fail_over(world, Request())
+        report = fail_over(world, RunRequest())
     ours = {t: world.records(world.target, t) for t in topics}
     committed = {
         g: {at: c.offset for at, c in world.committed(world.target, g).items()} for g in (*groups, live)

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from drkit.failover.core.context import Request
+from drkit.failover.core.context import RunRequest
 from drkit.failover.loss.divergence import Divergence, divergence
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
@@ -77,7 +77,7 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         for group, offsets in groups.items():
             world.commit(world.source, group, offsets)
         eventually(lambda: reader.processed and all(map(world._synced, groups)), what="groups at work")
-        report = fail_over(world, Request(planned=True))
+        report = fail_over(world, RunRequest(planned=True))
         committed = {g: _kept(world, g) for g in groups}
         before = [len(w.acked) for w in writers], len(transactor.committed)
         eventually(

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.desk import Desk
+from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.topic import JournalTopic
 from drkit.flow_state.records import SourceSeenRecord
@@ -74,10 +74,10 @@ class World(Clusters):
         """A topic's or group's name in the flow."""
         return f"{self.tag}-{what}"
 
-    def desk(self, **more: Any) -> Desk:
+    def desk(self, **more: Any) -> FailoverService:
         """A place to work at failovers."""
         settings = self.settings
-        return Desk(settings, settings.flows[0], **more)
+        return FailoverService(settings, settings.flows[0], **more)
 
     # -- the replicator -----------------------------------------------------------------------------
 

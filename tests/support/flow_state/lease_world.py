@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 import random
 
-from drkit.flow_state.lease.turn import USABLE, LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.lease.turn import USABLE, LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.records import LeaseRecord, Process
 
 TTL = 15.0
@@ -160,13 +160,13 @@ class Run:
                 lease, asked=asked, answered=answered,
                 alive=self._sees(lease), whole=whole,
             )  # fmt: skip
-            if turn is Turn.HELD:
+            if turn is LeaseAvailability.HELD:
                 yield
                 continue
             epoch = yield from self._write(judge, right)
             if epoch is not None:
                 break
-        gone = judge.known.run_id if judge.known is not None and turn is Turn.GONE else ""
+        gone = judge.known.run_id if judge.known is not None and turn is LeaseAvailability.GONE else ""
         while gone and not without.orphans and world.runs[gone].task is not None:
             yield
         world.generations += 1

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from drkit.copy_task import copier
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.flow_state.records import ControlRecord
 from drkit.flow_state.topic import StateTopic
 from tests.support.flows.flow import Flow
 
 
 @contextmanager
-def copying(flow: Flow, lease: TaskLease) -> Iterator[None]:
+def copying(flow: Flow, lease: TaskAssignment) -> Iterator[None]:
     """A copy task in this process, whose connections to the clusters stay from epoch to epoch."""
     with ThreadPoolExecutor(1) as pool, StateTopic(flow.target, flow.source.alias) as state:
         task = pool.submit(copier.copy_task, lease, flow.source, flow.target, flow.settings)

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
 from drkit.model import TopicPartition
-from drkit.offset_map.places import Places
+from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.translation import Exact, Place
+from drkit.offsets.translation import Exact, PartitionPosition
 from tests.support.flows.compare import Seen, not_foreign, read
 from tests.support.flows.flow import Flow
 
@@ -25,7 +25,7 @@ def ids_of(flow: Flow, topic: str) -> Ids:
 
 def places(
     flow: Flow, topic: str, *, source_lives: bool = True, ids: Ids | None = None
-) -> dict[int, Place | Unavailable]:
+) -> dict[int, PartitionPosition | Unavailable]:
     """What one who has only the two clusters says of all partitions.
 
     :param ids: as the flow's state on the target has them; None asks the source too
@@ -39,7 +39,7 @@ def places(
 
     async def look(target):
         source = flow._raw[flow.source.alias] if source_lives else None
-        return await Places(target, flow.source.alias).look(wanted, producers, source)
+        return await PositionReader(target, flow.source.alias).look(wanted, producers, source)
 
     return {at.partition: p for at, p in flow.ask(flow.target, look).items()}
 
@@ -57,13 +57,13 @@ def every_offset(flow: Flow, topic: str, *, source_lives: bool = True) -> int:
     starts = flow.starts(flow.source, topic)
     checked = 0
     for p, place in found.items():
-        assert isinstance(place, Place), f"{topic}-{p}: {place}"
+        assert isinstance(place, PartitionPosition), f"{topic}-{p}: {place}"
         checked += exact_both_ways(place, theirs[p], ours[p], starts[p], f"{topic}-{p}")
     return checked
 
 
 def exact_both_ways(
-    place: Place, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
+    place: PartitionPosition, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
 ) -> int:
     """Every offset up to the frontier leads to the record that the source would give; and back."""
     assert place.frontier is not None
@@ -78,7 +78,9 @@ def exact_both_ways(
     return place.frontier - start + place.end
 
 
-def _forward(place: Place, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str) -> None:
+def _forward(
+    place: PartitionPosition, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
+) -> None:
     assert place.frontier is not None
     for upstream in range(start, place.frontier + 1):
         answer = place.forward(upstream)
@@ -94,7 +96,11 @@ def _forward(place: Place, theirs: Sequence[Seen], ours: Sequence[Seen], start: 
 
 
 def _backward(
-    place: Place, theirs: Sequence[Seen], copied: Sequence[Seen], original: dict[int, Seen], where: str
+    place: PartitionPosition,
+    theirs: Sequence[Seen],
+    copied: Sequence[Seen],
+    original: dict[int, Seen],
+    where: str,
 ) -> None:
     assert place.frontier is not None
     for downstream in range(place.end + 1):
@@ -110,7 +116,7 @@ def _backward(
 
 
 def exact_when_alone(
-    found: dict[int, Place | Unavailable],
+    found: dict[int, PartitionPosition | Unavailable],
     theirs: dict[int, list[Seen]],
     ours: dict[int, list[Seen]],
     starts: dict[int, int],
@@ -140,7 +146,7 @@ def exact_when_alone(
     return counted
 
 
-def _behind_the_copy(place: Place, offsets: Iterable[int], where: str) -> None:
+def _behind_the_copy(place: PartitionPosition, offsets: Iterable[int], where: str) -> None:
     """What was never copied begins at the end, and is said."""
     for upstream in offsets:
         answer = place.forward(upstream)

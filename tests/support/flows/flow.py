@@ -9,7 +9,7 @@ import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task import copier, worker_links
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.report import TaskReport
 from drkit.kafka.transactions.producer import new_producer_id
 from drkit.local.cluster import LocalCluster
@@ -97,7 +97,7 @@ class Flow(Clusters):
         live_max_age_ms: int = LIVE_MAX_AGE_MS,
         compacted: bool = False,
         **more: Any,
-    ) -> TaskLease:
+    ) -> TaskAssignment:
         """A lease of all partitions of some topics; with `once` up to the committed ends of now."""
         self.epoch += 1
         partitions = []
@@ -107,7 +107,7 @@ class Flow(Clusters):
             for p in sorted(theirs.leaders):
                 bucket = bucket_of(topic, p, self.settings.buckets)
                 partitions.append(
-                    PartitionLease(
+                    PartitionAssignment(
                         topic,
                         str(theirs.topic_id),
                         topic,
@@ -119,7 +119,7 @@ class Flow(Clusters):
                         **more,
                     )
                 )
-        return TaskLease(
+        return TaskAssignment(
             self.settings.name,
             "run",
             self.epoch,
@@ -137,7 +137,7 @@ class Flow(Clusters):
             tuple(partitions),
         )
 
-    def copy(self, *topics: str, lease: TaskLease | None = None, **more: Any) -> TaskReport:
+    def copy(self, *topics: str, lease: TaskAssignment | None = None, **more: Any) -> TaskReport:
         """Run a copy task here, to its end."""
         lease = lease or self.lease(*topics, **more)
         report = copier.copy_task(lease, self.source, self.target, self.settings)
@@ -146,7 +146,7 @@ class Flow(Clusters):
         return report
 
     def start(
-        self, *topics: str, lease: TaskLease | None = None, through: str = "", **more: Any
+        self, *topics: str, lease: TaskAssignment | None = None, through: str = "", **more: Any
     ) -> CopyProcess:
         """Run a copy task in a process of its own.
 

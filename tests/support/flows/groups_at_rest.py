@@ -12,11 +12,11 @@ from typing import NamedTuple
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.checkpoints.task import CheckpointTask
 from drkit.config import ClusterSettings
-from drkit.flow_state.copied_topics import Known, Producers
+from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Mark
+from drkit.offsets.group_guard import OffsetMark
 from tests.support.flows.beside import Beside
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
@@ -58,7 +58,7 @@ class Rounds(Beside):
         super().__init__()
         checkpoints = f"{flow.source.alias}.checkpoints.internal"
         flow.create(flow.target, checkpoints, 1, {"cleanup.policy": "compact"})
-        known = Known(
+        known = CopiedTopics(
             {topic: (topic, *ids_of(flow, topic))},
             Producers(flow.producer.id, frozenset({flow.producer.id})),
         )
@@ -142,7 +142,7 @@ def restless(flow: Clusters, groups: Sequence[str]) -> list[Restless]:
 
 
 def _made_from(kept: Committed) -> int | None:
-    mark = Mark.of(kept.metadata)
+    mark = OffsetMark.of(kept.metadata)
     return mark.upstream if mark is not None else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 from tests.support.flows.compare import check_copy
 from tests.support.flows.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.support.flows.produce import Load, fill, now_ms
@@ -44,7 +44,7 @@ def kill_again_and_again(flow: Flow, topic: str, mode: str, *, kills: int, seed:
     until_equal(flow, topic, uncommitted=mode == "live")
 
 
-def _one_life(flow: Flow, lease: TaskLease, chance: random.Random, *, twice: bool) -> int:
+def _one_life(flow: Flow, lease: TaskAssignment, chance: random.Random, *, twice: bool) -> int:
     task = flow.start(lease=lease)
     rival = flow.start(lease=lease) if twice else None
     # A task needs some time until it copies: some are killed before, most in the middle.

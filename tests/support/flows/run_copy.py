@@ -7,13 +7,13 @@ import sys
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.copier import copy_task
-from drkit.copy_task.core.lease import TaskLease
+from drkit.copy_task.core.assignment import TaskAssignment
 
 
 def main() -> None:
     job = json.load(sys.stdin)
     report = copy_task(
-        TaskLease.from_json(job["lease"]),
+        TaskAssignment.from_json(job["lease"]),
         ClusterSettings(**job["source"]),
         ClusterSettings(**job["target"]),
         FlowSettings(**job["flow"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from drkit.offsets import SegmentMap
-from drkit.offsets.translation import Place
+from drkit.offsets.translation import PartitionPosition
 
 # (hole in the source before the run, hole in the target before it, records)
 runs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(1, 6)), min_size=1, max_size=12)
@@ -24,9 +24,11 @@ def build(shape: list[tuple[int, int, int]]) -> tuple[SegmentMap, list[tuple[int
     return segments, pairs, down
 
 
-def place(shape: list[tuple[int, int, int]], hole: int = 0) -> tuple[Place, list[tuple[int, int]]]:
+def place(
+    shape: list[tuple[int, int, int]], hole: int = 0
+) -> tuple[PartitionPosition, list[tuple[int, int]]]:
     """A place whose frontier lies so many dropped source offsets behind the last copied record."""
     segments, pairs, end = build(shape)
     segments.close(end)
     frontier = pairs[-1][0] + 1 + hole
-    return Place(segments, frontier, 0, end + 2, end, 0, frontier + 5), pairs
+    return PartitionPosition(segments, frontier, 0, end + 2, end, 0, frontier + 5), pairs

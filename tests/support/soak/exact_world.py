@@ -16,7 +16,7 @@ from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.translate.positions import EXACT, Question, look, translate
+from drkit.translate.positions import EXACT, PositionQuestion, look, translate
 from tests.support.exactness.cleaning import clean_often
 from tests.support.exactness.history import BAD, History
 from tests.support.exactness.positions import Command, Partition
@@ -163,7 +163,7 @@ class ExactWorld(DrkitWorld):
         }
         self.ask(self.source, lambda raw: Groups(raw).alter({group: offsets}))
         try:
-            lines = translate(self.settings, self.flow, Question(group=group))
+            lines = translate(self.settings, self.flow, PositionQuestion(group=group))
         except DrkitError:
             return  # nothing is copied yet, or a cluster is away: drkit says so
         for line in lines:

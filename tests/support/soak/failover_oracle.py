@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import json
 from typing import Any
 
-from drkit.failover.core.machine import State, StepName
-from drkit.failover.journal.entries import Kind, violations
+from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.journal.entries import EntryKind, violations
 from tests.support.failover.client_logs import ClientLog
 from tests.support.failover.truth import values
 from tests.support.soak.failover_stage import PARTITIONS, Done
@@ -38,7 +38,7 @@ class Verdict:
             (p["topic"], p["partition"]): p["lost_from"] for p in done.report["loss"]["partitions"]
         }
         self._answers = done.case.kind in _ANSWERS
-        ends = {e.step: e.at_ms for e in done.run.entries if e.kind is Kind.RESULT and not e.effect}
+        ends = {e.step: e.at_ms for e in done.run.entries if e.kind is EntryKind.RESULT and not e.effect}
         self._opened_ms, self._told_ms = ends[StepName.OPEN], ends[StepName.REPOINT]
         self._journal()
         self._copy()
@@ -56,7 +56,7 @@ class Verdict:
 
     def _journal(self) -> None:
         run = self._done.run
-        self._must(run.state is State.DONE, run.state)
+        self._must(run.state is RunState.DONE, run.state)
         self._must(not violations(run), violations(run))
         self.figures |= {
             "run": run.run_id, "entries": len(run.entries),

@@ -13,9 +13,9 @@ import threading
 import time
 from typing import Any
 
-from drkit.failover import fence_dues
-from drkit.failover.core.context import Request
-from drkit.failover.core.machine import State
+from drkit.failover import pending_fences
+from drkit.failover.core.context import RunRequest
+from drkit.failover.core.machine import RunState
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster
@@ -193,7 +193,7 @@ class Stage:
         for number in range(_STARTS):
             last = world.last_run() if number else before
             begun = last is not None and (before is None or last.run_id != before.run_id)
-            if begun and last is not None and last.state is State.DONE:
+            if begun and last is not None and last.state is RunState.DONE:
                 break
             kill = case.kills[number] if number < len(case.kills) else None
             elsewhere = number < len(case.elsewhere) and case.elsewhere[number]
@@ -209,7 +209,7 @@ class Stage:
                 threading.Event().wait(1.0)
         run = world.last_run()
         assert run is not None, [o.error for o in outcomes]
-        assert run.state is State.DONE, (run.state, run.held, [o.error for o in outcomes])
+        assert run.state is RunState.DONE, (run.state, run.held, [o.error for o in outcomes])
         return outcomes
 
     def _settle(self, clients: list[ClientLog], standby: str) -> None:
@@ -248,8 +248,8 @@ class Stage:
         assert world is not None
         eventually(lambda: world.offsets(world.source, world.name(f"{self._number}-in")), what="the primary")
         with world.desk() as desk:
-            if fence_dues.shown(desk).debt is not None:
-                fence_dues.pay(desk)
+            if pending_fences.shown(desk).debt is not None:
+                pending_fences.apply_pending(desk)
         world.stop_replicating()
         self._whole = case.scope == "all"
 
@@ -293,8 +293,8 @@ def _reads(client: ClientLog) -> bool:
     return bool(client.group) and not _transforms(client)
 
 
-def _request(case: Case) -> Request:
+def _request(case: Case) -> RunRequest:
     if case.kind == "planned":
-        return Request(planned=True)
+        return RunRequest(planned=True)
     despite = "for the test" if "cut" in case.kind else ""
-    return Request(accept_data_loss="for the test", despite_signs_of_life=despite)
+    return RunRequest(accept_data_loss="for the test", despite_signs_of_life=despite)

@@ -28,7 +28,7 @@ from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import find_map, new_nonce
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.job import FlowJob
-from drkit.spark.session import Workshop
+from drkit.spark.session import SharedSpark
 from tests.support.flows.compare import read
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually
@@ -39,7 +39,7 @@ TASKS = 2
 class World:
     """A flow with topics of its own, run by jobs of this process."""
 
-    def __init__(self, source: LocalCluster, target: LocalCluster, workshop: Workshop) -> None:
+    def __init__(self, source: LocalCluster, target: LocalCluster, workshop: SharedSpark) -> None:
         self.tag = uuid.uuid4().hex[:8]
         self.clusters = (
             ClusterSettings(alias=f"a{self.tag}", bootstrap_servers=source.bootstrap()),

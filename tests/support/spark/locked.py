@@ -31,7 +31,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from tests.support.waiting import eventually
 
-PAGE = Path(__file__).parents[3] / "docs" / "security.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/security.md"
 RECORDS = 500
 GROUP = "shop-app"
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.checkpoints.task import CheckpointTask
 from drkit.config import ClusterSettings
-from drkit.flow_state.copied_topics import Known, Producers
+from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition
 from tests.support.flows.compare import read
@@ -36,7 +36,9 @@ class World:
         flow.copy(topic)
         self.task = CheckpointTask(flow.source, flow.target, flow.settings)
         ids = flow.topic(flow.source, topic).topic_id, flow.topic(flow.target, topic).topic_id
-        known = Known({topic: (topic, *ids)}, Producers(flow.producer.id, frozenset({flow.producer.id})))
+        known = CopiedTopics(
+            {topic: (topic, *ids)}, Producers(flow.producer.id, frozenset({flow.producer.id}))
+        )
         self.shard = Shard(0, flow.source.alias, (self.group,), known, self.checkpoints, sync=True)
 
     def round(self, **more: object) -> ShardReport:

@@ -9,7 +9,8 @@ import uuid
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
@@ -17,7 +18,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.topic_sync.acl_sync import AclSync
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.stored import stored
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
@@ -80,7 +81,7 @@ class World:
     def acl(self, name: str, operation: str = "READ", principal: str = "User:app", *, kind: str = "TOPIC",
             prefixed: bool = False, deny: bool = False) -> Acl:  # fmt: skip
         return Acl(ResourceKind(kind), PatternKind.PREFIXED if prefixed else PatternKind.LITERAL, name,
-                   principal, "*", Operation(operation),
+                   principal, "*", AclOperation(operation),
                    Permission.DENY if deny else Permission.ALLOW)  # fmt: skip
 
     def give(self, side: int, *acls: Acl) -> None:

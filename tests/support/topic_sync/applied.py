@@ -12,7 +12,7 @@ from drkit.config import ClusterSettings
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_topics, topic_configs
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.waiting import eventually
 
 _SETTING = "retention.ms"
@@ -21,7 +21,7 @@ _SETTING = "retention.ms"
 def acls_applied(admin: ClusterSettings) -> None:
     """Wait until the authorizer has all ACLs that were accepted before."""
     name = f"applied-{uuid.uuid4().hex}"
-    later = Acl(ResourceKind.TOPIC, PatternKind.LITERAL, name, "User:nobody", "*", Operation.READ,
+    later = Acl(ResourceKind.TOPIC, PatternKind.LITERAL, name, "User:nobody", "*", AclOperation.READ,
                 Permission.ALLOW)  # fmt: skip
     assert create_acls(admin, [later]) == {}
     eventually(lambda: later in list_acls(admin).acls, what="a later ACL")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.topic import StateTopic, ensure_state_topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import (
     ConfigValue,
@@ -61,8 +63,10 @@ class World:
             source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
         )
 
-    def sync(self, *, effects: bool = True, **more) -> TopicSync:
-        return SettledSync(self, flow=self.flow(**more), effects=effects)
+    def sync(
+        self, *, effects: bool = True, explained: Callable[[], bool] = lambda: False, **more
+    ) -> TopicSync:
+        return SettledSync(self, flow=self.flow(**more), effects=effects, explained=explained)
 
     def settle(self) -> None:
         for cluster in self._applied:

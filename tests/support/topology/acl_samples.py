@@ -5,7 +5,7 @@ from __future__ import annotations
 from drkit.topology import IdentityNaming, NameFilter, PrefixNaming
 from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 
 OWN = "User:drkit"
 US = frozenset({OWN})
@@ -24,4 +24,4 @@ def acl(name: str, operation: str = "READ", principal: str = "User:app", *, kind
         prefixed: bool = False, deny: bool = False, host: str = "*") -> Acl:  # fmt: skip
     pattern = PatternKind.PREFIXED if prefixed else PatternKind.LITERAL
     permission = Permission.DENY if deny else Permission.ALLOW
-    return Acl(ResourceKind(kind), pattern, name, principal, host, Operation(operation), permission)
+    return Acl(ResourceKind(kind), pattern, name, principal, host, AclOperation(operation), permission)

@@ -8,7 +8,7 @@ import threading
 import time
 
 from drkit.detect.reasons import Reason
-from drkit.detect.verdict import Kind
+from drkit.detect.verdict import VerdictKind
 from tests.support.watch.world import Lookout, World
 
 PAUSE_SECONDS = 3.0
@@ -55,4 +55,4 @@ def no_alarm(world: World, lookout: Lookout, name: str, chance: random.Random) -
     told = [
         (round(s.at - began, 1), s.verdict.name, s.verdict.evidence) for s in lookout.changes if s.at > began
     ]
-    assert lookout.worst_since(began) <= Kind.DEGRADED, (name, told)
+    assert lookout.worst_since(began) <= VerdictKind.DEGRADED, (name, told)

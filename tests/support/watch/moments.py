@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from drkit.detect.picture import Picture
-from drkit.detect.readiness import Finding
+from drkit.detect.readiness import ReadinessFinding
 from drkit.detect.risk import Risk, Sighting
-from drkit.detect.seen import Seen, Sight
+from drkit.detect.seen import Sight, SourceView
 from drkit.detect.verdict import judge
 from drkit.detect.votes import Tally, Vote
 from drkit.watch.loss import LossKnown
 from drkit.watch.observer import Moment
 from drkit.watch.senses import Sensed
 
-FINDING = Finding("disk_low", blocks=False, text="broker 0: 5% free", next="make room")
+FINDING = ReadinessFinding("disk_low", blocks=False, text="broker 0: 5% free", next="make room")
 
 
 KNOWN = LossKnown(None, Sighting(1000, 900, None, copied_ms=800))
 
 
 def moment(sight: Sight, **picture: Any) -> Moment:
-    seen = Seen(sight, 1.0, ("broker 0: nothing listens",), 3, 3)
+    seen = SourceView(sight, 1.0, ("broker 0: nothing listens",), 3, 3)
     tally = Tally(1, gone=("o1",) if sight is Sight.GONE else ())
     risk = Risk(2.5, 0, exact=False, basis="so", if_dead_seconds=1.5)
     found = Picture(seen=seen, tally=tally, risk=risk, **picture)

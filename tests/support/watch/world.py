@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from drkit.config import Settings
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import Reason
-from drkit.detect.verdict import Kind, Verdict
+from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.local.cluster import LocalCluster
-from drkit.watch.automatic import Automat
-from drkit.watch.observer import Identity, Moment, Observer
+from drkit.watch.automatic import AutoFailover
+from drkit.watch.observer import Moment, Observer, ObserverIdentity
 from tests.support.waiting import eventually
 
 _ROOT = Path(__file__).parents[3]
@@ -46,8 +46,10 @@ class Lookout:
     def __init__(self, settings: Settings, name: str) -> None:
         self.clock = AwakeClock()
         self._ticker = Ticker(self.clock)
-        self.observer = Observer(settings, settings.flows[0], Identity(name, uuid.uuid4().hex), self.clock)
-        self.automat: Automat | None = None
+        self.observer = Observer(
+            settings, settings.flows[0], ObserverIdentity(name, uuid.uuid4().hex), self.clock
+        )
+        self.automat: AutoFailover | None = None
         self.changes: list[Seen] = []
         self.moment: Moment | None = None
         self._ended = threading.Event()
@@ -108,7 +110,7 @@ class Lookout:
             told = (picture.phi, picture.risk, picture.blockers) if picture else "no picture"
             raise AssertionError(f"no heartbeats, no look or a target that is not ready: {told}") from None
 
-    def worst_since(self, when: float) -> Kind:
+    def worst_since(self, when: float) -> VerdictKind:
         """The worst verdict since a moment of `time.monotonic`, the one that stood then included."""
         before = [s for s in self.changes if s.at <= when][-1:]
         return max(s.verdict.kind for s in [*before, *(s for s in self.changes if s.at > when)])

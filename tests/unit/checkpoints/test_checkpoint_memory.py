@@ -6,13 +6,13 @@ from uuid import UUID
 
 from drkit.checkpoints.memory import Memory, Remembered
 from drkit.checkpoints.shard import NO_ROUND, Shard
-from drkit.flow_state.copied_topics import Known, Producers
+from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
 
 AT, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 OFFSETS = {AT: Committed(7), OTHER: Committed(9)}
-KNOWN = Known({"t": ("t", UUID(int=1), UUID(int=2))}, Producers(1, frozenset({1})))
+KNOWN = CopiedTopics({"t": ("t", UUID(int=1), UUID(int=2))}, Producers(1, frozenset({1})))
 
 
 def shard(number: int, last: int, topic_id: str = "") -> Shard:

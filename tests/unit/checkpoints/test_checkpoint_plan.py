@@ -8,14 +8,14 @@ from uuid import UUID
 import pytest
 
 from drkit.checkpoints.plan import Terms
-from drkit.flow_state.copied_topics import Known, Producers
+from drkit.flow_state.copied_topics import CopiedTopics, Producers
 
 A, B = ("a", UUID(int=1), UUID(int=2)), ("b", UUID(int=3), UUID(int=4))
 MINE = Producers(7, frozenset({7}), map_id="m")
 
 
 def terms(topics: dict[str, tuple[str, UUID, UUID]], producers: Producers = MINE, **more: Any) -> Terms:
-    made = Terms("primary", Known(topics, producers), "checkpoints", "id", 1000, frozenset())
+    made = Terms("primary", CopiedTopics(topics, producers), "checkpoints", "id", 1000, frozenset())
     return made._replace(**more)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, shown
-from drkit.failover.core.context import Progress
+from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 
 LONG = "t" * 249
@@ -92,5 +92,5 @@ def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.Ca
 def test_a_step_that_waits_says_so_once(capsys: pytest.CaptureFixture[str]):
     tell = Progressing()
     for count in (11, 11, 11, 10):
-        tell(Progress(StepName.VERIFY, "waits for members", {"groups": count}))
+        tell(StepProgress(StepName.VERIFY, "waits for members", {"groups": count}))
     assert len(capsys.readouterr().err.splitlines()) == 2

@@ -9,7 +9,8 @@ import pytest
 from drkit import observe
 from drkit.cli.actions import replicate
 from drkit.model import TopicPartition
-from drkit.replicate.run import Glance
+from drkit.replicate.flow_thread import Glance
+from drkit.replicate.run import Stop
 from drkit.status.held_report import HeldPartition, held_partitions
 from drkit.status.lag.hanging import OpenTransaction
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
@@ -43,10 +44,38 @@ def test_the_largest_come_first_and_what_is_not_known_is_left_out():
 def test_a_terminal_shows_the_largest_and_the_number_of_others(capsys: pytest.CaptureFixture[str]):
     replicate._show(Glance("a->b", 12.0, 0, 5, HELD))
     assert capsys.readouterr().err.endswith(
-        f"a->b  12 records/s  lag 0  held back {LINES[0]}, and in 1 more partitions"
+        f"a->b  5 records copied  12 records/s  lag 0  held back {LINES[0]}, and in 1 more partitions"
     )
     replicate._show(Glance("a->b", 12.0, None, 5))
-    assert capsys.readouterr().err.endswith("a->b  12 records/s  lag …")
+    assert capsys.readouterr().err.endswith("a->b  5 records copied  12 records/s"), (
+        "no lag that is not known"
+    )
+
+
+def test_what_is_waited_for_is_said_instead_of_zeros(capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    waiting = Glance("a->b", 0.0, None, 0, phase="starting Spark")
+    replicate._show(waiting)
+    assert capsys.readouterr().err.endswith("a->b  starting Spark")
+    replicate._log(waiting)
+    said = json.loads(capsys.readouterr().err)
+    assert (said["event"], said["phase"]) == ("progress", "starting Spark")
+    assert not {"lag", "records", "records_per_second"} & set(said)
+    replicate._log(Glance("a->b", 2673.0, None, 26730))
+    said = json.loads(capsys.readouterr().err)
+    assert (said["records"], said["records_per_second"]) == (26730, 2673)
+    assert "lag" not in said
+
+
+def test_a_stop_says_what_it_waits_for(capsys: pytest.CaptureFixture[str]):
+    observe.setup("json", "info")
+    replicate._show_stop(Stop.DRAINS)
+    assert capsys.readouterr().err.endswith("stopping: draining in-flight batches\n")
+    replicate._log_stop(Stop.DRAINS)
+    said = json.loads(capsys.readouterr().err)
+    assert (said["event"], said["doing"]) == ("stopping", "draining in-flight batches")
+    replicate._log_stop(Stop.BEFORE_START)
+    assert json.loads(capsys.readouterr().err)["event"] == "stopped_before_start"
 
 
 def test_the_log_names_the_partitions(capsys: pytest.CaptureFixture[str]):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drkit.config import Loaded, load, read
-from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, Effect
+from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, KeySupport
 from drkit.errors import ConfigError
 
 BOTH = """# two data centres, both directions
@@ -153,7 +153,7 @@ def test_every_key_acts_or_is_said_not_to(file: Path, key):
         BOTH.replace("west->east.topics", "# ") + f"west->east.{key.name} = " + value.replace("\\", r"\\")
     )
     found = loaded(file, file_text)
-    if key.effect is Effect.WORKS or value in key.agreed:
+    if key.effect is KeySupport.WORKS or value in key.agreed:
         assert not found.notes
     else:
         assert [(n.at, n.what) for n in found.notes] == [
@@ -196,7 +196,11 @@ def test_the_filter_that_kafka_itself_uses_is_no_change(file: Path):
         ("east.security.protcol = SSL", "neither a client property nor", "'security.protocol'"),
         ("security.protcol = SSL", "no client of Kafka's", "'security.protocol'"),
         ("east.producer.ssl.truststore.path = /t", "no such property", "'ssl.truststore"),
-        ("east.security.protocol = SSL // needed there", "is not one of PLAINTEXT, SSL", "docs/security.md"),
+        (
+            "east.security.protocol = SSL // needed there",
+            "is not one of PLAINTEXT, SSL",
+            "docs/how-to/security.md",
+        ),
         ("completely.different = 1", "unknown setting", "the nearest is '"),
         ("replication.policy.class = com.acme.Own", "com.acme.Own cannot be used", "Identity"),
         ("east->west.enabled = yes", "true or false", ""),

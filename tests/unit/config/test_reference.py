@@ -12,7 +12,7 @@ from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.config.reference import PAGES, coming_from_mm2, configuration
 from drkit.config.reference_toml import reference_toml
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs/reference"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,4 +1,4 @@
-"""docs/topologies.md shows what works: its settings load and its class is a naming policy."""
+"""docs/how-to/topologies.md shows what works: its settings load and its class is a naming policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from drkit.config import Settings
 from drkit.topology import broken_promise
 
-PAGE = (Path(__file__).parents[3] / "docs" / "topologies.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/how-to/topologies.md").read_text(encoding="utf-8")
 TABLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 ALIASES = ("primary", "standby", "west", "east", "hub")
 

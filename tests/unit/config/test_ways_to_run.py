@@ -20,7 +20,7 @@ def page(name: str) -> str:
 
 def test_the_settings_for_long_links_load():
     """P22: the settings of the page are settings, and fetch 32 MiB at a time."""
-    (text,) = re.findall(r"```toml\n(.*?)```", page("wan.md"), re.DOTALL)
+    (text,) = re.findall(r"```toml\n(.*?)```", page("how-to/wan.md"), re.DOTALL)
     clusters = {alias: {"bootstrap_servers": f"{alias}:9092"} for alias in ALIASES}
     (flow,) = Settings.model_validate({"clusters": clusters, **tomllib.loads(text)}).flows
     assert flow.fetch_max_bytes == 32 * MIB
@@ -38,8 +38,8 @@ def test_the_settings_for_long_links_load():
 
 def test_the_pages_say_where_to_run_it():
     """P24: beside the target, in the page on long links and in the one for users of MirrorMaker 2."""
-    assert "Where to run drkit: beside the target." in page("wan.md")
-    assert "start drkit beside the target" in page("coming-from-mirrormaker-2.md")
+    assert "Where to run drkit: beside the target." in page("how-to/wan.md")
+    assert "start drkit beside the target" in page("reference/coming-from-mirrormaker-2.md")
 
 
 def test_a_flow_without_heartbeats(tmp_path: Path):

@@ -7,43 +7,43 @@ from uuid import UUID
 
 import pytest
 
-from drkit.copy_task.core.activity import PartitionView, ReportedBy, activity
+from drkit.copy_task.core.activity import ActivityView, ReportedBy, activity
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import SAY_AT
-from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source.health import SourceHealth
 from drkit.model import TopicPartition
 
 BOTH = (False, True)
 VIEWS = [
-    PartitionView(*rest)
-    for rest in product(State, ("", "why"), BOTH, BOTH, BOTH, BOTH, BOTH, BOTH, ("", "an error"))
+    ActivityView(*rest)
+    for rest in product(CopyState, ("", "why"), BOTH, BOTH, BOTH, BOTH, BOTH, BOTH, ("", "an error"))
 ]
 
 
-def at_work(view: PartitionView) -> bool:
+def at_work(view: ActivityView) -> bool:
     """Whether a part of the task has something to do for the partition, or waits for an answer to it."""
-    appends = view.in_flight or (view.waiting and view.state in {State.LIVE, State.BULK})
-    resolves = view.state is State.RESOLVING and not view.asked_before
+    appends = view.in_flight or (view.waiting and view.state in {CopyState.LIVE, CopyState.BULK})
+    resolves = view.state is CopyState.RESOLVING and not view.asked_before
     fetches = view.leader_known and view.fetcher and not view.source_error
-    copies = view.state in {State.LIVE, State.BULK} and (fetches or view.exhausted)
-    return view.state is not State.STOPPED and (appends or resolves or copies)
+    copies = view.state in {CopyState.LIVE, CopyState.BULK} and (fetches or view.exhausted)
+    return view.state is not CopyState.STOPPED and (appends or resolves or copies)
 
 
-@pytest.mark.parametrize("state", State)
-def test_every_state_is_progress_or_has_a_reason_and_an_event(state: State) -> None:
+@pytest.mark.parametrize("state", CopyState)
+def test_every_state_is_progress_or_has_a_reason_and_an_event(state: CopyState) -> None:
     for view in (v for v in VIEWS if v.state is state):
         found = activity(view)
         assert found.text, view
         assert found.progress == (found.reported_by is ReportedBy.NOTHING)
         if found.progress:
             assert at_work(view), view
-        if state is State.STOPPED:
+        if state is CopyState.STOPPED:
             assert found.reported_by is ReportedBy.STOP
 
 
 def test_a_live_partition_that_the_source_does_not_feed_says_which_part_is_missing() -> None:
-    live = PartitionView(State.LIVE, "", False, False, False, False, True, True, "")  # noqa: FBT003 - a row
+    live = ActivityView(CopyState.LIVE, "", False, False, False, False, True, True, "")  # noqa: FBT003 - a row
     assert activity(live).progress
     assert activity(live._replace(leader_known=False)).reported_by is ReportedBy.SOURCE
     assert activity(live._replace(fetcher=False)).reported_by is ReportedBy.SOURCE
@@ -53,8 +53,8 @@ def test_a_live_partition_that_the_source_does_not_feed_says_which_part_is_missi
     )
 
 
-def partition(number: int = 0, state: State = State.LIVE, leader: int = 1) -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), number, 0))
+def partition(number: int = 0, state: CopyState = CopyState.LIVE, leader: int = 1) -> PartitionCopy:
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), number, 0))
     made.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=0)
     made.state, made.leader = state, leader
     return made
@@ -62,7 +62,7 @@ def partition(number: int = 0, state: State = State.LIVE, leader: int = 1) -> Pa
 
 def test_every_reason_of_the_source_is_reported_within_some_rounds() -> None:
     """All combinations again, as partitions of a task that nothing helps."""
-    for state, leader, fetcher, error in product(State, (-1, 1), BOTH, BOTH):
+    for state, leader, fetcher, error in product(CopyState, (-1, 1), BOTH, BOTH):
         health = SourceHealth(0.5, set())
         p = partition(state=state, leader=leader)
         if fetcher:

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import Counters
-from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source.errors import gap
-from drkit.copy_task.source.fetching import Asked, Fetcher
+from drkit.copy_task.source.fetching import Fetcher, RequestedPosition
 from drkit.copy_task.source.health import SourceHealth
 from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
 from drkit.wire import Record, encode
@@ -66,7 +66,7 @@ class World:
     """A partition and the fetchers of two brokers, without connections."""
 
     def __init__(self, end: int | None = None) -> None:
-        lease = PartitionLease("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
+        lease = PartitionAssignment("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
         self.partition = PartitionCopy(lease)
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
         self.task = task_of(self.partition)
@@ -80,9 +80,9 @@ class World:
         )
         self.old, self.new = (Fetcher(self.task, node, source) for node in (OLD, NEW))
 
-    def asked(self) -> dict[PartitionCopy, Asked]:
+    def asked(self) -> dict[PartitionCopy, RequestedPosition]:
         p = self.partition
-        return {p: Asked(p.generation, p.fetch_position, p.leader_epoch)}
+        return {p: RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)}
 
 
 def test_a_late_answer_of_a_former_leader_changes_nothing() -> None:
@@ -146,4 +146,4 @@ def test_the_frontier_moves_over_what_the_source_deleted() -> None:
     assert p.acked_upstream == 100
     # With the epoch of the records before the gap the source would say that its history ended there.
     assert p.fetched_epoch == -1
-    assert p.state is State.LIVE
+    assert p.state is CopyState.LIVE

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES
-from drkit.copy_task.core.lease import PartitionLease
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.source.fetching import Fetcher
 from drkit.copy_task.source.health import SourceHealth
@@ -18,7 +18,7 @@ WAIT_MS = 500
 
 def partition(number: int) -> PartitionCopy:
     topic, source, target = f"t{number}", str(UUID(int=number + 1)), str(UUID(int=-number % (1 << 128)))
-    p = PartitionCopy(PartitionLease(topic, source, topic, target, 0, 0))
+    p = PartitionCopy(PartitionAssignment(topic, source, topic, target, 0, 0))
     p.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
     p.leader = NODE
     return p

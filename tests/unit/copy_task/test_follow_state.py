@@ -10,9 +10,9 @@ from uuid import UUID
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from drkit.copy_task import control
-from drkit.copy_task.control import Reading
+from drkit.copy_task.control import ReadProgress
 from drkit.flow_state.records import LeaseRecord
-from drkit.kafka.requests import Leader, TopicMetadata
+from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.wire import Record, encode
 
 PAGES, PER_PAGE = 40, 10
@@ -52,7 +52,7 @@ class World:
 
     def __init__(self) -> None:
         self.leader, self.pauses = Leading(), 0
-        topic = TopicMetadata(0, UUID(int=1), {0: Leader(0, 0)})
+        topic = TopicMetadata(0, UUID(int=1), {0: PartitionLeader(0, 0)})
 
         async def internal(_name: str, *, refresh: bool) -> TopicMetadata:  # noqa: ARG001  as of a task
             return topic
@@ -77,7 +77,7 @@ def run(coroutine: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_a_look_back_is_read_to_its_end_before_the_first_pause():
-    world, reading = World(), Reading()
+    world, reading = World(), ReadProgress()
     while not world.pauses:
         run(lambda: control._look(world.task, reading))
     assert world.leader.fetches == PAGES
@@ -86,7 +86,7 @@ def test_a_look_back_is_read_to_its_end_before_the_first_pause():
 
 
 def test_at_the_end_there_is_a_pause_after_each_look():
-    world, reading = World(), Reading()
+    world, reading = World(), ReadProgress()
     while not world.pauses:
         run(lambda: control._look(world.task, reading))
     run(lambda: control._look(world.task, reading))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 
-LEASE = TaskLease("x->y", "run", 3, 0, 0, 7, 0, (7,), (), "map", "state", 300.0, 10.0, 1000, ())
+LEASE = TaskAssignment("x->y", "run", 3, 0, 0, 7, 0, (7,), (), "map", "state", 300.0, 10.0, 1000, ())
 NOW = 1_800_000_000_000
 
 
@@ -44,6 +44,6 @@ def test_a_task_that_spark_starts_again_on_the_driver_s_machine_ends_with_the_ot
 
 
 def test_a_lease_travels_as_json():
-    part = PartitionLease("t", "id", "u", "id2", 1, 2)
+    part = PartitionAssignment("t", "id", "u", "id2", 1, 2)
     lease = replace(LEASE, partitions=(part,), bulk_producer_ids=(1, 2), planned_at_ms=NOW)
-    assert TaskLease.from_json(lease.to_json()) == lease
+    assert TaskAssignment.from_json(lease.to_json()) == lease

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offsets import encode_intent
@@ -27,7 +27,7 @@ def begin(partition: PartitionCopy, upstream: int, downstream: int, sequence: in
 
 @pytest.fixture
 def partition() -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
     begin(made, 10, 10, 0)
     return made
 
@@ -140,7 +140,7 @@ def test_a_bulk_record_confirms_what_was_appended_before_it(partition: Partition
     partition.acknowledge(partition.ready.popleft())
     for _ in range(marks):
         confirm(partition, said)
-    partition.state = State.BULK
+    partition.state = CopyState.BULK
     commit(partition, said, chunk(27, 4, 3))
     assert [said.segments.translate(SourceOffset(u), 26) for u in (10, 14, 15, 20, 26, 27, 30)] == [
         10, 14, 15, 15, 21, 22, 25,
@@ -158,7 +158,7 @@ def test_a_claim_of_which_nothing_was_appended_is_void_after_a_bulk_record(parti
     said.apply(intent)
     partition.void()
     begin(partition, 15, 15, 5)
-    partition.state = State.BULK
+    partition.state = CopyState.BULK
     commit(partition, said, chunk(20, 2, 3), chunk(23, 5, 3))
     assert not said.pending
     assert [said.segments.translate(SourceOffset(u), 22) for u in (14, 20, 21, 22, 23, 27)] == [

@@ -7,8 +7,8 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
@@ -20,7 +20,9 @@ class Pair:
     """A partition, its map, and which records are where."""
 
     def __init__(self) -> None:
-        self.partition = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+        self.partition = PartitionCopy(
+            PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0)
+        )
         self.topic: list[tuple[bytes, bytes]] = []
         self.said = PartitionMap()
         self.truth: dict[int, int] = {}
@@ -75,7 +77,7 @@ class Pair:
         while self.partition.ready:
             self.acknowledge()
         partition, first, base = self.partition, self.source + hole, self.end
-        partition.state = State.BULK
+        partition.state = CopyState.BULK
         sent = Sent(partition, partition.generation, chunk(first, count, 1), None)
         for _, record in intents_of([(sent, base)], NONCE):
             self.write(record)

@@ -10,7 +10,7 @@ from uuid import UUID
 from kafka.errors import kafka_errors
 import pytest
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.source import errors as source_errors
 from drkit.kafka import codes
@@ -42,7 +42,7 @@ class Task:
 
 
 def partition(position: int = 50) -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0))
     made.begin(upstream=position, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=0)
     made.leader = 1
     return made

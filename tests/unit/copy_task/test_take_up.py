@@ -10,8 +10,8 @@ from kafka.future import Future
 import pytest
 
 from drkit.copy_task.copier import CopyTask
-from drkit.copy_task.core.lease import PartitionLease
-from drkit.copy_task.core.partition import PartitionCopy, State
+from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source import errors as source_errors
 from drkit.copy_task.target.bulk import BulkAppender
 from drkit.copy_task.target.bulk_progress import Sent, acknowledge
@@ -21,14 +21,14 @@ from drkit.offset_map.look import Look
 from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
 from drkit.offsets.resolve import Resolution
-from drkit.wire import Chunk, How, Run
+from drkit.wire import Chunk, How, OffsetRun
 
 HISTORY = History(7, 0)
 
 
 @pytest.fixture
 def partition() -> PartitionCopy:
-    made = PartitionCopy(PartitionLease("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
+    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), 0, 0))
     made.begin(
         upstream=50, downstream=50, copied_end=50, sequence=50, delta=0, leader_epoch=3, history=HISTORY
     )
@@ -83,7 +83,7 @@ def test_a_claim_without_an_answer_binds_its_task(partition: PartitionCopy) -> N
 
 
 def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionCopy) -> None:
-    chunk = Chunk(bytearray(64), (Run(90, 5),), 5, 0, 95, 3, How.FORWARDED)
+    chunk = Chunk(bytearray(64), (OffsetRun(90, 5),), 5, 0, 95, 3, How.FORWARDED)
     sent = Sent(partition, partition.generation, chunk, None)
     partition.void()
     partition.begin(upstream=90, downstream=70, copied_end=70, sequence=0, delta=20, leader_epoch=3)
@@ -96,14 +96,14 @@ def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionC
 
 def test_a_chunk_is_not_sent_for_a_partition_that_began_anew_meanwhile(partition: PartitionCopy) -> None:
     """A round of bulk mode waits for one broker before it sends to the next."""
-    other = PartitionCopy(PartitionLease("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
+    other = PartitionCopy(PartitionAssignment("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
     other.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=3, history=HISTORY)
     for node, p in enumerate((partition, other)):
         chunk = Chunk(
-            bytearray(64), (Run(p.fetch_position, 1),), 1, 0, p.fetch_position + 1, 3, How.FORWARDED
+            bytearray(64), (OffsetRun(p.fetch_position, 1),), 1, 0, p.fetch_position + 1, 3, How.FORWARDED
         )
         p.take([chunk], chunk.next_source, 3)
-        p.state, p.target_leader = State.BULK, node
+        p.state, p.target_leader = CopyState.BULK, node
 
     async def add(_partitions: object) -> None:
         return None

@@ -12,10 +12,10 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import Known
+from drkit.detect.marks import KnownBrokers
 from drkit.detect.prober import Met
 from drkit.detect.probes import OWN, Probes
-from drkit.detect.seen import Address, Outcome, Probe
+from drkit.detect.seen import Address, Probe, ProbeOutcome
 from drkit.local.ports import PortReservation
 from tests.support.waiting import eventually
 
@@ -88,20 +88,20 @@ def test_an_address_of_a_note_gets_no_credentials_until_a_broker_names_it(listen
         probes = probes_of(ours.server)
         probes.start()
         try:
-            probes.remember([Known("abc", (forged,))])
+            probes.remember([KnownBrokers("abc", (forged,))])
             eventually(lambda: listener.asked.count(API_VERSIONS) >= 3, what="probes of the address")
             assert set(listener.asked) == {API_VERSIONS}
             assert SECRET not in listener.received
             told = probes.newest()[forged]
             assert told is not None
-            assert told.outcome is Outcome.UNCONFIRMED
+            assert told.outcome is ProbeOutcome.UNCONFIRMED
             assert probes.cluster_id is None, "the id in a note is nobody's"
             assert probes.known().brokers == (forged,), "for an observer that starts later"
 
             # What is in no note any more is forgotten; what a broker names is an address like any other.
-            probes.remember([Known("abc", ())])
+            probes.remember([KnownBrokers("abc", ())])
             assert forged not in probes.newest()
-            probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.1), Met("abc", ((77, listener.address),)))
+            probes._heard(ours, Probe(ProbeOutcome.ANSWERS, 1.0, 1.1), Met("abc", ((77, listener.address),)))
             eventually(lambda: SECRET in listener.received, what="the credentials")
             assert {SASL_HANDSHAKE, SASL_AUTHENTICATE} <= set(listener.asked)
         finally:
@@ -117,11 +117,11 @@ def test_a_broker_that_a_note_places_at_a_bootstrap_server_is_as_that_server_is(
         try:
             eventually(lambda: probes.newest()[ours], what="a probe")
             noted = ours._replace(broker=98)
-            probes.remember([Known("abc", (noted, ours._replace(broker=99)))])
+            probes.remember([KnownBrokers("abc", (noted, ours._replace(broker=99)))])
             assert set(probes.newest()) == {noted}
-            probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.1), None)
-            assert probes.newest()[noted] == Probe(Outcome.ANSWERS, 1.0, 1.1)
-            probes._heard(ours, Probe(Outcome.ANSWERS, 1.0, 1.2), Met("abc", ((7, ours.server),)))
+            probes._heard(ours, Probe(ProbeOutcome.ANSWERS, 1.0, 1.1), None)
+            assert probes.newest()[noted] == Probe(ProbeOutcome.ANSWERS, 1.0, 1.1)
+            probes._heard(ours, Probe(ProbeOutcome.ANSWERS, 1.0, 1.2), Met("abc", ((7, ours.server),)))
             assert set(probes.newest()) == {ours._replace(broker=7)}
         finally:
             probes.stop()
@@ -135,9 +135,9 @@ def test_notes_of_another_cluster_and_of_brokers_that_never_were_count_for_nothi
         probes._brokers_listed = frozenset({1})
         try:
             mine, gone = Address(OWN, servers[1], 1), Address(OWN, servers[2], 2)
-            probes.remember([Known("another", (mine,))])
+            probes.remember([KnownBrokers("another", (mine,))])
             assert not probes.newest()
-            probes.remember([Known("abc", (mine, gone, Address("unknown", servers[2], 1)))])
+            probes.remember([KnownBrokers("abc", (mine, gone, Address("unknown", servers[2], 1)))])
             assert set(probes.newest()) == {mine}
         finally:
             probes.stop()

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.detect.marks import Automatic, Known, Pause
+from drkit.detect.marks import Automatic, KnownBrokers, Pause
 from drkit.detect.notes import Notes, read_note
 from drkit.detect.votes import Vote
 from drkit.flow_state.codec.fields import EXACT, Malformed
-from drkit.flow_state.codec.record import Record
+from drkit.flow_state.codec.record import StateRecord
 from tests.support.detect.any_notes import (
     AGENT,
     AUTOMATIC,
@@ -27,7 +27,7 @@ from tests.support.detect.any_notes import (
 
 
 @pytest.mark.parametrize(("key", "note"), GOOD.items())
-def test_what_is_written_is_read_back(key: str, note: Record):
+def test_what_is_written_is_read_back(key: str, note: StateRecord):
     assert read_note(key, note.encode()) == note
 
 
@@ -141,5 +141,5 @@ def test_names_of_ever_new_keys_do_not_fill_the_log():
 def test_addresses_of_every_form_are_read():
     for server in ("h:1", "10.0.0.1:9092", "::1:9092", "[2001:db8::1]:9092", "a_b-c.example:65535"):
         note = read_note("known", json.dumps({**KNOWN.to_json(), "brokers": [["own", server, 0]]}).encode())
-        assert isinstance(note, Known)
+        assert isinstance(note, KnownBrokers)
         assert note.brokers[0].server == server

@@ -11,7 +11,7 @@ from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.prober import Met
 from drkit.detect.probes import OWN, Probes
-from drkit.detect.seen import Address, Outcome, Probe
+from drkit.detect.seen import Address, Probe, ProbeOutcome
 from tests.support.waiting import eventually
 
 HERE, THERE = Address(OWN, "127.0.0.1:1"), Address(OWN, "127.0.0.1:2")
@@ -32,7 +32,7 @@ def probes() -> Iterator[Probes]:
 
 def test_a_stranger_that_answers_at_the_same_time_stays_one(probes: Probes):
     """Both were asked while nobody knew the cluster's id; the second answer must not move its brokers."""
-    answered = Probe(Outcome.ANSWERS, 1.0, 1.1)
+    answered = Probe(ProbeOutcome.ANSWERS, 1.0, 1.1)
     probes._heard(HERE, answered, Met("ours", ((0, HERE.server), (1, "127.0.0.1:3"))))
     probes._heard(THERE, answered, Met("theirs", ((0, THERE.server),)))
     assert probes.cluster_id == "ours"
@@ -40,5 +40,5 @@ def test_a_stranger_that_answers_at_the_same_time_stays_one(probes: Probes):
     assert set(newest) == {HERE._replace(broker=0), Address(OWN, "127.0.0.1:3", 1), THERE}
     told = newest[THERE]
     assert told is not None
-    assert told.outcome is Outcome.WRONG_CLUSTER
+    assert told.outcome is ProbeOutcome.WRONG_CLUSTER
     assert told.evidence == "cluster id theirs, expected ours"

@@ -10,11 +10,11 @@ from drkit.detect.seen import (
     ILL,
     WELL,
     Address,
-    Outcome,
     Probe,
-    Seen,
+    ProbeOutcome,
     Sight,
     SightRules,
+    SourceView,
     Track,
     see,
 )
@@ -27,7 +27,7 @@ RANK = {
 }  # fmt: skip
 
 
-def track(outcome: Outcome, lasted: float = 60.0, age: float = 0.5) -> Track:
+def track(outcome: ProbeOutcome, lasted: float = 60.0, age: float = 0.5) -> Track:
     """A track whose last probe ended `age` ago, failing for `lasted` unless it is well."""
     found = Track()
     if outcome not in WELL:
@@ -44,13 +44,13 @@ def sight(*tracks: Track) -> Sight:
     return see(cluster(*tracks), NOW, RULES).sight
 
 
-FINE, KILLED = track(Outcome.WORKS), track(Outcome.REFUSED)
-FROZEN, DOUBTFUL = track(Outcome.SILENT), track(Outcome.REFUSED, lasted=2.0)
+FINE, KILLED = track(ProbeOutcome.WORKS), track(ProbeOutcome.REFUSED)
+FROZEN, DOUBTFUL = track(ProbeOutcome.SILENT), track(ProbeOutcome.REFUSED, lasted=2.0)
 
 
 def test_all_works():
     assert sight(FINE, FINE, FINE) is Sight.CLEAR
-    assert sight(track(Outcome.ANSWERS)) is Sight.CLEAR
+    assert sight(track(ProbeOutcome.ANSWERS)) is Sight.CLEAR
 
 
 def test_one_of_three():
@@ -68,7 +68,7 @@ def test_half_is_not_enough_to_be_only_degraded():
 
 
 def test_all_killed_frozen_or_cut_off():
-    seen = see(cluster(KILLED, FROZEN, track(Outcome.NO_ROUTE, lasted=6.0)), NOW, RULES)
+    seen = see(cluster(KILLED, FROZEN, track(ProbeOutcome.NO_ROUTE, lasted=6.0)), NOW, RULES)
     assert seen.sight is Sight.GONE
     assert seen.since == NOW - 6.0  # the last to fall silent
 
@@ -80,29 +80,29 @@ def test_one_that_failed_only_just_keeps_the_rest_from_being_gone():
 
 
 def test_answering_without_taking_records_is_not_gone():
-    assert sight(track(Outcome.WRITE_REFUSED), KILLED, KILLED) is Sight.REFUSING
-    assert sight(track(Outcome.WRITE_SILENT)) is Sight.REFUSING
+    assert sight(track(ProbeOutcome.WRITE_REFUSED), KILLED, KILLED) is Sight.REFUSING
+    assert sight(track(ProbeOutcome.WRITE_SILENT)) is Sight.REFUSING
 
 
 def test_what_tells_of_us_is_not_gone():
-    assert sight(track(Outcome.UNRESOLVED), KILLED) is Sight.BLIND
-    assert sight(track(Outcome.SHUT_OUT)) is Sight.BLIND
+    assert sight(track(ProbeOutcome.UNRESOLVED), KILLED) is Sight.BLIND
+    assert sight(track(ProbeOutcome.SHUT_OUT)) is Sight.BLIND
     assert see({}, NOW, RULES).sight is Sight.BLIND
 
 
 def test_another_cluster_is_said_at_once():
-    assert sight(FINE, track(Outcome.WRONG_CLUSTER, lasted=0.1), FINE) is Sight.WRONG
+    assert sight(FINE, track(ProbeOutcome.WRONG_CLUSTER, lasted=0.1), FINE) is Sight.WRONG
 
 
 def test_a_broker_whose_probes_hang_is_not_gone():
-    assert sight(KILLED, track(Outcome.REFUSED, age=11.0)) is Sight.FEW
-    assert sight(track(Outcome.REFUSED, age=11.0)) is Sight.BLIND
+    assert sight(KILLED, track(ProbeOutcome.REFUSED, age=11.0)) is Sight.FEW
+    assert sight(track(ProbeOutcome.REFUSED, age=11.0)) is Sight.BLIND
 
 
 def test_a_success_ends_a_failure():
     flapping = Track()
     for at in range(0, 100, 2):
-        outcome = Outcome.WORKS if at % 4 else Outcome.REFUSED
+        outcome = ProbeOutcome.WORKS if at % 4 else ProbeOutcome.REFUSED
         flapping.take(Probe(outcome, float(at), at + 0.1))
     assert see(cluster(flapping), 99.0, RULES).sight in {Sight.CLEAR, Sight.FADING}
 
@@ -130,7 +130,7 @@ TRACKS = st.lists(st.builds(track, OUTCOMES, st.floats(0.2, 20.0)), min_size=1, 
 
 
 @given(TRACKS, st.integers(0, 5), st.sampled_from(sorted(DEAD, key=lambda o: o.name)))
-def test_one_more_dead_broker_never_looks_better(tracks: list[Track], which: int, dead: Outcome):
+def test_one_more_dead_broker_never_looks_better(tracks: list[Track], which: int, dead: ProbeOutcome):
     worse = list(tracks)
     worse[which % len(tracks)] = track(dead)
     assert RANK[sight(*worse)] >= RANK[sight(*tracks)]
@@ -138,7 +138,7 @@ def test_one_more_dead_broker_never_looks_better(tracks: list[Track], which: int
 
 @given(TRACKS)
 def test_gone_means_that_every_broker_is_confirmed_dead(tracks: list[Track]):
-    seen: Seen = see(cluster(*tracks), NOW, RULES)
+    seen: SourceView = see(cluster(*tracks), NOW, RULES)
     dead = all(
         t.last is not None and t.last.outcome in DEAD and t.failing_since is not None
         and NOW - t.failing_since >= RULES.confirm
@@ -149,7 +149,7 @@ def test_gone_means_that_every_broker_is_confirmed_dead(tracks: list[Track]):
 
 
 UNKNOWN_NAME = Address("own", "typo:9092")
-UNRESOLVED = track(Outcome.UNRESOLVED)
+UNRESOLVED = track(ProbeOutcome.UNRESOLVED)
 
 
 def test_one_name_that_does_not_resolve_hides_no_loss():
@@ -160,7 +160,7 @@ def test_one_name_that_does_not_resolve_hides_no_loss():
     assert seen.since is not None
     assert "server (own, typo:9092): its name does not resolve, for 60.0 s" in seen.evidence
     # A resolver that takes a minute for each answer makes no difference.
-    slow = cluster(KILLED) | {UNKNOWN_NAME: track(Outcome.UNRESOLVED, age=30.0)}
+    slow = cluster(KILLED) | {UNKNOWN_NAME: track(ProbeOutcome.UNRESOLVED, age=30.0)}
     assert see(slow, NOW, RULES).sight is Sight.GONE
     assert see(cluster(FINE) | {UNKNOWN_NAME: UNRESOLVED}, NOW, RULES).sight is Sight.PARTIAL
 
@@ -177,6 +177,6 @@ def test_names_that_do_not_resolve_are_no_loss():
 
 
 def test_an_address_that_only_a_note_names_is_shown_when_it_answers():
-    seen = see(cluster(KILLED, track(Outcome.UNCONFIRMED)), NOW, RULES)
+    seen = see(cluster(KILLED, track(ProbeOutcome.UNCONFIRMED)), NOW, RULES)
     assert seen.sight is Sight.FEW
-    assert seen.evidence[1] == f"broker 1 (own, h:1): {Outcome.UNCONFIRMED.value}"
+    assert seen.evidence[1] == f"broker 1 (own, h:1): {ProbeOutcome.UNCONFIRMED.value}"

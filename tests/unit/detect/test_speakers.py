@@ -15,7 +15,7 @@ from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.risk import unknown
 from drkit.detect.seen import NOTHING_SEEN, Sight
 from drkit.detect.speakers import ANYBODY, Speakers
-from drkit.detect.verdict import Kind, Verdict, judge
+from drkit.detect.verdict import Verdict, VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 
 WALL: Final = 1_700_000_000_000
@@ -85,7 +85,7 @@ def test_four_invented_names_and_an_invented_agent_turn_no_hold_into_lost(others
     post.write(*(vote(name, sight) for name, sight in zip("bc", others, strict=False)))
     before = post.verdict()
     post.write(*FORGED)
-    assert before.kind is post.verdict().kind is Kind.HOLD
+    assert before.kind is post.verdict().kind is VerdictKind.HOLD
     assert post.verdict().reason is before.reason
     assert post.tally().gone == ("a",)
     assert [key for key, _ in post.reports] == [*(f"vote/x{n}" for n in range(4)), "agent/y"]
@@ -105,7 +105,7 @@ def test_with_a_number_any_name_counts():
 def test_configured_names_decide():
     post = Post()
     post.write(vote("b"), note("p-1", fenced=True))
-    assert post.verdict().kind is Kind.LOST
+    assert post.verdict().kind is VerdictKind.LOST
     assert post.reports == []
 
 
@@ -135,7 +135,7 @@ def test_two_processes_under_one_name_are_named_and_neither_is_believed(
     doubt = post.notes.by_key()[key].doubt
     assert "two processes publish under this name" in doubt.at(post.now)
     assert [k for k, _ in post.reports] == [key]
-    assert post.verdict().kind is Kind.HOLD
+    assert post.verdict().kind is VerdictKind.HOLD
     # The forger writes on, more seldom than the other one.
     for number in range(10, 30):
         post.write(write("honest", number))

@@ -11,8 +11,8 @@ import pytest
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
-from drkit.detect.seen import Seen, Sight
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, Kind, judge
+from drkit.detect.seen import Sight, SourceView
+from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, VerdictKind, judge
 from drkit.detect.votes import Tally
 from tests.support.detect.pictures import (
     AUTO,
@@ -53,7 +53,7 @@ def test_everything_that_holds_a_failover_back_is_told():
 @given(pictures())
 def test_lost_only_when_nothing_speaks_against_it(p: Picture):
     found = judge(p)
-    assert (found.kind is Kind.LOST) == (found.primary_lost and not found.obstacles)
+    assert (found.kind is VerdictKind.LOST) == (found.primary_lost and not found.obstacles)
     if not found.primary_lost:
         return
     assert p.seen.sight is Sight.GONE
@@ -73,7 +73,7 @@ def test_lost_only_when_nothing_speaks_against_it(p: Picture):
 
 @given(pictures())
 def test_mode_auto_asks_for_more(p: Picture):
-    if p.auto is None or judge(p).kind is not Kind.LOST:
+    if p.auto is None or judge(p).kind is not VerdictKind.LOST:
         return
     assert p.auto.acknowledged
     assert p.auto.last_seconds is None or p.auto.last_seconds >= p.auto.window_seconds
@@ -82,7 +82,7 @@ def test_mode_auto_asks_for_more(p: Picture):
     assert len(p.auto.agents_fenced) >= p.auto.agents or (
         waited is not None and waited >= p.auto.delay_seconds
     )
-    assert judge(replace(p, auto=None)).kind is Kind.LOST
+    assert judge(replace(p, auto=None)).kind is VerdictKind.LOST
 
 
 WORSE = [
@@ -96,7 +96,7 @@ WORSE = [
 ORDER = (Sight.CLEAR, Sight.FADING, Sight.PARTIAL, Sight.FEW, Sight.GONE)
 
 
-def _worse(before: Seen, sight: Sight) -> Seen:
+def _worse(before: SourceView, sight: Sight) -> SourceView:
     if before.sight not in ORDER or ORDER.index(before.sight) > ORDER.index(sight):
         return before
     return seen(sight)

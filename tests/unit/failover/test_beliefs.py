@@ -7,7 +7,7 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.failover import interpreter
-from drkit.failover.core.machine import GROUNDS, TABLE, Belief, State, StepName
+from drkit.failover.core.machine import GROUNDS, TABLE, Belief, RunState, StepName
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.journal.entries import violations
 from drkit.kafka.admin import Cluster
@@ -24,7 +24,7 @@ def played(seed: int) -> Play:
     run, world = play.run, play.world
     assert run.state.is_over, (seed, run.state, run.held)
     assert not violations(run), (seed, violations(run))
-    if run.state is State.DONE:
+    if run.state is RunState.DONE:
         assert world.opened
         assert world.placed is not None
     else:
@@ -37,8 +37,10 @@ def played(seed: int) -> Play:
 def test_every_run_ends_right_or_taken_back() -> None:
     plays = [played(seed) for seed in SEEDS]
     states = {p.run.state for p in plays}
-    assert {State.DONE, State.ABORTED} <= states
-    undone = [p for p in plays if p.run.state is State.DONE and any(e.kind == "undo" for e in p.run.entries)]
+    assert {RunState.DONE, RunState.ABORTED} <= states
+    undone = [
+        p for p in plays if p.run.state is RunState.DONE and any(e.kind == "undo" for e in p.run.entries)
+    ]
     assert len(undone) > 10, "a primary that comes back leads back to FENCE"
 
 

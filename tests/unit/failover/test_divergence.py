@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss.divergence import Divergence, Found, Tail, judged
+from drkit.failover.loss.divergence import Divergence, DivergenceState, PartitionDivergence, judged
 from drkit.status.lag.source import Ends
 
 offsets = st.integers(0, 50)
@@ -15,16 +15,16 @@ offsets = st.integers(0, 50)
 @pytest.mark.parametrize(
     ("frontier", "log", "same", "expected"),
     [
-        (10, Ends(0, 10), True, (Found.CLEAN, 10, 0)),
-        (10, Ends(0, 12), True, (Found.DIVERGED, 10, 0)),
-        (10, Ends(0, 9), True, (Found.REGRESSED, 10, 0)),
-        (10, Ends(11, 20), True, (Found.DIVERGED, 11, 1)),
-        (10, Ends(20, 20), True, (Found.DIVERGED, 20, 10)),
-        (None, Ends(3, 3), True, (Found.CLEAN, 3, 0)),
-        (None, Ends(3, 5), True, (Found.DIVERGED, 3, 0)),
-        (10, Ends(0, 10), False, (Found.RECREATED, 0, 0)),
-        (10, None, False, (Found.GONE, 10, 0)),
-        (None, None, False, (Found.GONE, 0, 0)),
+        (10, Ends(0, 10), True, (DivergenceState.CLEAN, 10, 0)),
+        (10, Ends(0, 12), True, (DivergenceState.DIVERGED, 10, 0)),
+        (10, Ends(0, 9), True, (DivergenceState.REGRESSED, 10, 0)),
+        (10, Ends(11, 20), True, (DivergenceState.DIVERGED, 11, 1)),
+        (10, Ends(20, 20), True, (DivergenceState.DIVERGED, 20, 10)),
+        (None, Ends(3, 3), True, (DivergenceState.CLEAN, 3, 0)),
+        (None, Ends(3, 5), True, (DivergenceState.DIVERGED, 3, 0)),
+        (10, Ends(0, 10), False, (DivergenceState.RECREATED, 0, 0)),
+        (10, None, False, (DivergenceState.GONE, 10, 0)),
+        (None, None, False, (DivergenceState.GONE, 0, 0)),
     ],
 )
 def test_how_a_partition_stands(frontier, log, same, expected):
@@ -39,18 +39,18 @@ def test_every_offset_behind_the_frontier_is_read_or_said_to_be_gone(frontier, s
     read = set(range(first, log.end))
     assert read <= wanted
     assert len(wanted - read) == removed
-    assert (found is Found.CLEAN) == (not wanted and found is not Found.REGRESSED)
+    assert (found is DivergenceState.CLEAN) == (not wanted and found is not DivergenceState.REGRESSED)
 
 
-def said(*tails: Tail, **more: str) -> Divergence:
+def said(*tails: PartitionDivergence, **more: str) -> Divergence:
     return Divergence("a->b", tails, **more)
 
 
 def test_what_is_not_known_is_never_clean():
-    clean = Tail("t", 0, Found.CLEAN, 5, 5)
+    clean = PartitionDivergence("t", 0, DivergenceState.CLEAN, 5, 5)
     assert said(clean).is_clean
-    assert not said(clean, clean._replace(found=Found.UNKNOWN)).is_clean
-    assert not said(clean, clean._replace(found=Found.UNKNOWN)).is_known
+    assert not said(clean, clean._replace(found=DivergenceState.UNKNOWN)).is_clean
+    assert not said(clean, clean._replace(found=DivergenceState.UNKNOWN)).is_known
     assert not said(clean._replace(open_transaction=True)).is_clean, "it may still be committed"
     silent = said(unanswered="nothing listens")
     assert not silent.is_known
@@ -60,7 +60,7 @@ def test_what_is_not_known_is_never_clean():
 
 
 def test_the_statement_names_places_and_what_may_still_come():
-    found = said(Tail("t", 1, Found.DIVERGED, 7, 9, 2), owed="it was dead")
+    found = said(PartitionDivergence("t", 1, DivergenceState.DIVERGED, 7, 9, 2), owed="it was dead")
     assert found.statement() == (
         "2 records stand on a only: t-1 from 7 (diverged); its fence is owed, so there may come more"
     )

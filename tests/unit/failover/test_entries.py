@@ -12,18 +12,28 @@ from drkit.failover.core.machine import (
     ORDER,
     POINT_OF_NO_RETURN,
     TABLE,
-    State,
+    RunState,
     StepName,
     following,
     is_before,
 )
-from drkit.failover.journal.entries import Assembly, Entry, Kind, RunLog, parts_of, read_history, violations
+from drkit.failover.journal.entries import (
+    Assembly,
+    EntryKind,
+    JournalEntry,
+    RunLog,
+    parts_of,
+    read_history,
+    violations,
+)
 from drkit.wire import Record, encode
 
 
-def entry(run: str, number: int, by: str, kind: Kind, step: StepName | None = None, **more: Any) -> Entry:
-    body = {"holder": {"token": by}} if kind in {Kind.RUN, Kind.HOLD} else {}
-    return Entry(
+def entry(
+    run: str, number: int, by: str, kind: EntryKind, step: StepName | None = None, **more: Any
+) -> JournalEntry:
+    body = {"holder": {"token": by}} if kind in {EntryKind.RUN, EntryKind.HOLD} else {}
+    return JournalEntry(
         run,
         number,
         by,
@@ -36,15 +46,15 @@ def entry(run: str, number: int, by: str, kind: Kind, step: StepName | None = No
     )
 
 
-def whole_run(run: str = "r", by: str = "a") -> list[Entry]:
+def whole_run(run: str = "r", by: str = "a") -> list[JournalEntry]:
     """All entries of a run that nothing disturbs."""
-    told: list[tuple[Kind, StepName | None]] = [(Kind.RUN, None)]
-    told += [(kind, step) for step in ORDER for kind in (Kind.INTENT, Kind.RESULT)]
+    told: list[tuple[EntryKind, StepName | None]] = [(EntryKind.RUN, None)]
+    told += [(kind, step) for step in ORDER for kind in (EntryKind.INTENT, EntryKind.RESULT)]
     entries = [entry(run, n, by, kind, step) for n, (kind, step) in enumerate(told)]
-    return [*entries, entry(run, len(entries), by, Kind.END, body={"state": "done"})]
+    return [*entries, entry(run, len(entries), by, EntryKind.END, body={"state": "done"})]
 
 
-def log_of(entries: list[Entry]) -> RunLog:
+def log_of(entries: list[JournalEntry]) -> RunLog:
     history = read_history(entries)
     assert history.last is not None
     return history.last
@@ -62,7 +72,7 @@ def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
 
 def test_a_whole_run_follows_the_table() -> None:
     run = log_of(whole_run())
-    assert run.state is State.DONE
+    assert run.state is RunState.DONE
     assert not violations(run)
     assert not run.abortable
 
@@ -79,7 +89,7 @@ def test_any_prefix_follows_the_table_and_a_missing_entry_is_seen(cut: int) -> N
 @given(st.data())
 def test_of_two_that_began_at_once_every_reader_sees_the_same_one(data: st.DataObject) -> None:
     one, two = whole_run("one", "a"), whole_run("two", "b")
-    mixed: list[Entry] = []
+    mixed: list[JournalEntry] = []
     rest = [list(one), list(two)]
     while any(rest):
         side = data.draw(st.sampled_from([r for r in rest if r]))
@@ -87,44 +97,44 @@ def test_of_two_that_began_at_once_every_reader_sees_the_same_one(data: st.DataO
     first = mixed[0].run_id
     history = read_history(mixed)
     assert next(iter(history.runs)) == first
-    assert history.runs[first].state is State.DONE
+    assert history.runs[first].state is RunState.DONE
     # The other one counts only if it began when the first was over.
-    ended = next(n for n, e in enumerate(mixed) if e.run_id == first and e.kind is Kind.END)
+    ended = next(n for n, e in enumerate(mixed) if e.run_id == first and e.kind is EntryKind.END)
     late = next(n for n, e in enumerate(mixed) if e.run_id != first)
     assert (len(history.runs) == 2) is (late > ended)
 
 
 def test_what_an_overtaken_process_wrote_does_not_count() -> None:
     entries = whole_run()[:4]
-    taken = entry("r", 4, "b", Kind.HOLD)
-    late = entry("r", 4, "a", Kind.RESULT, StepName.SNAPSHOT)
+    taken = entry("r", 4, "b", EntryKind.HOLD)
+    late = entry("r", 4, "a", EntryKind.RESULT, StepName.SNAPSHOT)
     run = log_of([*entries, taken, late])
     assert run.holder["token"] == "b"
     assert StepName.SNAPSHOT not in run.results
-    ours = entry("r", 5, "b", Kind.RESULT, StepName.SNAPSHOT)
+    ours = entry("r", 5, "b", EntryKind.RESULT, StepName.SNAPSHOT)
     assert StepName.SNAPSHOT in log_of([*entries, taken, late, ours]).results
 
 
 def test_states_of_a_run() -> None:
     begun = [e for e in whole_run() if e.step is None or is_before(e.step, StepName.DRAIN)][:-1]
-    held = entry("r", 20, "a", Kind.HELD, StepName.DRAIN, body={"error": {"error": "lag"}})
-    assert log_of([*begun, held]).state is State.HELD
-    assert log_of([*begun, held, entry("r", 21, "b", Kind.HOLD)]).state is State.RUNNING
-    abort = entry("r", 21, "a", Kind.ABORT)
-    assert log_of([*begun, held, abort]).state is State.ABORTING
-    again = log_of([*begun, held, abort, entry("r", 22, "b", Kind.HOLD)])
-    assert again.state is State.ABORTING, "an abort that was killed goes on as one"
-    end = entry("r", 23, "a", Kind.END, body={"state": "aborted"})
+    held = entry("r", 20, "a", EntryKind.HELD, StepName.DRAIN, body={"error": {"error": "lag"}})
+    assert log_of([*begun, held]).state is RunState.HELD
+    assert log_of([*begun, held, entry("r", 21, "b", EntryKind.HOLD)]).state is RunState.RUNNING
+    abort = entry("r", 21, "a", EntryKind.ABORT)
+    assert log_of([*begun, held, abort]).state is RunState.ABORTING
+    again = log_of([*begun, held, abort, entry("r", 22, "b", EntryKind.HOLD)])
+    assert again.state is RunState.ABORTING, "an abort that was killed goes on as one"
+    end = entry("r", 23, "a", EntryKind.END, body={"state": "aborted"})
     history = read_history([*begun, held, abort, end])
     assert history.open is None
     assert history.last is not None
-    assert history.last.state is State.ABORTED
+    assert history.last.state is RunState.ABORTED
 
 
 def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
     entries = whole_run()
     late = next(n for n, e in enumerate(entries) if e.step is POINT_OF_NO_RETURN) + 1
-    run = log_of([*entries[:late], entry("r", late, "a", Kind.ABORT)])
+    run = log_of([*entries[:late], entry("r", late, "a", EntryKind.ABORT)])
     assert any("an abort behind" in what for what in violations(run))
 
 
@@ -135,7 +145,7 @@ def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
 @settings(max_examples=10)
 def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
     """Every part is taken by a broker with Kafka's default for max.message.bytes, whatever the letters."""
-    large = entry("r" * 12, 0, "a", Kind.RUN, body={"text": letter * size})
+    large = entry("r" * 12, 0, "a", EntryKind.RUN, body={"text": letter * size})
     parts = parts_of(large)
     batches = [encode([Record(0, 1, b"r" * 12, part)], 0) for part in parts]
     assert max(map(len, batches)) <= 1_048_588
@@ -147,12 +157,12 @@ def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
 
 
 def test_parts_of_an_entry_that_was_never_finished_say_nothing() -> None:
-    large = parts_of(entry("r", 0, "a", Kind.RUN, body={"text": "x" * 2_100_000}))
+    large = parts_of(entry("r", 0, "a", EntryKind.RUN, body={"text": "x" * 2_100_000}))
     assert len(large) > 2
     assembly = Assembly()
     for part in large[:-1]:
         assert assembly.take(part) is None
-    whole = entry("r", 0, "b", Kind.RUN)
+    whole = entry("r", 0, "b", EntryKind.RUN)
     assert assembly.take(parts_of(whole)[0]) == whole
     assert [assembly.take(p) for p in large][-1] is not None
     with pytest.raises(ValueError, match="Expecting value"):

@@ -11,13 +11,13 @@ import pytest
 from drkit.failover.fencing.acls import fence_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth
 from drkit.model import TopicPartition
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, Operation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, Permission, ResourceKind
 
 TOPIC = "orders"
 OWN = "User:drkit"
 USERS = ("User:shop", "User:bank", OWN)
-READS = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-_GIVES_DESCRIBE = {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+READS = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+_GIVES_DESCRIBE = {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
 
 patterns = st.sampled_from([
     (PatternKind.LITERAL, TOPIC), (PatternKind.LITERAL, "*"), (PatternKind.PREFIXED, "ord"),
@@ -26,7 +26,7 @@ patterns = st.sampled_from([
 
 
 def topic_acl(
-    pattern: tuple[PatternKind, str], user: str, operation: Operation, permission: Permission
+    pattern: tuple[PatternKind, str], user: str, operation: AclOperation, permission: Permission
 ) -> Acl:
     return Acl(ResourceKind.TOPIC, pattern[0], pattern[1], user, ANY_HOST, operation, permission)
 
@@ -35,21 +35,21 @@ acls = st.builds(
     topic_acl,
     patterns,
     st.sampled_from([*USERS, EVERYBODY]),
-    st.sampled_from([Operation.READ, Operation.WRITE, Operation.ALL, Operation.DESCRIBE]),
+    st.sampled_from([AclOperation.READ, AclOperation.WRITE, AclOperation.ALL, AclOperation.DESCRIBE]),
     st.sampled_from(Permission),
 )
 
 
-def allowed(existing: Collection[Acl], user: str, operation: Operation, *, is_open: bool) -> bool:
+def allowed(existing: Collection[Acl], user: str, operation: AclOperation, *, is_open: bool) -> bool:
     """StandardAuthorizer: a DENY wins, then an ALLOW, then what an open cluster does without any ACL."""
     there = [a for a in existing if a.covers(TOPIC)]
     if not there:
         return is_open
     mine = [a for a in there if a.principal in {user, EVERYBODY}]
-    implied = {operation, Operation.ALL}
+    implied = {operation, AclOperation.ALL}
     if any(a.denies and a.operation in implied for a in mine):
         return False
-    if operation is Operation.DESCRIBE:
+    if operation is AclOperation.DESCRIBE:
         implied |= _GIVES_DESCRIBE
     return any(not a.denies and a.operation in implied for a in mine)
 
@@ -63,14 +63,14 @@ def test_nobody_writes_and_reading_stays_as_it_was(existing: frozenset[Acl], is_
             before = allowed(existing, user, operation, is_open=is_open)
             assert allowed(after, user, operation, is_open=is_open) == before or (spare and user == OWN)
         if not (spare and user == OWN):
-            assert not allowed(after, user, Operation.WRITE, is_open=is_open), user
+            assert not allowed(after, user, AclOperation.WRITE, is_open=is_open), user
 
 
 def test_on_an_open_cluster_nothing_is_denied():
     found = fence_acls([TOPIC], [], is_open=True, own={OWN}, spare_own=True)
     assert not [a for a in found if a.denies]
     assert {(a.principal, a.operation) for a in found} == {
-        *((EVERYBODY, o) for o in READS), (OWN, Operation.ALL),
+        *((EVERYBODY, o) for o in READS), (OWN, AclOperation.ALL),
     }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_a_topic_that_is_closed_anyway_needs_nothing():
 
 
 def test_a_deny_of_everybody_or_of_drkit_is_found():
-    shop = topic_acl((PatternKind.LITERAL, TOPIC), "User:shop", Operation.WRITE, Permission.DENY)
+    shop = topic_acl((PatternKind.LITERAL, TOPIC), "User:shop", AclOperation.WRITE, Permission.DENY)
     everybody, own = (shop._replace(principal=p) for p in (EVERYBODY, OWN))
     given = shop._replace(principal=OWN, permission=Permission.ALLOW)
     assert refusing_own([shop, given], [OWN]) == []
@@ -87,9 +87,9 @@ def test_a_deny_of_everybody_or_of_drkit_is_found():
 
 
 TWO = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
-MAY = topic_acl((PatternKind.PREFIXED, "ord"), OWN, Operation.ALL, Permission.ALLOW)
-MAY_NOT = topic_acl((PatternKind.LITERAL, TOPIC), OWN, Operation.READ, Permission.ALLOW)
-DENY = topic_acl((PatternKind.LITERAL, TOPIC), OWN, Operation.WRITE, Permission.DENY)
+MAY = topic_acl((PatternKind.PREFIXED, "ord"), OWN, AclOperation.ALL, Permission.ALLOW)
+MAY_NOT = topic_acl((PatternKind.LITERAL, TOPIC), OWN, AclOperation.READ, Permission.ALLOW)
+DENY = topic_acl((PatternKind.LITERAL, TOPIC), OWN, AclOperation.WRITE, Permission.DENY)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,6 @@ def test_one_topic_that_the_canary_may_write_is_enough():
 @given(st.frozensets(acls, max_size=6), st.booleans())
 def test_spared_drkit_is_refused_only_where_that_is_found(existing: frozenset[Acl], is_open):
     fence = fence_acls([TOPIC], existing, is_open=is_open, own={OWN}, spare_own=True)
-    before = allowed(existing, OWN, Operation.WRITE, is_open=is_open)
-    after = allowed(existing | fence, OWN, Operation.WRITE, is_open=is_open)
+    before = allowed(existing, OWN, AclOperation.WRITE, is_open=is_open)
+    after = allowed(existing | fence, OWN, AclOperation.WRITE, is_open=is_open)
     assert after or not before or refusing_own(fence, [OWN])

@@ -17,20 +17,20 @@ from drkit.detect.agents import AgentNote
 from drkit.detect.lease import Hold
 from drkit.detect.notes import Notes
 from drkit.detect.picture import Picture
-from drkit.detect.reasons import ABOUT_THE_PRIMARY, ROW, ROWS, Facts, Flag, Reason, Row, against
+from drkit.detect.reasons import ABOUT_THE_PRIMARY, ROW, ROWS, FailoverFacts, Flag, Reason, ReasonRow, against
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
-from drkit.detect.verdict import Kind, judge
+from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.failover.checks import signs
-from drkit.failover.checks.against import Question
-from drkit.failover.checks.gates import GATES, refusals
+from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.outside import Outside
-from drkit.failover.checks.survey import Identity, Survey
-from drkit.failover.core.context import Request, Scope
-from drkit.failover.core.kept import Kept
-from drkit.flow_state.codec.record import Record
-from drkit.status.model import Beat
+from drkit.failover.checks.preconditions import GATES, refusals
+from drkit.failover.checks.survey import ClusterIdentity, Survey
+from drkit.failover.core.context import RunRequest, Scope
+from drkit.failover.core.read_cache import ReadCache
+from drkit.flow_state.codec.record import StateRecord
+from drkit.status.model import HeartbeatStatus
 from tests.support.detect.pictures import AUTO as AUTO_FACTS
 from tests.support.detect.pictures import CASES, LOST, pictures
 
@@ -43,25 +43,26 @@ OVERRULED = {
 }
 
 
-def refused(facts: Facts, **given_flags: str) -> set[str]:
+def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
     """The gates of `drkit failover` that refuse a primary of which these facts are known."""
+    clusters = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
     seen = Survey(
-        1, Identity("a", None, "1"), Identity("b", "2", "2"), "nothing listens", (), {}, "checkpoints", 0.0,
-        {}, facts, None, (), Outside(), (),
-    )  # fmt: skip
+        1, *clusters, "nothing listens", (), {}, "checkpoints", 0.0, {}, facts, None, (), Outside(), ()
+    )
     scope = Scope({"orders": "orders"}, (), whole_flow=True)
-    return {gate for gate, _ in refusals(Question(seen, scope, Request(**given_flags), "a->b"))}  # type: ignore[arg-type]
+    request = RunRequest(**given_flags)  # type: ignore[arg-type]
+    return {gate for gate, _ in refusals(PreconditionInput(seen, scope, request, "a->b"))}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.reason.value)
-def test_each_row_is_one_answer_of_both(row: Row):
+def test_each_row_is_one_answer_of_both(row: ReasonRow):
     picture = EACH[row.reason]
     found, facts = judge(picture), picture.facts
-    assert (found.kind, found.reason) == (Kind.HOLD, row.reason)
+    assert (found.kind, found.reason) == (VerdictKind.HOLD, row.reason)
     assert found.primary_lost is (row not in ABOUT_THE_PRIMARY)
     assert row in against(facts)
     assert row.gate in refused(facts)
-    assert judge(replace(picture, auto=AUTO_FACTS)).kind is not Kind.LOST, "mode auto waits, too"
+    assert judge(replace(picture, auto=AUTO_FACTS)).kind is not VerdictKind.LOST, "mode auto waits, too"
     if row.flag is None:
         assert row.gate in refused(facts, **{k: v for f in OVERRULED.values() for k, v in f.items()})
         return
@@ -76,8 +77,8 @@ def test_every_flag_is_an_option_that_is_journalled():
     options = {o for p in failover.params for o in p.opts}
     assert options >= {flag.value for flag in Flag}
     for flag in Flag:
-        asked = Request(**OVERRULED[flag])  # type: ignore[arg-type]
-        assert Request.from_json(asked.to_json()) == asked
+        asked = RunRequest(**OVERRULED[flag])  # type: ignore[arg-type]
+        assert RunRequest.from_json(asked.to_json()) == asked
     assert {row.gate for row in ROWS} <= {gate.name for gate in GATES}
     assert set(EACH) == set(ROW)
 
@@ -88,7 +89,7 @@ def test_whatever_holds_watch_is_refused_by_failover_and_the_other_way_round(p: 
     p = replace(p, seen=LOST.seen, promoted=False)
     found, rows = judge(p), against(p.facts)
     assert bool(rows) == bool(refused(p.facts))
-    if found.kind is Kind.LOST or found.reason in AUTO_ONLY:
+    if found.kind is VerdictKind.LOST or found.reason in AUTO_ONLY:
         assert not rows, "failover refuses what watch proposes"
     else:
         assert ROW[found.reason] in rows, "watch holds for what failover passes over"
@@ -120,7 +121,7 @@ def vote(observer: str, sight: Sight, at_ms: int = NOW - 2000) -> Vote:
     return Vote(observer, "r", 1, at_ms, sight)
 
 
-def notes(*found: Record) -> Notes:
+def notes(*found: StateRecord) -> Notes:
     board = Notes()
     for note in found:
         name = note.observer if isinstance(note, Vote) else note.agent  # type: ignore[attr-defined]
@@ -205,16 +206,16 @@ class Tail:
     def arrivals(self) -> int:
         return sum(t > self._began for t in self._come())
 
-    def newest(self) -> Beat | None:
+    def newest(self) -> HeartbeatStatus | None:
         ms = self.newest_ms
-        return None if ms is None else Beat(max(0.0, self._now[0] - ms / 1000))
+        return None if ms is None else HeartbeatStatus(max(0.0, self._now[0] - ms / 1000))
 
     read = newest
 
 
-def looked(now: list[float], tail: Tail, kept: Kept | None = None) -> Facts:
+def looked(now: list[float], tail: Tail, kept: ReadCache | None = None) -> FailoverFacts:
     """One look of a failover at a silent primary."""
-    kept = kept or Kept()
+    kept = kept or ReadCache()
     kept._beats = tail  # type: ignore[assignment]
 
     def run(_sleep: Any, seconds: float) -> None:
@@ -244,7 +245,7 @@ def test_heartbeats_that_arrive_are_a_sign_of_life_whatever_their_clock_says(off
 
 
 def test_a_clock_that_is_minutes_slow_shows_at_the_next_look():
-    now, kept = [100.0], Kept()
+    now, kept = [100.0], ReadCache()
     tail = Tail(now, [90.0 + n for n in range(60)], -300.0)
     assert not looked(now, tail, kept).moving
     now[0] += 3.0

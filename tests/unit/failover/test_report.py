@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Entry, Kind, RunLog
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.report import report_of
 
 
 def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:
     """A run whose loss is stated after 10 s, and whose clients are told after 17 s."""
     run = RunLog("r", 1)
-    run.take(Entry("r", 0, "t", 1, Kind.RUN, None, "", 0, {"decision": decision or {}, "holder": {}}))
+    run.take(
+        JournalEntry("r", 0, "t", 1, EntryKind.RUN, None, "", 0, {"decision": decision or {}, "holder": {}})
+    )
     loss = {"seconds": 2.5, "statement": "lost is everything from here on", "exact": False}
     for at_ms, step, evidence in (
         (1000, StepName.FENCE, {"proven": proven}),
@@ -22,7 +24,7 @@ def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:
         (17_000, StepName.REPOINT, {}),
     ):
         body = {"evidence": evidence}
-        run.take(Entry("r", len(run.entries), "t", 1, Kind.RESULT, step, "", at_ms, body))
+        run.take(JournalEntry("r", len(run.entries), "t", 1, EntryKind.RESULT, step, "", at_ms, body))
     return run
 
 

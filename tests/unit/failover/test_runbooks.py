@@ -10,12 +10,12 @@ import re
 import pytest
 
 from drkit.failover import picture
-from drkit.failover.checks.gates import GATES
+from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[3]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}
-REFUSALS = {"Refused", "Taken"}
+REFUSALS = {"Refused", "RunLocked"}
 
 
 def sentence(node: ast.expr) -> str:
@@ -60,6 +60,6 @@ def test_a_page_quotes_only_what_is_said(name: str) -> None:
 
 
 def test_the_page_of_the_machine_is_the_table() -> None:
-    page = (ROOT / "docs" / "failover.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/failover.md").read_text(encoding="utf-8")
     assert page.count("<!-- generated:") == 5
     assert picture.filled(page) == page, "run: python -m drkit.failover.picture"

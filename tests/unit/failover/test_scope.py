@@ -10,20 +10,20 @@ from uuid import UUID
 import pytest
 
 from drkit.config import FlowSettings, RepointSettings
-from drkit.detect.reasons import Facts
+from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
-from drkit.failover.checks.against import Question
-from drkit.failover.checks.gates import refusals
-from drkit.failover.checks.outside import Outside, Reader, not_copied, outside
+from drkit.failover.checks.against import PreconditionInput
+from drkit.failover.checks.outside import Outside, SourceReader, not_copied, outside
+from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.reach import Reach, reach
 from drkit.failover.checks.scope import Basis, chosen
-from drkit.failover.checks.survey import Identity, Survey
-from drkit.failover.core.context import Request, Scope
+from drkit.failover.checks.survey import ClusterIdentity, Survey
+from drkit.failover.core.context import RunRequest, Scope
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import Stored
+from drkit.offsets.group_guard import StoredOffset
 from drkit.status.facts import is_taken_over
 from tests.support.stored import flow_state
 
@@ -33,7 +33,7 @@ READS = {"g-shop": ("orders",), "g-both": ("orders", "pay"), "g-cash": ("pay",)}
 
 
 def basis(*promoted: str) -> Basis:
-    positions = {g: {TopicPartition(t, 0): Stored(5) for t in topics} for g, topics in READS.items()}
+    positions = {g: {TopicPartition(t, 0): StoredOffset(5) for t in topics} for g, topics in READS.items()}
     return Basis(FLOW, {t: f"b.{t}" for t in COPIED}, frozenset(promoted), positions, "source")
 
 
@@ -134,19 +134,19 @@ def test_a_topic_that_was_created_again_has_no_copy():
     assert "pay" not in not_copied(FLOW, names, state()), "drkit may not see it"
 
 
-def readers(**more: Reader) -> dict[str, Reader]:
-    mine = {g: Reader("consumer", frozenset(topics)) for g, topics in READS.items()}
+def readers(**more: SourceReader) -> dict[str, SourceReader]:
+    mine = {g: SourceReader("consumer", frozenset(topics)) for g, topics in READS.items()}
     return {**mine, **{g.replace("_", "-"): r for g, r in more.items()}}
 
 
 def test_readers_of_moved_topics_that_remain_are_named_with_the_reason():
     some = readers(
-        alien=Reader("consumer", frozenset({"orders"})),
-        g_streams=Reader("streams", frozenset({"orders"})),
-        g_late=Reader("consumer", frozenset({"orders"})),
-        elsewhere=Reader("consumer", frozenset({"local"})),
-        g_share=Reader("share", frozenset(), is_known=False),
-        hidden=Reader("consumer", frozenset(), is_known=False),
+        alien=SourceReader("consumer", frozenset({"orders"})),
+        g_streams=SourceReader("streams", frozenset({"orders"})),
+        g_late=SourceReader("consumer", frozenset({"orders"})),
+        elsewhere=SourceReader("consumer", frozenset({"local"})),
+        g_share=SourceReader("share", frozenset(), is_known=False),
+        hidden=SourceReader("consumer", frozenset(), is_known=False),
     )
     scope = Scope({"orders": "b.orders"}, ("g-both", "g-shop"), whole_flow=False)
     found = outside(FLOW, scope, some, {}, state())
@@ -162,7 +162,7 @@ def test_readers_of_moved_topics_that_remain_are_named_with_the_reason():
 
 
 def test_other_topics_of_a_moved_group_are_named_also_those_outside_of_the_flow():
-    some = readers(g_shop=Reader("consumer", frozenset({"orders", "local", "quiet", "heartbeats"})))
+    some = readers(g_shop=SourceReader("consumer", frozenset({"orders", "local", "quiet", "heartbeats"})))
     scope = Scope({"orders": "b.orders"}, ("g-both", "g-shop"), whole_flow=False)
     found = outside(FLOW, scope, some, {}, state("quiet"))
     assert found.torn == {"g-both": ("pay",), "g-shop": ("local",)}, "quiet has moved before"
@@ -172,9 +172,9 @@ def test_other_topics_of_a_moved_group_are_named_also_those_outside_of_the_flow(
 def test_what_remains_is_what_neither_moves_nor_has_moved():
     scope = Scope({"orders": "b.orders"}, ("g-both", "g-shop"), whole_flow=False)
     some = readers(
-        alien=Reader("consumer", frozenset({"fresh"})),
-        elsewhere=Reader("consumer", frozenset({"local"})),
-        with_it=Reader("consumer", frozenset({"orders"})),
+        alien=SourceReader("consumer", frozenset({"fresh"})),
+        elsewhere=SourceReader("consumer", frozenset({"local"})),
+        with_it=SourceReader("consumer", frozenset({"orders"})),
     )
     found = outside(FLOW, scope, some, {"fresh": "it has no copy yet"}, state("quiet"))
     assert (found.staying, found.staying_topics) == (("alien", "g-cash"), ("fresh", "pay"))
@@ -232,28 +232,29 @@ def test_a_proposal_says_who_is_sent_to_the_target():
 # -- what is refused ---------------------------------------------------------------------------------
 
 
-def gates(scope: Scope, request: Request, **seen: Any) -> dict[str, Any]:
+def gates(scope: Scope, request: RunRequest, **seen: Any) -> dict[str, Any]:
     """The refusals of a target that is ready, by gate."""
     fields: dict[str, Any] = {
-        "at_ms": 1, "source": Identity("a", "1", "1"), "target": Identity("b", "2", "2"), "source_error": "",
-        "partitions": (), "positions": {}, "positions_from": "source", "positions_age_seconds": 0.0,
-        "target_groups": {}, "facts": Facts(Risk(0.0, 0, exact=True, basis=""), 30.0), "replicator": None,
-        "promoted": (), "outside": Outside(), "reach": (), **seen,
+        "at_ms": 1, "source": ClusterIdentity("a", "1", "1"), "target": ClusterIdentity("b", "2", "2"),
+        "source_error": "", "partitions": (), "positions": {}, "positions_from": "source",
+        "positions_age_seconds": 0.0,
+        "target_groups": {}, "facts": FailoverFacts(Risk(0.0, 0, exact=True, basis=""), 30.0),
+        "replicator": None, "promoted": (), "outside": Outside(), "reach": (), **seen,
     }  # fmt: skip
-    found = refusals(Question(Survey(**fields), scope, request, "a->b"))
+    found = refusals(PreconditionInput(Survey(**fields), scope, request, "a->b"))
     return {gate: error for gate, error in found if gate != "failover-planned-not-possible"}
 
 
 def test_what_has_moved_is_refused_by_its_name_and_everything_in_one_sentence():
     whole = chosen(basis(*COPIED), ()).scope
     assert list(whole.topics) == sorted(COPIED)
-    error = gates(whole, Request(), promoted=COPIED)["failover-already-promoted"]
+    error = gates(whole, RunRequest(), promoted=COPIED)["failover-already-promoted"]
     assert error.what == "everything that the flow copies has moved: there is nothing left to fail over"
     assert "orders, pay, quiet" in error.evidence
     again = chosen(basis("orders"), ["g-shop"]).scope
-    error = gates(again, Request(), promoted=("orders",))["failover-already-promoted"]
+    error = gates(again, RunRequest(), promoted=("orders",))["failover-already-promoted"]
     assert "opened by an earlier failover" in error.what
-    assert gates(chosen(basis("orders"), ()).scope, Request()) == {}
+    assert gates(chosen(basis("orders"), ()).scope, RunRequest()) == {}
 
 
 def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
@@ -261,33 +262,33 @@ def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
         chosen(basis(), ()).scope,
         Outside(not_copied={"fresh": "why", "new": "it has no copy yet"}),
     )
-    [(gate, error)] = gates(scope, Request(planned=True), outside=missing).items()
+    [(gate, error)] = gates(scope, RunRequest(planned=True), outside=missing).items()
     assert gate == "failover-topics-not-copied"
     assert error.what.startswith("2 topics of the flow have no copy")
     assert error.evidence == "fresh: why"
     assert "--leave-behind fresh" in error.hint
-    one = Request(planned=True, leave_behind=("fresh",))
+    one = RunRequest(planned=True, leave_behind=("fresh",))
     assert "new" in gates(scope, one, outside=missing)[gate].evidence
     assert gates(scope, one._replace(leave_behind=("fresh", "new")), outside=missing) == {}
-    assert gates(scope, Request(), outside=missing) == {}, "unplanned they are named"
-    assert gates(SHOP, Request(planned=True), outside=missing) == {}
+    assert gates(scope, RunRequest(), outside=missing) == {}, "unplanned they are named"
+    assert gates(SHOP, RunRequest(planned=True), outside=missing) == {}
 
 
 def test_a_way_that_reaches_more_than_what_moves_is_refused():
     limited = Reach("file /e.json", unlimited=False, groups=("g-shop",))
     shared = (limited._replace(unlimited=True, other_groups=("g-cash",), other_topics=("pay",)),)
-    [(gate, error)] = gates(SHOP, Request(), reach=shared).items()
+    [(gate, error)] = gates(SHOP, RunRequest(), reach=shared).items()
     assert gate == "failover-repoint-others"
     assert error.evidence == "groups that remain: g-cash; producers of topics that remain: pay"
     assert "file /e.json" in error.where
     assert all(x in error.hint for x in ("groups or topics", "--all", "--repoint-others"))
-    assert gates(SHOP, Request(repoint_others=True), reach=shared) == {}
-    assert gates(SHOP._replace(whole_flow=True), Request(), reach=shared) == {}
-    assert gates(SHOP, Request(), reach=(limited,)) == {}
+    assert gates(SHOP, RunRequest(repoint_others=True), reach=shared) == {}
+    assert gates(SHOP._replace(whole_flow=True), RunRequest(), reach=shared) == {}
+    assert gates(SHOP, RunRequest(), reach=(limited,)) == {}
 
 
 def test_what_is_accepted_by_name_survives_the_journal():
-    request = Request(planned=True, leave_behind=("fresh",), repoint_others=True)
-    assert Request.from_json(request.to_json()) == request
+    request = RunRequest(planned=True, leave_behind=("fresh",), repoint_others=True)
+    assert RunRequest.from_json(request.to_json()) == request
     assert json.loads(json.dumps(request.to_json())) == request.to_json()
-    assert Request.from_json({}) == Request()
+    assert RunRequest.from_json({}) == RunRequest()

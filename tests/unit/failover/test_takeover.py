@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Entry, History, Kind
+from drkit.failover.journal.entries import EntryKind, JournalEntry, JournalHistory
 from drkit.failover.journal.file import JournalFile
-from drkit.failover.journal.journal import OUTLIVE_SECONDS, Journal, Taken
+from drkit.failover.journal.journal import OUTLIVE_SECONDS, Journal, RunLocked
 from drkit.flow_state.processes import this_process
 
 
@@ -21,8 +21,8 @@ class Log:
     where = "the journal"
 
     def __init__(self) -> None:
-        self.history = History()
-        self.later: list[tuple[float, Entry]] = []
+        self.history = JournalHistory()
+        self.later: list[tuple[float, JournalEntry]] = []
         """What another process appends, and when."""
         self.now = 0.0
 
@@ -31,26 +31,26 @@ class Log:
             self.history.take(entry)
         self.later = [x for x in self.later if x[0] > self.now]
 
-    def append(self, entry: Entry) -> bool:
+    def append(self, entry: JournalEntry) -> bool:
         self.history.take(entry)
         return True
 
     def take_epoch(self) -> None:
         pass
 
-    def entry(self, kind: Kind, step: StepName | None = None, **body: Any) -> Entry:
+    def entry(self, kind: EntryKind, step: StepName | None = None, **body: Any) -> JournalEntry:
         number = len(self.history.runs["r"].entries) if self.history.runs else 0
-        return Entry("r", number, "old", 1, kind, step, "", 0, body)
+        return JournalEntry("r", number, "old", 1, kind, step, "", 0, body)
 
 
 def begun(host: str, *, held: bool = False) -> tuple[Log, Journal]:
     """A run that another process began."""
     log = Log()
     holder = {**this_process().to_json(), "token": "old", "host": host, "pid": 1, "space": "other"}
-    log.append(log.entry(Kind.RUN, holder=holder))
-    log.append(log.entry(Kind.INTENT, StepName.DRAIN))
+    log.append(log.entry(EntryKind.RUN, holder=holder))
+    log.append(log.entry(EntryKind.INTENT, StepName.DRAIN))
     if held:
-        log.append(log.entry(Kind.HELD, StepName.DRAIN, error={}))
+        log.append(log.entry(EntryKind.HELD, StepName.DRAIN, error={}))
 
     def run(work: Any, *args: Any) -> Any:
         return work(*args)
@@ -70,8 +70,8 @@ def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_is_still_written_is_not_taken_over() -> None:
     log, journal = begun("elsewhere")
-    log.later = [(OUTLIVE_SECONDS - 3, log.entry(Kind.INTENT, StepName.DRAIN, renewed=True))]
-    with pytest.raises(Taken, match="another orchestrator has this failover") as caught:
+    log.later = [(OUTLIVE_SECONDS - 3, log.entry(EntryKind.INTENT, StepName.DRAIN, renewed=True))]
+    with pytest.raises(RunLocked, match="another orchestrator has this failover") as caught:
         journal.take_over({})
     assert "host elsewhere" in caught.value.where
     assert "it wrote an entry while this process looked on" in caught.value.evidence
@@ -104,7 +104,7 @@ def test_a_process_that_held_its_run_and_goes_on_keeps_nobody_from_it(*, held: b
         assert log.now == 0
         assert log.history.runs["r"].holder["token"] == journal.token
         return
-    with pytest.raises(Taken, match="another orchestrator has this failover"):
+    with pytest.raises(RunLocked, match="another orchestrator has this failover"):
         journal.take_over({}, at_once=True)
 
 
@@ -112,26 +112,28 @@ def test_a_step_that_waits_says_that_its_process_lives() -> None:
     log, journal = begun("elsewhere", held=True)
     journal.take_over({})
     known = len(journal.run.entries)
-    for kind in (Kind.INTENT, Kind.RESULT):
+    for kind in (EntryKind.INTENT, EntryKind.RESULT):
         journal.write(kind, StepName.DRAIN, "", {})
         for _ in range(100):
             log.now += 0.1
             journal.renew()
     kinds = [e.kind for e in journal.run.entries[known:]]
-    assert kinds == [Kind.INTENT, Kind.INTENT, Kind.INTENT, Kind.RESULT], "often enough, and only in a step"
+    assert kinds == [EntryKind.INTENT, EntryKind.INTENT, EntryKind.INTENT, EntryKind.RESULT], (
+        "often enough, and only in a step"
+    )
 
 
 def test_one_that_was_overtaken_says_nothing_more() -> None:
     log, journal = begun("elsewhere", held=True)
     journal.take_over({})
-    journal.write(Kind.INTENT, StepName.DRAIN, "", {})
+    journal.write(EntryKind.INTENT, StepName.DRAIN, "", {})
     holder = {**journal.run.holder, "token": "third"}
-    log.append(Entry("r", 9, "third", 1, Kind.HOLD, None, "", 0, {"holder": holder}))
+    log.append(JournalEntry("r", 9, "third", 1, EntryKind.HOLD, None, "", 0, {"holder": holder}))
     known = len(journal.run.entries)
     log.now += 60.0
     journal.renew()
     assert len(journal.run.entries) == known, "its entry does not count"
-    with pytest.raises(Taken):
+    with pytest.raises(RunLocked):
         journal.confirm()
 
 
@@ -145,16 +147,18 @@ def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
     monkeypatch.setattr("drkit.failover.journal.journal.boottime", lambda: log.now)
     append = log.append
 
-    def late(entry: Entry) -> bool:
+    def late(entry: JournalEntry) -> bool:
         alone = append(entry)
         log.now += seconds
         holder = {"holder": {"token": "new"}}
-        log.later = [(1.0, Entry("r", entry.number + 1, "new", 1, Kind.HOLD, None, "", 0, holder))]
+        log.later = [
+            (1.0, JournalEntry("r", entry.number + 1, "new", 1, EntryKind.HOLD, None, "", 0, holder))
+        ]
         return alone
 
     monkeypatch.setattr(log, "append", late)
     if seconds < 1:
-        journal.write(Kind.INTENT, StepName.FREEZE, "stop", {})
+        journal.write(EntryKind.INTENT, StepName.FREEZE, "stop", {})
         return
-    with pytest.raises(Taken, match="another orchestrator has this failover"):
-        journal.write(Kind.INTENT, StepName.FREEZE, "stop", {})
+    with pytest.raises(RunLocked, match="another orchestrator has this failover"):
+        journal.write(EntryKind.INTENT, StepName.FREEZE, "stop", {})

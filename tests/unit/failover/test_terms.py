@@ -8,7 +8,7 @@ from typing import Any
 
 from drkit.config import RepointSettings
 from drkit.failover.checks.terms import least_term, refused_later
-from drkit.failover.journal.entries import Entry, Kind
+from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.failover.journal.file import JournalFile
 from tests.support.stored import flow_state
 
@@ -32,7 +32,9 @@ def test_a_lost_journal_does_not_restart_it(tmp_path: Path) -> None:
 
 def test_files_of_this_machine_know_it(tmp_path: Path) -> None:
     for run, term in (("a", 3), ("b", 8)):
-        JournalFile(tmp_path, run).append(Entry(run, 0, "t", term, Kind.RUN, None, "", 1, {"holder": {}}))
+        JournalFile(tmp_path, run).append(
+            JournalEntry(run, 0, "t", term, EntryKind.RUN, None, "", 1, {"holder": {}})
+        )
     (tmp_path / "c.jsonl").write_text('{"v": 1, "te')
     (tmp_path / "a.report.json").write_text("{}")
     assert least_term(context({}), tmp_path) == 9

@@ -16,7 +16,7 @@ from drkit.failover.loss.gap import _count
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.status.lag.source import Gap
+from drkit.status.lag.source import UncopiedRange
 from tests.support.failover import model
 from tests.support.failover.model import Play, Work
 
@@ -72,7 +72,7 @@ def test_an_error_of_any_kind_holds_the_run(
 def test_a_partition_that_the_source_lost_is_not_counted() -> None:
     """It once ended the process with a KeyError."""
     loop = EventLoop()
-    gap = Gap(TopicPartition("orders", 3), 5, 9)
+    gap = UncopiedRange(TopicPartition("orders", 3), 5, 9)
     try:
         for topics in ({}, {"orders": TopicMetadata(3, None, {})}):  # type: ignore[arg-type]
             found = loop.run(_count, None, topics, gap, frozenset())

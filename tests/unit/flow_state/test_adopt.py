@@ -13,7 +13,7 @@ import pytest
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, raw_headers
 from drkit.errors import Refused
-from drkit.failover.adopt.records import Kind, Sign, Stored, TopicRecords, journal_entries
+from drkit.failover.adopt.records import ReadRecord, Sign, TopicKind, TopicRecords, journal_entries
 from drkit.failover.adopt.refusals import refuse_change, refuse_loss
 from drkit.failover.adopt.sign import FlowRecords, _to_write
 from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE, JournalTopic
@@ -29,8 +29,8 @@ INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
 
 
 def state(*records: tuple[str, Sign]) -> TopicRecords:
-    found = [Stored(0, n, key.encode(), b"%d" % n, sign) for n, (key, sign) in enumerate(records)]
-    return TopicRecords(TOPIC, "b", Kind.STATE, found)
+    found = [ReadRecord(0, n, key.encode(), b"%d" % n, sign) for n, (key, sign) in enumerate(records)]
+    return TopicRecords(TOPIC, "b", TopicKind.STATE, found)
 
 
 def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
@@ -45,8 +45,8 @@ def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
 
 
 def journal(*records: tuple[bytes, bytes, Sign]) -> TopicRecords:
-    found = [Stored(0, n, key, value, sign) for n, (key, value, sign) in enumerate(records)]
-    return TopicRecords("drkit-failover.a.internal", "b", Kind.JOURNAL, found)
+    found = [ReadRecord(0, n, key, value, sign) for n, (key, value, sign) in enumerate(records)]
+    return TopicRecords("drkit-failover.a.internal", "b", TopicKind.JOURNAL, found)
 
 
 def test_entries_without_a_mac_are_adopted_at_first_and_never_again():
@@ -130,14 +130,14 @@ def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
     explorer = Explorer(seed)
     explorer.run(150 + seed % 5 * 60)
     log = [(e.key, e.value) for e in explorer.world.map.records if e.state == "committed"]
-    records = [Stored(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
-    topic = TopicRecords("drkit-offset-map.a.internal", "b", Kind.MAP, records, {0: len(log)})
+    records = [ReadRecord(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
+    topic = TopicRecords("drkit-offset-map.a.internal", "b", TopicKind.MAP, records, {0: len(log)})
     found = FlowRecords(FLOW, KEYS, [topic], {})
     again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
     assert read_map(log, again) == read_map(log)
     assert read_map(log, again[1:]) != read_map(log), "else these schedules show nothing"
     assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own place alone"
-    topic.records += [Stored(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
+    topic.records += [ReadRecord(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
     assert topic.is_signed()
     assert _to_write(topic, found, unsigned=False, discard=False) == []
 

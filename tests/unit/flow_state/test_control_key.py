@@ -27,8 +27,7 @@ from drkit.control_key import (
 from drkit.detect.marks import Pause
 from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
-from drkit.failover.journal.entries import Entry, read_history
-from drkit.failover.journal.entries import Kind as EntryKind
+from drkit.failover.journal.entries import EntryKind, JournalEntry, read_history
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
@@ -236,9 +235,9 @@ def test_a_forged_map_record_hides_none_that_was_read_and_what_is_left_alone_is_
 
 
 def test_an_entry_of_the_journal_that_is_written_again_says_nothing_new():
-    run = Entry("r", 0, "t", 1, EntryKind.RUN, None, "", 1, {"holder": {"token": "t"}})
-    held = Entry("r", 1, "t", 1, EntryKind.HELD, None, "", 2, {"why": "x"})
-    hold = Entry("r", 2, "u", 1, EntryKind.HOLD, None, "", 3, {"holder": {"token": "u"}})
+    run = JournalEntry("r", 0, "t", 1, EntryKind.RUN, None, "", 1, {"holder": {"token": "t"}})
+    held = JournalEntry("r", 1, "t", 1, EntryKind.HELD, None, "", 2, {"why": "x"})
+    hold = JournalEntry("r", 2, "u", 1, EntryKind.HOLD, None, "", 3, {"holder": {"token": "u"}})
     found = read_history([run, held, hold, held, run, hold])
     assert found.runs["r"].entries == [run, held, hold]
     assert found.open is not None

@@ -1,4 +1,4 @@
-"""docs/flow-state.md names every key, and which of them are required."""
+"""docs/reference/flow-state.md names every key, and which of them are required."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from drkit.flow_state.records import KINDS
 
-PAGE = Path(__file__).parents[3] / "docs" / "flow-state.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/flow-state.md"
 
 
 def test_the_page_has_every_key():

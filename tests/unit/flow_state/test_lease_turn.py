@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.flow_state.lease.turn import LeaseRight, LeaseTurn, Turn
+from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.records import LeaseRecord, Process
 
 HELD = LeaseRecord("theirs", Process("h", 1, "", None), 1_000, 15_000)
@@ -12,10 +12,15 @@ HELD = LeaseRecord("theirs", Process("h", 1, "", None), 1_000, 15_000)
 
 @pytest.mark.parametrize(
     ("alive", "whole", "turn"),
-    [(None, True, Turn.HELD), (True, True, Turn.HELD), (False, True, Turn.GONE), (False, False, Turn.HELD)],
+    [
+        (None, True, LeaseAvailability.HELD),
+        (True, True, LeaseAvailability.HELD),
+        (False, True, LeaseAvailability.GONE),
+        (False, False, LeaseAvailability.HELD),
+    ],
 )
 def test_the_first_look_knows_only_whether_the_process_is_gone(
-    *, alive: bool | None, whole: bool, turn: Turn
+    *, alive: bool | None, whole: bool, turn: LeaseAvailability
 ):
     seen = LeaseTurn("ours").look(HELD, asked=0.0, answered=0.1, alive=alive, whole=whole)
     assert seen is turn
@@ -25,16 +30,18 @@ def test_the_first_look_knows_only_whether_the_process_is_gone(
 def test_a_lease_is_over_when_one_record_was_there_for_its_time_between_two_looks(*, alive: bool | None):
     judge = LeaseTurn("ours")
     judge.look(HELD, asked=0.0, answered=10.0, alive=alive)
-    assert judge.look(HELD, asked=24.9, answered=99.0, alive=alive) is Turn.HELD, "the look took long"
-    assert judge.look(HELD, asked=25.0, answered=25.1, alive=alive, whole=False) is Turn.HELD
-    assert judge.look(HELD, asked=25.0, answered=25.1, alive=alive) is Turn.OVER
+    assert judge.look(HELD, asked=24.9, answered=99.0, alive=alive) is LeaseAvailability.HELD, (
+        "the look took long"
+    )
+    assert judge.look(HELD, asked=25.0, answered=25.1, alive=alive, whole=False) is LeaseAvailability.HELD
+    assert judge.look(HELD, asked=25.0, answered=25.1, alive=alive) is LeaseAvailability.OVER
 
 
 def test_nobody_s_and_our_own_lease_are_free():
     judge = LeaseTurn("theirs")
-    assert judge.look(None, asked=0.0, answered=0.1) is Turn.FREE
-    assert judge.look(None, asked=0.0, answered=0.1, whole=False) is Turn.HELD
-    assert judge.look(HELD, asked=0.0, answered=0.1) is Turn.OURS
+    assert judge.look(None, asked=0.0, answered=0.1) is LeaseAvailability.FREE
+    assert judge.look(None, asked=0.0, answered=0.1, whole=False) is LeaseAvailability.HELD
+    assert judge.look(HELD, asked=0.0, answered=0.1) is LeaseAvailability.OURS
 
 
 def test_a_right_ends_at_once_where_another_run_has_the_lease():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.flow_state.newest import Newest
+from drkit.flow_state.newest import NewestRecords
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
@@ -24,7 +24,7 @@ def read(*topic: Read) -> tuple[FlowState, list[Read]]:
         parsed.append(found)
         state.take(*found)
 
-    newest = Newest(take, lambda key: key in state.unreadable)
+    newest = NewestRecords(take, lambda key: key in state.unreadable)
     for found in topic:
         newest.put(found[0], found)
     newest.flush()

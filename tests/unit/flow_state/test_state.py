@@ -15,7 +15,7 @@ from drkit.flow_state.records import (
     PromotionRecord,
     SkipsRecord,
 )
-from drkit.flow_state.state import Change, Damaged, FlowState
+from drkit.flow_state.state import Damaged, FlowState, StateChange
 from tests.support.flow_state.old_bytes import RECORDS
 
 GARBAGE = b"\x01\x02garbage"
@@ -117,7 +117,7 @@ def test_changes_are_told_and_a_copy_does_not_follow_them():
     state = whole()
     before = state.copy()
     assert before == state
-    assert state.take(b"skips", None) == Change("skips", None)
+    assert state.take(b"skips", None) == StateChange("skips", None)
     change = state.take(b"event/resync/orders/0", RECORDS["event/resync/orders/0"])
     assert change is not None
     assert isinstance(change.record, EventRecord)

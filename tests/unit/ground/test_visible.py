@@ -12,7 +12,7 @@ from drkit import observe
 from drkit.cli.render import emit, emit_error
 from drkit.cli.screens.failover import show_progress
 from drkit.errors import Failed
-from drkit.failover.core.context import Progress
+from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.visible import visible, visible_json, visible_lines
 from tests.support.failover.odd_groups import HARMFUL, ODD
@@ -46,7 +46,7 @@ def test_answers_errors_and_progress(capsys: pytest.CaptureFixture[str], as_json
     emit(list(ODD), as_json)
     emit(EVIL, as_json)
     emit_error(Failed(EVIL, where=EVIL, evidence=f"{EVIL}\nmore", hint=EVIL), as_json=as_json)
-    show_progress(Progress(StepName.REPOINT, EVIL, {"group": EVIL}))
+    show_progress(StepProgress(StepName.REPOINT, EVIL, {"group": EVIL}))
     observe.setup("json" if as_json else "console")
     observe.event("note_dropped", key=EVIL)
     heard = capsys.readouterr()

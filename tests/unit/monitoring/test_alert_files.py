@@ -10,8 +10,10 @@ import pytest
 from drkit import observe
 from drkit.monitoring.metrics import TABLE, documentation
 from drkit.monitoring.metrics_groups import STATES
-from drkit.offsets.group_guard import Verdict
+from drkit.offsets.group_guard import GuardVerdict
 from tests.support.status.alert_files import DASHBOARD, METRIC, ROOT, RULES, expressions
+
+ALERTS = ROOT / "docs/how-to/alerts.md"
 
 
 def known() -> set[str]:
@@ -38,10 +40,10 @@ def test_every_alert_says_what_and_how_bad():
 def test_every_alert_leads_to_its_section():
     text = RULES.read_text(encoding="utf-8")
     alerts = {a.split()[0]: a for a in text.split("- alert: ")[1:]}
-    sections = re.findall(r"^## (\w+)$", (ROOT / "docs/alerts.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sections = re.findall(r"^## (\w+)$", ALERTS.read_text(encoding="utf-8"), re.MULTILINE)
     assert sections == list(alerts)
     for name, alert in alerts.items():
-        assert f"runbook_url: docs/alerts.md#{name.lower()}\n" in alert
+        assert f"runbook_url: docs/how-to/alerts.md#{name.lower()}\n" in alert
 
 
 def test_labels_in_expressions_exist():
@@ -56,9 +58,9 @@ def test_labels_in_expressions_exist():
 
 
 def test_values_in_expressions_exist():
-    page = (ROOT / "docs/events.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/events.md").read_text(encoding="utf-8")
     events = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    known = {"kind": set(events), "state": set(STATES), "reason": {v.name.lower() for v in Verdict}}
+    known = {"kind": set(events), "state": set(STATES), "reason": {v.name.lower() for v in GuardVerdict}}
     asked = {name: set[str]() for name in known}
     for expression in (e for path in (RULES, DASHBOARD) for e in expressions(path)):
         for name, values in re.findall(r"(kind|state|reason)=~?\"([^\"]*)\"", expression):
@@ -75,5 +77,5 @@ def test_an_alert_on_one_event_hears_the_first_one():
 
 
 def test_the_page_of_metrics_is_up_to_date():
-    page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     assert documentation() in page, "copy what drkit.monitoring.metrics.documentation() gives"

@@ -6,52 +6,64 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.offsets.group_guard import TABLE, Case, Mark, Stored, Verdict, judge, may_delete, to_write
+from drkit.offsets.group_guard import (
+    TABLE,
+    Case,
+    GuardVerdict,
+    OffsetMark,
+    StoredOffset,
+    judge,
+    may_delete,
+    to_write,
+)
 from drkit.offsets.segments import Unavailable
 from drkit.offsets.translation import Exact
 
 DAY_MS = 86_400_000
-OURS = Stored(42, Mark("a", 100, 42, 1000).text())
-FREE = Case("a", Stored(100), Exact(42), "", None, worked=False, start=0, end=50, promoted=False,
+OURS = StoredOffset(42, OffsetMark("a", 100, 42, 1000).text())
+FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, end=50, promoted=False,
             now_ms=2000, refresh_ms=DAY_MS)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
-        ({}, Verdict.WRITE),
-        ({"state": "Empty"}, Verdict.WRITE),
-        ({"state": "Dead", "there": Stored(9, Mark("a", 60, 9, 5).text())}, Verdict.WRITE),
-        ({"there": OURS}, Verdict.UNCHANGED),
-        ({"there": OURS, "now_ms": 1000 + DAY_MS}, Verdict.REFRESH),
-        ({"there": OURS, "theirs": Stored(103), "position": Exact(45)}, Verdict.WRITE),
-        ({"there": OURS, "theirs": Stored(50), "position": Exact(7)}, Verdict.WRITE),
-        ({"theirs": Stored(100, Mark("b", 7, 100, 5).text())}, Verdict.ECHO),
-        ({"position": Unavailable("not copied")}, Verdict.NO_POSITION),
-        ({"promoted": True}, Verdict.PROMOTED),
-        ({"state": None}, Verdict.NOT_TOLD),
-        ({"state": "Stable"}, Verdict.LIVE),
-        ({"state": "Reconciling", "there": OURS}, Verdict.LIVE),
-        ({"state": "PreparingRebalance"}, Verdict.LIVE),
-        ({"state": "Empty", "there": Stored(42)}, Verdict.MOVED),
-        ({"state": "Empty", "there": Stored(41, OURS.metadata)}, Verdict.MOVED),
-        ({"state": "Empty", "there": Stored(42, Mark("c", 100, 42, 1).text())}, Verdict.MOVED),
-        ({"there": OURS, "worked": True}, Verdict.MOVED),
-        ({"worked": True}, Verdict.MOVED),
-        ({"end": 41}, Verdict.OUT_OF_RANGE),
-        ({"start": 43}, Verdict.OUT_OF_RANGE),
+        ({}, GuardVerdict.WRITE),
+        ({"state": "Empty"}, GuardVerdict.WRITE),
+        ({"state": "Dead", "there": StoredOffset(9, OffsetMark("a", 60, 9, 5).text())}, GuardVerdict.WRITE),
+        ({"there": OURS}, GuardVerdict.UNCHANGED),
+        ({"there": OURS, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
+        ({"there": OURS, "theirs": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
+        ({"there": OURS, "theirs": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
+        ({"theirs": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
+        ({"position": Unavailable("not copied")}, GuardVerdict.NO_POSITION),
+        ({"promoted": True}, GuardVerdict.PROMOTED),
+        ({"state": None}, GuardVerdict.NOT_TOLD),
+        ({"state": "Stable"}, GuardVerdict.LIVE),
+        ({"state": "Reconciling", "there": OURS}, GuardVerdict.LIVE),
+        ({"state": "PreparingRebalance"}, GuardVerdict.LIVE),
+        ({"state": "Empty", "there": StoredOffset(42)}, GuardVerdict.MOVED),
+        ({"state": "Empty", "there": StoredOffset(41, OURS.metadata)}, GuardVerdict.MOVED),
+        (
+            {"state": "Empty", "there": StoredOffset(42, OffsetMark("c", 100, 42, 1).text())},
+            GuardVerdict.MOVED,
+        ),
+        ({"there": OURS, "worked": True}, GuardVerdict.MOVED),
+        ({"worked": True}, GuardVerdict.MOVED),
+        ({"end": 41}, GuardVerdict.OUT_OF_RANGE),
+        ({"start": 43}, GuardVerdict.OUT_OF_RANGE),
     ],
 )
-def test_each_line_of_the_table(change: dict[str, object], verdict: Verdict) -> None:
+def test_each_line_of_the_table(change: dict[str, object], verdict: GuardVerdict) -> None:
     assert judge(FREE._replace(**change)) is verdict  # type: ignore[arg-type]
 
 
 states = st.sampled_from([None, "", "Empty", "Dead", "Stable", "Assigning", "CompletingRebalance"])
-marks = st.builds(Mark, st.sampled_from("abc"), *[st.integers(0, 60)] * 3)
+marks = st.builds(OffsetMark, st.sampled_from("abc"), *[st.integers(0, 60)] * 3)
 stored = st.one_of(
-    st.builds(Stored, st.integers(0, 60)),
-    st.builds(lambda m: Stored(m.downstream, m.text()), marks),
-    st.builds(lambda m, o: Stored(o, m.text()), marks, st.integers(0, 60)),
+    st.builds(StoredOffset, st.integers(0, 60)),
+    st.builds(lambda m: StoredOffset(m.downstream, m.text()), marks),
+    st.builds(lambda m, o: StoredOffset(o, m.text()), marks, st.integers(0, 60)),
 )
 cases = st.builds(
     Case, st.just("a"), stored, st.one_of(st.builds(Exact, st.integers(0, 60)), st.just(Unavailable("?"))),
@@ -70,49 +82,49 @@ def test_what_is_written_harms_nobody(case: Case) -> None:
     assert not case.promoted
     assert not case.worked
     if case.there is not None:
-        mark = Mark.of(case.there.metadata)
+        mark = OffsetMark.of(case.there.metadata)
         assert mark is not None
         assert (mark.source, mark.downstream) == ("a", case.there.offset)
     # Written and read back it is ours, and at rest.
     after = case._replace(there=to_write(case), state="Empty", refresh_ms=1000)
-    assert judge(after) is Verdict.UNCHANGED
+    assert judge(after) is GuardVerdict.UNCHANGED
 
 
 @given(cases, stored)
-def test_a_consumer_that_commits_without_our_mark_owns_the_offset(case: Case, other: Stored) -> None:
-    mine = case._replace(there=Stored(other.offset, "anything else"))
+def test_a_consumer_that_commits_without_our_mark_owns_the_offset(case: Case, other: StoredOffset) -> None:
+    mine = case._replace(there=StoredOffset(other.offset, "anything else"))
     assert not judge(mine).is_write
 
 
 def test_every_verdict_of_the_table_is_reachable_once() -> None:
     assert len({v for v, _ in TABLE}) == len(TABLE)
-    assert set(Verdict) - {v for v, _ in TABLE} == {Verdict.WRITE, Verdict.NOT_STORED}
+    assert set(GuardVerdict) - {v for v, _ in TABLE} == {GuardVerdict.WRITE, GuardVerdict.NOT_STORED}
 
 
 @given(st.text(max_size=60))
 def test_other_metadata_is_no_mark(text: str) -> None:
-    assert Mark.of(text) is None
+    assert OffsetMark.of(text) is None
 
 
 @given(marks)
-def test_a_mark_survives_its_text(mark: Mark) -> None:
-    assert Mark.of(mark.text()) == mark
-    assert Mark.of(mark.text() + " more") is None
-    assert Mark.of(mark.text().replace("drkit/1", "drkit/2")) is None
+def test_a_mark_survives_its_text(mark: OffsetMark) -> None:
+    assert OffsetMark.of(mark.text()) == mark
+    assert OffsetMark.of(mark.text() + " more") is None
+    assert OffsetMark.of(mark.text().replace("drkit/1", "drkit/2")) is None
 
 
 @pytest.mark.parametrize(
     ("state", "there", "allowed"),
     [
         ("Empty", [OURS], True),
-        ("Empty", [OURS, Stored(3)], False),
-        ("Empty", [OURS, Stored(3, Mark("b", 3, 3, 3).text())], False),
+        ("Empty", [OURS, StoredOffset(3)], False),
+        ("Empty", [OURS, StoredOffset(3, OffsetMark("b", 3, 3, 3).text())], False),
         ("Stable", [OURS], False),
         (None, [OURS], False),
         ("Empty", [], False),
     ],
 )
 def test_only_a_group_that_is_all_ours_follows_a_deletion(
-    state: str | None, there: list[Stored], *, allowed: bool
+    state: str | None, there: list[StoredOffset], *, allowed: bool
 ) -> None:
     assert may_delete("a", state, there) is allowed

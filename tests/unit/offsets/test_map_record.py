@@ -22,7 +22,15 @@ from drkit.offsets import (
     decode_record,
     encode_map_record,
 )
-from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS, Kind, Mode, about, place, turned_to
+from drkit.offsets.map_record import (
+    BUCKET_KEY,
+    SEQUENCE_MODULUS,
+    MapRecordKind,
+    Mode,
+    about,
+    place,
+    turned_to,
+)
 
 i16, i32, i64 = (st.integers(-(1 << bits), (1 << bits) - 1) for bits in (15, 31, 63))
 sequences, target_epochs = st.integers(0, SEQUENCE_MODULUS - 1), st.integers(-1, (1 << 31) - 1)
@@ -70,7 +78,13 @@ turns = st.builds(
 )
 reigns = st.builds(Reign, nonce=i64, number=i64, ended=st.booleans(), unclean=i64)
 records = st.one_of(intents, marks, packs, turns, reigns)
-KINDS = {Intent: Kind.INTENT, Mark: Kind.MARK, Pack: Kind.PACK, Turn: Kind.TURN, Reign: Kind.REIGN}
+KINDS = {
+    Intent: MapRecordKind.INTENT,
+    Mark: MapRecordKind.MARK,
+    Pack: MapRecordKind.PACK,
+    Turn: MapRecordKind.TURN,
+    Reign: MapRecordKind.REIGN,
+}
 
 
 def fields(record: MapRecord | None) -> object:
@@ -146,10 +160,13 @@ def test_whatever_others_wrote_is_refused(key: bytes, value: bytes | None) -> No
 
 
 @given(
-    records, st.sampled_from(Kind), st.one_of(st.binary(max_size=120), st.just(b"")), st.sampled_from([1, 2])
+    records,
+    st.sampled_from(MapRecordKind),
+    st.one_of(st.binary(max_size=120), st.just(b"")),
+    st.sampled_from([1, 2]),
 )
 def test_a_bucket_outlives_whatever_is_under_the_key_of_a_record(
-    record: MapRecord, kind: Kind, rest: bytes, version: int
+    record: MapRecord, kind: MapRecordKind, rest: bytes, version: int
 ) -> None:
     name, value = encode_map_record(MapKey(UUID(int=1), UUID(int=2), 0), record)
     bucket = MapBucket(0, "map")

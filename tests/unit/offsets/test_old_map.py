@@ -10,7 +10,7 @@ import pytest
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import Decoded, History, Intent, MapKey, Mark, Pack, Unavailable, decode_record
-from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Kind, MapRecord, Mode, place
+from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, MapRecord, MapRecordKind, Mode, place
 from drkit.offsets.resolve import LogLook, Resolution, resolve
 
 KEY: Final = MapKey(UUID(int=1), UUID(int=2), 3)
@@ -76,14 +76,14 @@ def test_a_record_of_format_1_is_read_with_every_field(name: str) -> None:
     key, value, wanted = RECORDS[name]
     found = decoded(key, value)
     assert (found.where, found.record) == (KEY, wanted)
-    assert found.kind is (Kind.MARK if name == "mark" else Kind.INTENT)
+    assert found.kind is (MapRecordKind.MARK if name == "mark" else MapRecordKind.INTENT)
     assert place(bytes.fromhex(PREFIX + key)) == (wanted.downstream if isinstance(wanted, Intent) else -1)
 
 
 def test_a_pack_of_format_1_is_read_with_every_field() -> None:
     found = decoded(*PACK)
     pack = found.record
-    assert (found.where, found.kind) == (KEY, Kind.PACK)
+    assert (found.where, found.kind) == (KEY, MapRecordKind.PACK)
     assert isinstance(pack, Pack)
     assert (pack.nonce, pack.part, pack.parts, pack.until) == (16, 1, 2, 43)
     assert pack.segments.triples() == [(200, 20, 5), (207, 25, 2), (300, 27, -1)]

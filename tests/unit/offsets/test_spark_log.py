@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.model import TopicPartition
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, Unreadable, kafka_offsets, kafka_text
+from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog, kafka_offsets, kafka_text
 
 SETTINGS = (
     '{"batchWatermarkMs":0,"batchTimestampMs":1763737200000,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -92,7 +92,7 @@ def test_other_sources_are_not_taken_for_kafka(text: str) -> None:
     ],
 )
 def test_what_spark_does_not_write_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadableLog, match=why):
         LoggedBatch.parse(data)
 
 

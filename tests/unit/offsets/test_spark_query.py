@@ -13,7 +13,7 @@ from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, kafka_text
 from drkit.offsets.spark_query import NewLog, QueryLog, Use, renew
-from drkit.offsets.translation import Exact, Place, Translation
+from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from tests.support.offsets.segments import place, runs
 
 AT = TopicPartition("orders", 0)
@@ -163,11 +163,11 @@ def test_when_the_source_is_gone_only_a_whole_batch_runs_again(
 ) -> None:
     at, _ = place(shape, hole)
     assert at.frontier is not None
-    gone: Place = replace(at, frozen=True, source_end=None)
+    gone: PartitionPosition = replace(at, frozen=True, source_end=None)
     planned = log({1: batch(0), 2: batch(at.frontier + ahead)}, committed=1)
     new = renew(planned, lambda p, o: (p, gone.forward(o)))
     assert [p.use for p in new.refused(accept_loss=False)] == [Use.END]
     assert not new.refused(accept_loss=True)
-    never = Place(frozen=True)
+    never = PartitionPosition(frozen=True)
     new = renew(planned, lambda p, o: (p, never.forward(o)))
     assert [p.use for p in new.refused(accept_loss=False)] == [Use.END]

@@ -11,7 +11,7 @@ import pytest
 
 from drkit.offsets import SegmentMap
 from drkit.offsets.segments import UNKNOWN
-from drkit.offsets.sync_plan import Held, Sync, plan
+from drkit.offsets.sync_plan import HeldSyncs, Sync, plan
 
 Records = list[tuple[int, int]]
 """Source and target offset of every copied record, in order."""
@@ -41,7 +41,7 @@ def answer(sync: Sync, committed: int) -> int:
     return sync.downstream + (committed > sync.upstream)
 
 
-def check(held: Held, records: Records, end: int, most: int) -> None:
+def check(held: HeldSyncs, records: Records, end: int, most: int) -> None:
     """Any of the syncs may be the one by which a reader translates: older ones it may have dropped."""
     for sync in held._syncs:
         for committed in range(max(0, sync.upstream), most + 2):
@@ -75,14 +75,14 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Records]]:
 @given(histories(), st.integers(1, 20), st.data())
 def test_no_sync_leads_past_a_record(steps: list[tuple[str, Records]], spacing: int, data: st.DataObject):
     """Whatever happens to the partition, and if the writer is started anew in between."""
-    held = Held()
+    held = HeldSyncs()
     topic: list[Sync] = []
     for _, records in steps:
         end = records[-1][1] + 1 if records else 0
         if data.draw(st.booleans()):
             continue  # nobody looked
         if data.draw(st.booleans()):
-            held = Held(topic)  # a new process reads what the topic holds
+            held = HeldSyncs(topic)  # a new process reads what the topic holds
         written = plan(mapped(records), end, held, spacing)
         held.take(written)
         topic += written
@@ -93,13 +93,13 @@ def test_no_sync_leads_past_a_record(steps: list[tuple[str, Records]], spacing: 
             assert newest is not None
             # A group at the end of what was copied is led to the end.
             assert answer(newest, records[-1][0] + 1) == end
-    assert len(Held(topic)._syncs) == len(held._syncs)
+    assert len(HeldSyncs(topic)._syncs) == len(held._syncs)
 
 
 @given(st.integers(1, 5000), st.integers(1, 300))
 def test_a_long_run_costs_few_syncs_and_the_newest_are_the_densest(count: int, spacing: int):
     records = [(n, n) for n in range(count)]
-    written = plan(mapped(records), count, Held(), spacing)
+    written = plan(mapped(records), count, HeldSyncs(), spacing)
     assert written[0] == (0, 0)
     assert written[-1] == (count - 1, count - 1)
     assert written == sorted(set(written))
@@ -111,26 +111,26 @@ def test_a_long_run_costs_few_syncs_and_the_newest_are_the_densest(count: int, s
 def test_only_records_that_were_copied_are_named():
     """A hole's offset would let a group skip: behind it the reader adds one."""
     records = [(0, 0), (1, 1), (10, 2), (11, 5)]
-    assert plan(mapped(records), 6, Held(), 1) == [(0, 0), (1, 1), (10, 2), (11, 5)]
+    assert plan(mapped(records), 6, HeldSyncs(), 1) == [(0, 0), (1, 1), (10, 2), (11, 5)]
 
 
 def test_another_replicators_syncs_are_left_alone():
     """The map knows nothing of what was copied before a takeover."""
     taken = SegmentMap.of([(0, 0, UNKNOWN), (100, 80, -1)])
-    held = Held([Sync(10, 9), Sync(99, 79)])
+    held = HeldSyncs([Sync(10, 9), Sync(99, 79)])
     assert plan(taken, 120, held, 100) == [(139, 119)]
 
 
 def test_what_the_targets_retention_took_is_no_contradiction():
     records = [(n + n // 5, n) for n in range(100)]
-    held = Held(plan(mapped(records), 100, Held(), 10))
+    held = HeldSyncs(plan(mapped(records), 100, HeldSyncs(), 10))
     assert not plan(mapped(records, start=90), 100, held, 10)
 
 
 def test_a_record_that_became_a_hole_rewinds():
     """The place of the sync is another record's now: a group that is one further must read that one."""
     records = [(3, 3), (4, 4), (7, 5), (8, 6)]
-    assert plan(mapped(records), 7, Held([Sync(3, 3), Sync(5, 5)]), 100) == [(3, 3), (8, 6)]
+    assert plan(mapped(records), 7, HeldSyncs([Sync(3, 3), Sync(5, 5)]), 100) == [(3, 3), (8, 6)]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_record_that_became_a_hole_rewinds():
 )
 def test_another_topic_of_the_same_name_rewinds(first: tuple[int, int], rewound: Sync):
     """Readers forget all syncs when one comes with a smaller source offset than the newest has."""
-    held = Held([Sync(50, 50), Sync(100, 100)])
+    held = HeldSyncs([Sync(50, 50), Sync(100, 100)])
     up, down = first
     records = [(up + n, down + n) for n in range(30)]
     written = plan(mapped(records), down + 30, held, 1000)

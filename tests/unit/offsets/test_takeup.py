@@ -6,10 +6,10 @@ import pytest
 
 from drkit.offsets import History, SegmentMap
 from drkit.offsets.resolve import Resolution
-from drkit.offsets.takeup import FROZEN_EPOCH, Fence, Frozen, Go, Leader, Move, TurnTo, next_move
+from drkit.offsets.takeup import FROZEN_EPOCH, Fence, Frozen, Go, LeaderMemory, Move, TurnTo, next_move
 
 LEASE, OLD_ID = History(77, 0), History(66, 3)
-UNKNOWN = Leader(None)
+UNKNOWN = LeaderMemory(None)
 
 
 def found(history: History | None = LEASE, *, unappended: bool = False, lost: bool = False) -> Resolution:
@@ -34,20 +34,20 @@ def test_a_contested_history_ends_before_something_else_is_appended(
 ) -> None:
     settled = found(unappended=unappended)
     why = "a gap" if deviates else ""
-    move = next_move(settled, LEASE, Leader(0), Leader(0), contested=contested, deviation=why)
+    move = next_move(settled, LEASE, LeaderMemory(0), LeaderMemory(0), contested=contested, deviation=why)
     assert kind(move) == (("Fence", 1) if deviates and (contested or unappended) else ("Go", 0))
 
 
 @pytest.mark.parametrize(
     ("settled", "leader", "wanted"),
     [
-        (found(), Leader(FROZEN_EPOCH), ("Frozen", FROZEN_EPOCH)),
-        (found(None), Leader(FROZEN_EPOCH, untouched=True), ("Frozen", FROZEN_EPOCH)),
-        (found(), Leader(1, untouched=True), ("TurnTo", 1)),
-        (found(), Leader(1), ("Fence", 2)),
-        (found(History(77, 4)), Leader(2), ("Fence", 5)),
+        (found(), LeaderMemory(FROZEN_EPOCH), ("Frozen", FROZEN_EPOCH)),
+        (found(None), LeaderMemory(FROZEN_EPOCH, untouched=True), ("Frozen", FROZEN_EPOCH)),
+        (found(), LeaderMemory(1, untouched=True), ("TurnTo", 1)),
+        (found(), LeaderMemory(1), ("Fence", 2)),
+        (found(History(77, 4)), LeaderMemory(2), ("Fence", 5)),
         (found(History(77, 4)), UNKNOWN, ("Go", 4)),
-        (found(lost=True), Leader(0), ("Fence", 1)),
+        (found(lost=True), LeaderMemory(0), ("Fence", 1)),
         (found(History(77, FROZEN_EPOCH - 1), lost=True), UNKNOWN, ("Frozen", FROZEN_EPOCH - 1)),
         (found(None), UNKNOWN, ("Go", 0)),
     ],
@@ -57,23 +57,27 @@ def test_a_contested_history_ends_before_something_else_is_appended(
         "records were lost", "no epoch is left", "never copied",
     ],
 )  # fmt: skip
-def test_what_the_leader_remembers(settled: Resolution, leader: Leader, wanted: tuple[str, int]) -> None:
+def test_what_the_leader_remembers(
+    settled: Resolution, leader: LeaderMemory, wanted: tuple[str, int]
+) -> None:
     assert kind(next_move(settled, LEASE, leader, leader, contested=False, deviation="")) == wanted
 
 
 @pytest.mark.parametrize(
     ("old", "contested", "wanted"),
     [
-        (Leader(FROZEN_EPOCH, untouched=True), True, ("TurnTo", 0)),
-        (Leader(3), False, ("TurnTo", 0)),
-        (Leader(3), True, ("Fence", 4)),
-        (Leader(4, untouched=True), True, ("TurnTo", 0)),
+        (LeaderMemory(FROZEN_EPOCH, untouched=True), True, ("TurnTo", 0)),
+        (LeaderMemory(3), False, ("TurnTo", 0)),
+        (LeaderMemory(3), True, ("Fence", 4)),
+        (LeaderMemory(4, untouched=True), True, ("TurnTo", 0)),
     ],
     ids=["frozen, and taken back", "nothing on its way", "something may be", "fenced now"],
 )
-def test_another_producer_id(old: Leader, *, contested: bool, wanted: tuple[str, int]) -> None:
+def test_another_producer_id(old: LeaderMemory, *, contested: bool, wanted: tuple[str, int]) -> None:
     """After a failover that was taken back the flow goes on with a new one; the old one stays fenced."""
     move = next_move(found(OLD_ID), LEASE, old, UNKNOWN, contested=contested, deviation="")
     assert kind(move) == wanted
-    frozen = next_move(found(OLD_ID), LEASE, old, Leader(FROZEN_EPOCH), contested=contested, deviation="")
+    frozen = next_move(
+        found(OLD_ID), LEASE, old, LeaderMemory(FROZEN_EPOCH), contested=contested, deviation=""
+    )
     assert kind(frozen) == ("Frozen", FROZEN_EPOCH)

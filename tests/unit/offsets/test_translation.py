@@ -10,7 +10,7 @@ import pytest
 
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.segments import UNKNOWN
-from drkit.offsets.translation import AT_END, BEHIND_COPY, Exact, Place
+from drkit.offsets.translation import AT_END, BEHIND_COPY, Exact, PartitionPosition
 from tests.support.offsets.segments import place, runs
 
 
@@ -71,7 +71,7 @@ def test_behind_the_sources_retention_the_target_has_more() -> None:
 
 
 def test_empty_partitions() -> None:
-    never = Place(source_start=7, source_end=7)
+    never = PartitionPosition(source_start=7, source_end=7)
     assert never.forward(7) == Exact(0, "empty: the log start")
     assert never.backward(0) == Exact(7, "empty: the source's log start")
     assert isinstance(replace(never, source_end=9).forward(8), Unavailable)
@@ -80,7 +80,7 @@ def test_empty_partitions() -> None:
     assert gone.forward(0) == Exact(0, "empty: the log start")
     assert gone.forward(7) == Exact(0, "nothing copied: the log start", reached=False)
     # Only aborted records: passed, nothing copied.
-    passed = Place(frontier=5, source_start=0, source_end=5)
+    passed = PartitionPosition(frontier=5, source_start=0, source_end=5)
     assert passed.forward(5) == passed.forward(0) == Exact(0, "empty: the log start")
     assert passed.backward(0) == Exact(5, AT_END)
     cut = replace(passed, source_start=None, source_end=None, frozen=True)
@@ -98,7 +98,7 @@ def test_an_offset_that_cannot_be_is_refused(*, forward: bool, offset: int) -> N
 
 
 def test_what_another_replicator_copied_is_not_guessed() -> None:
-    at = Place(SegmentMap.of([(0, 0, UNKNOWN), (100, 90, 10)]), 110, 0, 100, 100)
+    at = PartitionPosition(SegmentMap.of([(0, 0, UNKNOWN), (100, 90, 10)]), 110, 0, 100, 100)
     assert isinstance(at.forward(50), Unavailable)
     assert isinstance(at.backward(50), Unavailable)
     assert at.forward(104) == Exact(94)

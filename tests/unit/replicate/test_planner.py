@@ -7,18 +7,18 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.copy_task.core.lease import PartitionLease
+from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.replicate.planner import Placed, Rates, assign
+from drkit.replicate.planner import PlacedPartition, Rates, assign
 
 BUCKETS = 16
 ID = "00000000-0000-0000-0000-000000000001"
 
 
-def placed(topic: str, partition: int, leader: int = 0, buckets: int = BUCKETS) -> Placed:
+def placed(topic: str, partition: int, leader: int = 0, buckets: int = BUCKETS) -> PlacedPartition:
     bucket = bucket_of(topic, partition, buckets)
-    return Placed(PartitionLease(topic, ID, topic, ID, partition, bucket), leader)
+    return PlacedPartition(PartitionAssignment(topic, ID, topic, ID, partition, bucket), leader)
 
 
 partitions = st.lists(
@@ -31,7 +31,9 @@ partitions = st.lists(
 
 
 @given(partitions, st.integers(1, 9))
-def test_every_partition_is_leased_once_and_a_bucket_has_one_owner(all_of_them: list[Placed], tasks: int):
+def test_every_partition_is_leased_once_and_a_bucket_has_one_owner(
+    all_of_them: list[PlacedPartition], tasks: int
+):
     """P19: tasks divide the partitions; each has one owner."""
     plan = assign(all_of_them, tasks)
 
@@ -44,7 +46,7 @@ def test_every_partition_is_leased_once_and_a_bucket_has_one_owner(all_of_them: 
 
 
 @given(partitions, st.integers(1, 9))
-def test_no_task_is_idle_while_there_are_buckets_for_it(all_of_them: list[Placed], tasks: int):
+def test_no_task_is_idle_while_there_are_buckets_for_it(all_of_them: list[PlacedPartition], tasks: int):
     """P19: more tasks take a share of the work each."""
     plan = assign(all_of_them, tasks)
 
@@ -53,7 +55,9 @@ def test_no_task_is_idle_while_there_are_buckets_for_it(all_of_them: list[Placed
 
 
 @given(partitions, st.integers(1, 9), st.randoms())
-def test_the_plan_does_not_depend_on_the_order_of_discovery(all_of_them: list[Placed], tasks: int, random):
+def test_the_plan_does_not_depend_on_the_order_of_discovery(
+    all_of_them: list[PlacedPartition], tasks: int, random
+):
     shuffled = list(all_of_them)
     random.shuffle(shuffled)
 
@@ -62,11 +66,11 @@ def test_the_plan_does_not_depend_on_the_order_of_discovery(all_of_them: list[Pl
 
 @given(partitions, st.integers(1, 9), st.dictionaries(st.integers(0, 40), st.floats(0, 1e9)))
 def test_no_task_carries_more_than_the_rest_and_its_heaviest_bucket(
-    all_of_them: list[Placed], tasks: int, speeds: dict[int, float]
+    all_of_them: list[PlacedPartition], tasks: int, speeds: dict[int, float]
 ):
     rates = Rates({TopicPartition("orders", p): s for p, s in speeds.items()})
 
-    def weight(leases: tuple[PartitionLease, ...]) -> float:
+    def weight(leases: tuple[PartitionAssignment, ...]) -> float:
         return sum(rates.weight(TopicPartition(x.source_topic, x.partition)) for x in leases)
 
     plan = assign(all_of_them, tasks, rates)

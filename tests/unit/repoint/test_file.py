@@ -12,7 +12,7 @@ import pytest
 
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
-from drkit.repoint import Effect, OlderTerm, TryAgain
+from drkit.repoint import OlderTerm, RepointEffect, TryAgain
 from drkit.repoint.file import EndpointFile
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -72,7 +72,7 @@ def test_readers_see_whole_documents_and_the_newest_writer_wins(tmp_path: Path):
     def write(term: int) -> bool:
         while True:
             try:
-                return EndpointFile(path).tell(replace(STANDBY, term=term)) is Effect.CHANGED
+                return EndpointFile(path).tell(replace(STANDBY, term=term)) is RepointEffect.CHANGED
             except TryAgain:
                 continue
             except OlderTerm:

@@ -7,7 +7,7 @@ import pytest
 
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.repoint import Effect, Result, TryAgain, Way, tell_all
+from drkit.repoint import RepointEffect, Result, TryAgain, Way, tell_all
 from drkit.repoint.webhook import Webhook, signature
 from tests.support.repoint.receiver import HttpReceiver
 
@@ -41,8 +41,8 @@ def test_what_is_sent_names_cluster_and_term(receiver: HttpReceiver):
 
 
 def test_a_receiver_says_that_it_knew(receiver: HttpReceiver):
-    assert hook(receiver.url).tell(STANDBY) is Effect.CHANGED
-    assert hook(receiver.url).tell(STANDBY) is Effect.UNCHANGED
+    assert hook(receiver.url).tell(STANDBY) is RepointEffect.CHANGED
+    assert hook(receiver.url).tell(STANDBY) is RepointEffect.UNCHANGED
 
 
 def test_a_wrong_secret_is_not_tried_again(receiver: HttpReceiver):

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from drkit import observe
-from drkit.copy_task.core.lease import PartitionLease, TaskLease
+from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.replicate.epochs import Epochs
-from drkit.replicate.planner import Placed, Rates
+from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.cluster import SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
-from drkit.spark.workshop import Workshop
+from drkit.spark.workshop import SharedSpark
 
-FRAME = TaskLease("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
-PLACED = [Placed(PartitionLease("t", "id", "t", "id", number, number), 0) for number in range(6)]
+FRAME = TaskAssignment("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
+PLACED = [
+    PlacedPartition(PartitionAssignment("t", "id", "t", "id", number, number), 0) for number in range(6)
+]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     observe.setup("json", "info")
-    workshop, now = Workshop(tmp_path), 3
+    workshop, now = SharedSpark(tmp_path), 3
     watch = SlotWatch(workshop, Slots(3, 3), lambda: now)
     assert not workshop.faults()
     now = 1
@@ -104,7 +106,7 @@ def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(
 
 def test_slots_that_are_missing_from_the_start_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     observe.setup("json", "info")
-    workshop = Workshop(tmp_path)
+    workshop = SharedSpark(tmp_path)
     SlotWatch(workshop, Slots(1, 3), lambda: 1)
     assert workshop.faults()
     assert "spark_slots_missing" in capsys.readouterr().err

@@ -23,12 +23,12 @@ from drkit.spark.conf import (
     spark_settings,
     workers_python,
 )
-from drkit.spark.master import Master, Route, choose_master, find_route
+from drkit.spark.master import Master, MasterRoute, choose_master, find_route
 from drkit.spark.session import plan_spark
 
 STANDALONE = Master("spark://10.0.0.1:7077", None)
-ROUTE = Route("10.0.0.1:7077", "10.0.0.9")
-HERE = Route("127.0.0.1:7077", "127.0.0.1")
+ROUTE = MasterRoute("10.0.0.1:7077", "10.0.0.9")
+HERE = MasterRoute("127.0.0.1:7077", "127.0.0.1")
 SECRET = {"spark.authenticate.secret": "s3"}
 
 
@@ -51,7 +51,7 @@ def test_the_route_to_the_master_gives_the_drivers_address():
     with socket.create_server(("127.0.0.1", 0)) as listens:
         free = listens.getsockname()[1]
         route = find_route(Master(f"spark://127.0.0.2:1,127.0.0.1:{free}", None))
-    assert route == Route(f"127.0.0.1:{free}", "127.0.0.1")
+    assert route == MasterRoute(f"127.0.0.1:{free}", "127.0.0.1")
     assert route.is_loopback
     assert find_route(Master("yarn", None)) is None
 

@@ -12,10 +12,10 @@ from drkit.cli.screens.status_groups import ago, group_lines
 from drkit.config import FlowSettings
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import Mark, Stored
+from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from drkit.offsets.segments import SegmentMap
-from drkit.offsets.translation import Place
-from drkit.status.group_ready import Facts, FlowFacts, Known, judged
+from drkit.offsets.translation import PartitionPosition
+from drkit.status.group_ready import CheckpointSeen, FlowFacts, GroupFacts, judged
 from drkit.status.groups import (
     GroupPartition,
     GroupsSeen,
@@ -32,49 +32,64 @@ from tests.support.stored import flow_state
 NOW = 1_700_000_000_000
 AT = TopicPartition("orders", 0)
 SEGMENTS = SegmentMap.of([(0, 0, -1)])
-PLACE = Place(SEGMENTS, 100, 0, 100, 100, 0, 120)
+PLACE = PartitionPosition(SEGMENTS, 100, 0, 100, 100, 0, 120)
 """The copy has come to 100 of 120; offsets are the same on both sides."""
 FLOW = FlowFacts(
     "a", sync=True, source_answers=True, promoted=frozenset(), now_ms=NOW, stale="", not_stored={}
 )
 
 
-def ours(upstream: int) -> Stored:
-    return Stored(upstream, Mark("a", upstream, upstream, NOW - 3000).text())
+def ours(upstream: int) -> StoredOffset:
+    return StoredOffset(upstream, OffsetMark("a", upstream, upstream, NOW - 3000).text())
 
 
-FACTS = Facts("g", AT, TopicPartition("b.orders", 0), PLACE, Stored(50), Known(50, 50, NOW - 3000), ours(50),
-              "Empty", worked=False)  # fmt: skip
+FACTS = GroupFacts("g", AT, TopicPartition("b.orders", 0), PLACE, StoredOffset(50),
+              CheckpointSeen(50, 50, NOW - 3000), ours(50), "Empty", worked=False)  # fmt: skip
 DEAD = FLOW._replace(source_answers=False)
-GONE: dict[str, Any] = {"theirs": None, "place": Place(SEGMENTS, 100, 0, 100, 100, frozen=True)}
+GONE: dict[str, Any] = {"theirs": None, "place": PartitionPosition(SEGMENTS, 100, 0, 100, 100, frozen=True)}
 
 
 @pytest.mark.parametrize(
     ("flow", "facts", "state", "repeats"),
     [
         ({}, {}, Readiness.READY, 0),
-        ({}, {"theirs": Stored(53)}, Readiness.READY, 3),  # the next round brings it on
-        ({}, {"theirs": Stored(110)}, Readiness.READY, 60),  # ahead of the copy, as ever while it works
-        ({}, {"theirs": Stored(110), "target_state": "Stable"}, Readiness.REFUSED, 60),
-        ({}, {"theirs": Stored(110), "there": None, "checkpoint": None}, Readiness.WAITING, None),
+        ({}, {"theirs": StoredOffset(53)}, Readiness.READY, 3),  # the next round brings it on
+        ({}, {"theirs": StoredOffset(110)}, Readiness.READY, 60),  # ahead of the copy, as ever while it works
+        ({}, {"theirs": StoredOffset(110), "target_state": "Stable"}, Readiness.REFUSED, 60),
+        ({}, {"theirs": StoredOffset(110), "there": None, "checkpoint": None}, Readiness.WAITING, None),
         ({}, {"there": None}, Readiness.WAITING, None),
-        ({}, {"theirs": Stored(40)}, Readiness.WAITING, 0),  # it went back: a failover now would skip
-        ({}, {"theirs": Stored(130)}, Readiness.REFUSED, 80),  # behind the source's end
+        ({}, {"theirs": StoredOffset(40)}, Readiness.WAITING, 0),  # it went back: a failover now would skip
+        ({}, {"theirs": StoredOffset(130)}, Readiness.REFUSED, 80),  # behind the source's end
         ({}, {"target_state": "Stable"}, Readiness.REFUSED, 0),
         ({}, {"worked": True}, Readiness.REFUSED, 0),
-        ({}, {"there": Stored(50)}, Readiness.REFUSED, None),
-        ({}, {"place": Place(SEGMENTS, 100, 0, 10, 100, 0, 120)}, Readiness.REFUSED, 0),
+        ({}, {"there": StoredOffset(50)}, Readiness.REFUSED, None),
+        ({}, {"place": PartitionPosition(SEGMENTS, 100, 0, 10, 100, 0, 120)}, Readiness.REFUSED, 0),
         ({}, {"place": Unavailable("created again")}, Readiness.REFUSED, 0),
-        ({}, {"place": Place(source_start=0, source_end=9), "theirs": Stored(5)}, Readiness.WAITING, 0),
+        (
+            {},
+            {"place": PartitionPosition(source_start=0, source_end=9), "theirs": StoredOffset(5)},
+            Readiness.WAITING,
+            0,
+        ),
         ({}, {"target_state": None}, Readiness.UNKNOWN, 0),
         ({}, {"unread": "error 30"}, Readiness.UNKNOWN, 0),
         ({"stale": "90 s old"}, {}, Readiness.UNKNOWN, 0),
         ({"not_stored": {("g", "orders-0"): "code 12"}}, {"there": None}, Readiness.REFUSED, None),
         ({"promoted": frozenset({"b.orders"})}, {}, Readiness.THERE, 0),
-        ({}, {"theirs": Stored(50, Mark("b", 7, 50, 1).text()), "there": Stored(7)}, Readiness.THERE, None),
-        ({}, {"theirs": Stored(50, Mark("b", 7, 50, 1).text()), "there": None}, Readiness.UNKNOWN, None),
+        (
+            {},
+            {"theirs": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "there": StoredOffset(7)},
+            Readiness.THERE,
+            None,
+        ),
+        (
+            {},
+            {"theirs": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "there": None},
+            Readiness.UNKNOWN,
+            None,
+        ),
         ({"sync": False}, {"there": None}, Readiness.READY, 0),
-        ({"sync": False}, {"there": None, "theirs": Stored(55)}, Readiness.READY, 5),
+        ({"sync": False}, {"there": None, "theirs": StoredOffset(55)}, Readiness.READY, 5),
         ({"sync": False}, {"there": None, "checkpoint": None}, Readiness.WAITING, None),
     ],
 )
@@ -89,9 +104,11 @@ def test_without_its_source_a_group_is_where_it_was_seen_last():
     assert (found.state, found.committed, found.position, found.left) == (Readiness.READY, 50, 50, 50)
     assert found.repeats is None  # what it committed since, nobody knows
     # Of a checkpoint and a mark the later one counts; an older checkpoint does not send the group back.
-    later = judged(DEAD, FACTS._replace(**GONE, there=ours(60), checkpoint=Known(50, 50, NOW - 9000)))
+    later = judged(
+        DEAD, FACTS._replace(**GONE, there=ours(60), checkpoint=CheckpointSeen(50, 50, NOW - 9000))
+    )
     assert (later.state, later.committed) == (Readiness.READY, 60)
-    later = judged(DEAD, FACTS._replace(**GONE, checkpoint=Known(70, 70, NOW - 10)))
+    later = judged(DEAD, FACTS._replace(**GONE, checkpoint=CheckpointSeen(70, 70, NOW - 10)))
     assert (later.state, later.committed, later.position) == (Readiness.READY, 70, 70)
     nothing = judged(DEAD, FACTS._replace(**GONE, there=None, checkpoint=None))
     assert (nothing.state, nothing.position) == (Readiness.UNKNOWN, None)
@@ -101,15 +118,15 @@ def test_without_its_source_a_group_is_where_it_was_seen_last():
 
 
 offsets = st.integers(0, 130)
-stored = st.none() | st.builds(Stored, offsets) | st.builds(ours, offsets)
+stored = st.none() | st.builds(StoredOffset, offsets) | st.builds(ours, offsets)
 
 
 @given(theirs=offsets, there=stored, state=st.sampled_from(["", "Empty", "Stable", None]),
        worked=st.booleans(), sync=st.booleans())  # fmt: skip
 def test_ready_means_that_nothing_is_skipped(
-    *, theirs: int, there: Stored | None, state: str | None, worked: bool, sync: bool
+    *, theirs: int, there: StoredOffset | None, state: str | None, worked: bool, sync: bool
 ):
-    facts = FACTS._replace(theirs=Stored(theirs), there=there, target_state=state, worked=worked)
+    facts = FACTS._replace(theirs=StoredOffset(theirs), there=there, target_state=state, worked=worked)
     found = judged(FLOW._replace(sync=sync), facts)
     if found.state is Readiness.READY and sync:
         assert there is not None

@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.cli.screens.status_view import loss_text, view
-from drkit.detect.reasons import Facts
+from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
-from drkit.failover.checks.against import Question
-from drkit.failover.checks.gates import GATES
-from drkit.failover.core.context import Request
+from drkit.failover.checks.against import PreconditionInput
+from drkit.failover.checks.preconditions import GATES
+from drkit.failover.core.context import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
 from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
-from drkit.kafka.transactions.open_transactions import Ongoing, Open, Owner
+from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
-from drkit.status.lag.held_back import Held, Holder, counted_held
+from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack
-from drkit.status.lag.target import Place
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Findings, FlowStatus, Runner, faults_of
 from drkit.status.sums import loss_of, topics_of
 from drkit.wire import Record, encode, stamp
@@ -132,7 +132,7 @@ def hung(**more: Any) -> OpenTransaction:
 
 
 def looked(held: HeldBack, *opened: OpenTransaction, **more: Any) -> Findings:
-    part = status_of(NOW, AT, "orders", Place(100, 100), ends(100, 152, held), None)
+    part = status_of(NOW, AT, "orders", CopyPosition(100, 100), ends(100, 152, held), None)
     runner = Runner("h", 1, "r", 1.0, alive=True)
     return Findings(
         NOW, partitions=[part], beats_expected=False, runner=runner, source_seen_ms=NOW,
@@ -215,7 +215,7 @@ def test_a_person_sees_who_is_open_before_it_is_a_fault():
     assert "held back" not in without["topics"][0]
 
 
-OPENED = Open(1, 7, ProducerState(3, 9, 100, 4, NOW - 90_000))
+OPENED = OpenProducer(1, 7, ProducerState(3, 9, 100, 4, NOW - 90_000))
 KNOWN = Ongoing(Owner("my shop", "Ongoing"), 900_000, NOW - 61_000, frozenset({AT}))
 
 
@@ -239,7 +239,7 @@ KNOWN = Ongoing(Owner("my shop", "Ongoing"), 900_000, NOW - 61_000, frozenset({A
 def test_a_coordinator_ends_what_it_knows_and_a_marker_the_rest(
     holder: Holder, expected: object, command: str
 ):
-    held = Held(HeldBack(52), (holder,))
+    held = HeldInPartition(HeldBack(52), (holder,))
     found = open_transaction(("a", "h:1,i:2"), AT, held, holder, NOW, source=True)
     assert (found.transactional_id, found.state, found.timeout_seconds, found.age_seconds) == expected
     assert found.command == f"kafka-transactions.sh --bootstrap-server h:1,i:2 {command}"
@@ -278,10 +278,10 @@ def test_partitions_of_a_loss_add_up():
 
 def test_the_refusal_says_how_much_was_held_back():
     risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
-    survey: Any = type("Seen", (), {"risk": risk, "facts": Facts(risk, 30.0)})()
+    survey: Any = type("Seen", (), {"risk": risk, "facts": FailoverFacts(risk, 30.0)})()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
-    [refusal] = gate.check(Question(survey, scope, Request(), "a->b"))
+    [refusal] = gate.check(PreconditionInput(survey, scope, RunRequest(), "a->b"))
     assert "up to 40.0 s, rpo_seconds = 30; 52 records known to be missing, of them" in refusal.evidence
     assert held_text(52, 50) in refusal.evidence
     assert held_text(0, 0) == ""

@@ -11,7 +11,7 @@ from drkit import observe
 from drkit.config import FlowSettings
 from drkit.copy_task.report import TaskReport
 from drkit.flow_state.records import EventRecord
-from drkit.flow_state.state import Change
+from drkit.flow_state.state import StateChange
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.replicate.task_events import TaskEvents
@@ -53,8 +53,8 @@ def test_a_stopped_partition_counts_before_its_epoch_ends():
     events = TaskEvents("a->b", progress.stopped)
     events._next = 5
     record = EventRecord("map_unreadable", "t", 0, 1, {"stopped": True, "reason": "damaged"})
-    events._report(4, Change("key", record))
+    events._report(4, StateChange("key", record))
     assert not progress.totals.stopped
-    events._report(5, Change("key", record))
+    events._report(5, StateChange("key", record))
     assert progress.totals.stopped == {str(at): "damaged"}
     assert progress.sampled({}, {}, {}).lag == 0

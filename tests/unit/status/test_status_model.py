@@ -14,17 +14,17 @@ from drkit.cli.screens.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.records import FenceDebt, PendingLift
 from drkit.local.ports import PortReservation
+from drkit.min_max_mean import MinMaxMean
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
-from drkit.spread import Spread
 from drkit.status.facts import ends_from, seen_record, status_of
-from drkit.status.lag.source import Ends, Gap, counted
-from drkit.status.lag.target import Place
+from drkit.status.lag.source import Ends, UncopiedRange, counted
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
-    Beat,
     Findings,
     FlowStatus,
+    HeartbeatStatus,
     Loss,
     PartitionStatus,
     Runner,
@@ -48,7 +48,13 @@ def part(topic: str = "orders", records: int | None = 0, partition: int = 0, **m
 
 
 def healthy(**more: Any) -> Findings:
-    fields = {"partitions": [part()], "heartbeat": Beat(1.0), "runner": RUNNER, "source_seen_ms": NOW, **more}
+    fields = {
+        "partitions": [part()],
+        "heartbeat": HeartbeatStatus(1.0),
+        "runner": RUNNER,
+        "source_seen_ms": NOW,
+        **more,
+    }
     return Findings(NOW, **fields)
 
 
@@ -77,7 +83,7 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"runner": None}, "not_running"),
         ({"runner": replace(RUNNER, alive=False)}, "not_running"),
         ({"heartbeat": None}, "heartbeat_missing"),
-        ({"heartbeat": Beat(10.1)}, "heartbeat_stale"),
+        ({"heartbeat": HeartbeatStatus(10.1)}, "heartbeat_stale"),
         ({"heartbeat_ahead_seconds": 3600.0}, "heartbeat_ahead"),
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
@@ -133,7 +139,9 @@ def test_what_is_not_known_is_never_a_zero():
     (topic,) = topics_of([part(records=4, partition=0), part(records=None, partition=1, reason="no leader")])
     assert (topic.records, topic.bytes, topic.seconds) == (None, None, None)
     assert (topic.unknown_partitions, topic.reason) == (1, "no leader")
-    unknown = status_of(NOW, TopicPartition("t", 0), "t", Place(None, 3, reason="why"), Ends(0, 9), None)
+    unknown = status_of(
+        NOW, TopicPartition("t", 0), "t", CopyPosition(None, 3, reason="why"), Ends(0, 9), None
+    )
     assert (unknown.records, unknown.reason, unknown.exact) == (None, "why", False)
 
 
@@ -144,24 +152,24 @@ def batch(first: int, count: int, *, timestamp: int = 500) -> bytes:
 
 def test_the_answer_tells_records_bytes_and_age():
     at = TopicPartition("t", 0)
-    found = counted(Gap(at, 10, 30), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(at, 10, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (20, 500, True)
     assert found.bytes is not None
     assert found.bytes > 200
 
 
 def test_a_part_of_the_gap_makes_an_estimate():
-    found = counted(Gap(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
     assert (found.records, found.exact) == (40, False)
 
 
 def test_an_answer_that_begins_before_the_gap_is_cut():
-    found = counted(Gap(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (5, 515, True)
 
 
 def test_nothing_fetched_is_no_zero():
-    found = counted(Gap(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
+    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
     assert (found.records, found.bytes, found.exact) == (5, None, False)
 
 
@@ -177,7 +185,7 @@ def test_the_note_of_the_source_reads_back(places: dict[tuple[str, int], tuple[i
 
 @given(st.lists(st.integers(0, 10**6), min_size=1))
 def test_a_spread(values: list[int]):
-    spread = Spread()
+    spread = MinMaxMean()
     for value in values:
         spread.add(value)
     assert (spread.least, spread.most, spread.count) == (min(values), max(values), len(values))
@@ -199,7 +207,7 @@ def status(**more: Any) -> FlowStatus:
     fields: dict[str, Any] = {
         "faults": (),
         "loss": Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0),
-        "heartbeat": Beat(0.5, 0.03),
+        "heartbeat": HeartbeatStatus(0.5, 0.03),
         "runner": RUNNER,
         "topics": topics_of([part(records=1500, exact=False)]),
         "partitions": (part(),),
@@ -212,7 +220,10 @@ def test_what_a_person_reads():
     shown = view(status())
     assert shown["loss if the primary died now"] == "0 records"
     assert (shown["heartbeat"], shown["replication delay"]) == ("0.5 s old", "30 ms")
-    assert view(status(heartbeat=Beat(40.0)))["replication delay"] == "not known: no heartbeat arrives"
+    assert (
+        view(status(heartbeat=HeartbeatStatus(40.0)))["replication delay"]
+        == "not known: no heartbeat arrives"
+    )
     assert shown["topics"][0]["lag"] == "~1,500"
     assert shown["groups"] == "not looked after, or not yet"
     assert view(status(), Shown(partitions=True))["topics"][0]["frontier"] == 5

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drkit.flow_state.records import AclsRecord
-from drkit.topology.acl_plan import AclPlan, Step, TargetAcls, plan_acls
-from drkit.topology.acls import Acl, Operation, PatternKind, Permission, ResourceKind, gives, overrides
+from drkit.topology.acl_plan import AclPlan, AclStep, TargetAcls, plan_acls
+from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind, gives, overrides
 from tests.support.topology.acl_samples import NOTHING, OWN, US, scope
 
 acls = st.builds(
@@ -19,7 +19,7 @@ acls = st.builds(
     ),
     st.sampled_from(["User:*", "User:app", "User:bob", OWN]),
     st.sampled_from(["*", "10.0.0.1"]),
-    st.sampled_from(Operation),
+    st.sampled_from(AclOperation),
     st.sampled_from(Permission),
 )
 some = st.frozensets(acls, max_size=12)
@@ -29,7 +29,7 @@ worlds = st.tuples(some, some, owners, st.sampled_from([True, False, None]), st.
 
 def apply(plan: AclPlan, here: frozenset[Acl]) -> frozenset[Acl]:
     for change in plan.changes:
-        if change.step is Step.CREATE:
+        if change.step is AclStep.CREATE:
             assert change.acl not in here
             here |= {change.acl}
         else:
@@ -93,5 +93,5 @@ def test_drkit_is_never_refused_by_what_it_made(world):
                 )
             )
         elif is_open is not False:
-            operation = Operation(needed[made.resource])
+            operation = AclOperation(needed[made.resource])
             assert any(gives(a, OWN, operation, made) for a in here), f"{made} closes the target to drkit"

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from drkit.topology import IdentityNaming, NameFilter
-from drkit.topology.acl_plan import AclPlan, Step, TargetAcls, plan_acls
+from drkit.topology.acl_plan import AclPlan, AclStep, TargetAcls, plan_acls
 from drkit.topology.acl_record import AclRecord, promotion
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import Acl, meet
@@ -23,7 +23,7 @@ def planned(*source: Acl, existing: frozenset[Acl] = frozenset(), prefix: bool =
 
 
 def created(plan: AclPlan) -> set[Acl]:
-    return {c.acl for c in plan.changes if c.step is Step.CREATE}
+    return {c.acl for c in plan.changes if c.step is AclStep.CREATE}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_only_what_drkit_made_is_deleted_again():
     first = planned(mine, theirs, existing=frozenset({theirs}))
     assert first.record.made == {mine}
     second = planned(existing=frozenset({mine, theirs}), record=first.record)
-    assert [(c.step, c.acl) for c in second.changes] == [(Step.REVOKE, mine)]
+    assert [(c.step, c.acl) for c in second.changes] == [(AclStep.REVOKE, mine)]
 
 
 def test_an_acl_that_somebody_deleted_comes_back():
@@ -184,7 +184,7 @@ def test_patterns_meet_where_a_name_can_match_both():
 
 
 def test_the_example_of_the_page_is_what_a_plan_shows():
-    text = (Path(__file__).parents[3] / "docs" / "acls.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs/how-to/acls.md").read_text(encoding="utf-8")
     lines = text.partition("config show --plan\n    topic ")[2].partition("\n\n")[0].splitlines()[1:]
     everything = AclScope(
         IdentityNaming("primary"), lambda _: True, frozenset({"orders"}), NameFilter((".*",))

@@ -12,11 +12,11 @@ from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, ConfigRules
 from drkit.topology.topic_plan import (
     ActualTopic,
     AddPartitions,
-    Change,
     CreateTopic,
     DeleteConfig,
     DeleteTopic,
     SetConfig,
+    TopicChange,
     WantedTopic,
     is_met,
     plan,
@@ -87,7 +87,7 @@ def inherited() -> dict[str, Value]:
     return {n: Value(v, DEFAULT) for n, v in INHERITED.items()}
 
 
-def applied(changes: tuple[Change, ...], actual: dict[str, ActualTopic]) -> dict[str, ActualTopic]:
+def applied(changes: tuple[TopicChange, ...], actual: dict[str, ActualTopic]) -> dict[str, ActualTopic]:
     """What a cluster makes of the changes, one after the other."""
     now = dict(actual)
     for change in changes:
@@ -161,7 +161,7 @@ def test_room_comes_before_data_and_removal_last(topics, rules: ConfigRules):
     assert changes[-1] == gone[0]
 
 
-def rank(change: Change) -> int:
+def rank(change: TopicChange) -> int:
     """The law in words of its own: create, grow, needed settings, longer retention, the rest, delete."""
     if isinstance(change, (CreateTopic, AddPartitions)):
         return 0 if isinstance(change, CreateTopic) else 1
@@ -173,7 +173,7 @@ def rank(change: Change) -> int:
     return 5 if isinstance(change, DeleteTopic) else 4
 
 
-def planned(want: Want, here: Value, name: str = "retention.ms") -> tuple[Change, ...]:
+def planned(want: Want, here: Value, name: str = "retention.ms") -> tuple[TopicChange, ...]:
     return plan([WantedTopic("t", 1, 1, {name: want})], {"t": ActualTopic(1, {name: here})})
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drkit.offsets.alignment import Fingerprints
 from drkit.verify.before import Before, Trimmed, compare_before
-from drkit.verify.finding import Counts, Kind
+from drkit.verify.finding import Counts, DifferenceKind
 
 
 def records(contents: Iterable[int], begin: int = 0) -> Fingerprints:
@@ -29,7 +29,7 @@ def compared(
     return found
 
 
-def kinds(found: Before) -> list[tuple[Kind, int | None, int | None]]:
+def kinds(found: Before) -> list[tuple[DifferenceKind, int | None, int | None]]:
     return [(f.kind, f.source_offset, f.target_offset) for f in found.findings]
 
 
@@ -56,8 +56,10 @@ def test_what_is_lost_or_foreign_is_found(lost: set[int], foreign: list[int]):
     for number, at in enumerate(foreign):
         target.insert(min(at, len(target)), 1000 + number)
     found = compared(list(range(50)), target)
-    assert {f.source_offset for f in found.findings if f.kind is Kind.MISSING} == {100 + i for i in lost}
-    extra = [f.target_offset for f in found.findings if f.kind is Kind.EXTRA]
+    assert {f.source_offset for f in found.findings if f.kind is DifferenceKind.MISSING} == {
+        100 + i for i in lost
+    }
+    extra = [f.target_offset for f in found.findings if f.kind is DifferenceKind.EXTRA]
     assert extra == [500 + i for i, content in enumerate(target) if content >= 1000]
     assert found.counts.equal == 50 - len(lost)
     assert not found.counts.repeated
@@ -65,7 +67,7 @@ def test_what_is_lost_or_foreign_is_found(lost: set[int], foreign: list[int]):
 
 def test_records_in_another_order():
     found = compared([1, 2, 3, 4, 5], [1, 4, 5, 2, 3])
-    assert kinds(found) == [(Kind.OUT_OF_ORDER, 101, 503), (Kind.OUT_OF_ORDER, 102, 504)]
+    assert kinds(found) == [(DifferenceKind.OUT_OF_ORDER, 101, 503), (DifferenceKind.OUT_OF_ORDER, 102, 504)]
     assert found.counts.equal == 3
 
 
@@ -86,11 +88,14 @@ def test_retention_on_either_side_is_no_difference():
     gone = compared([4, 5, 6], [1, 2, 3, 4, 5, 2, 3, 4, 5, 6], source_start=True)
     assert not gone.findings
     assert (gone.counts.deleted_at_source, gone.counts.equal, gone.counts.repeated) == (5, 3, 2)
-    assert [k for k, *_ in kinds(compared([4, 5], [3, 4, 5]))] == [Kind.EXTRA]
+    assert [k for k, *_ in kinds(compared([4, 5], [3, 4, 5]))] == [DifferenceKind.EXTRA]
     trimmed = compared([1, 2, 3, 4], [3, 4], target_start=True)
     assert not trimmed.findings
     assert trimmed.counts.deleted_at_target == 2
-    assert [k for k, *_ in kinds(compared([1, 2, 3], [3]))] == [Kind.MISSING, Kind.MISSING]
+    assert [k for k, *_ in kinds(compared([1, 2, 3], [3]))] == [
+        DifferenceKind.MISSING,
+        DifferenceKind.MISSING,
+    ]
     assert [f.source_offset for f in compared([1, 2, 3, 4], [2, 4], target_start=True).findings] == [102]
 
 
@@ -107,5 +112,5 @@ def test_what_is_too_old_to_be_read_counts_on_neither_side():
 
 def test_nothing_on_one_side():
     assert compared([], [1, 2], source_start=True).counts.deleted_at_source == 2
-    assert [k for k, *_ in kinds(compared([1], []))] == [Kind.MISSING]
+    assert [k for k, *_ in kinds(compared([1], []))] == [DifferenceKind.MISSING]
     assert not compared([], []).findings

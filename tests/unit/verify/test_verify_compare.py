@@ -7,35 +7,36 @@ import random
 
 import pytest
 
-from drkit.verify.compare import Comparison, Rules, Seen, Segment, compare
-from drkit.verify.finding import Counts, Kind
+from drkit.verify.compare import Comparison, ConsumedRecord, Rules, Segment, compare
+from drkit.verify.finding import Counts, DifferenceKind
 
 T0 = 1_700_000_000_000
 
 
-def record(offset: int, number: int, **changes: object) -> Seen:
+def record(offset: int, number: int, **changes: object) -> ConsumedRecord:
     """Record `number` of the source, standing at an offset."""
-    return Seen(offset, b"k%d" % number, b"v%d" % number, [("h", b"x")], T0 + number)._replace(**changes)  # type: ignore[arg-type]
+    made = ConsumedRecord(offset, b"k%d" % number, b"v%d" % number, [("h", b"x")], T0 + number)
+    return made._replace(**changes)  # type: ignore[arg-type]
 
 
-def source(count: int) -> list[Seen]:
+def source(count: int) -> list[ConsumedRecord]:
     return [record(i, i) for i in range(count)]
 
 
-def copy_of(count: int, base: int = 100) -> list[Seen]:
+def copy_of(count: int, base: int = 100) -> list[ConsumedRecord]:
     return [record(base + i, i) for i in range(count)]
 
 
 def run(
-    theirs: Iterable[Seen],
-    ours: Iterable[Seen],
+    theirs: Iterable[ConsumedRecord],
+    ours: Iterable[ConsumedRecord],
     *segments: tuple[int, int, int],
     rules: Rules | None = None,
 ) -> Comparison:
     return compare(iter(theirs), iter(ours), [Segment(*s) for s in segments], rules or Rules())
 
 
-def kinds(found: Comparison) -> list[tuple[Kind, int | None, int | None]]:
+def kinds(found: Comparison) -> list[tuple[DifferenceKind, int | None, int | None]]:
     return [(f.kind, f.source_offset, f.target_offset) for f in found.findings]
 
 
@@ -62,7 +63,7 @@ def test_a_changed_field_is_named(field: str, value: object) -> None:
     ours = copy_of(50)
     ours[7] = ours[7]._replace(**{field: value})  # type: ignore[arg-type]
     found = run(source(50), ours, (0, 100, 50))
-    assert kinds(found) == [(Kind.DIFFERENT, 7, 107)]
+    assert kinds(found) == [(DifferenceKind.DIFFERENT, 7, 107)]
     assert found.findings[0].fields == (field,)
     assert found.findings[0].evidence.startswith(f"{field} differ")
     assert found.counts.equal == 49
@@ -71,13 +72,13 @@ def test_a_changed_field_is_named(field: str, value: object) -> None:
 def test_a_lost_record_and_all_that_moved_up() -> None:
     ours = [record(100 + i - (i > 7), i) for i in range(50) if i != 7]
     found = run(source(50), ours, (0, 100, 50))
-    assert (Kind.MISSING, 7, 107) in kinds(found)
+    assert (DifferenceKind.MISSING, 7, 107) in kinds(found)
     assert found.counts == Counts(source_records=50, target_records=49, equal=7, missing=1, misplaced=42)
 
 
 def test_a_lost_record_whose_place_is_empty() -> None:
     found = run(source(50), [r for r in copy_of(50) if r.offset != 107], (0, 100, 50))
-    assert kinds(found) == [(Kind.MISSING, 7, 107)]
+    assert kinds(found) == [(DifferenceKind.MISSING, 7, 107)]
     assert found.counts.equal == 49
 
 
@@ -93,7 +94,7 @@ def test_a_record_twice() -> None:
 def test_a_foreign_record_behind_and_between() -> None:
     ours = [*copy_of(10), record(110, 990), *(record(111 + i, 10 + i) for i in range(10)), record(121, 991)]
     found = run(source(20), ours, (0, 100, 10), (10, 111, 10))
-    assert kinds(found) == [(Kind.EXTRA, None, 110), (Kind.EXTRA, None, 121)]
+    assert kinds(found) == [(DifferenceKind.EXTRA, None, 110), (DifferenceKind.EXTRA, None, 121)]
     assert "not written by this flow" in found.findings[0].evidence
     assert found.counts.equal == 20
 
@@ -102,14 +103,17 @@ def test_two_neighbours_swapped() -> None:
     ours = copy_of(50)
     ours[7], ours[8] = ours[8]._replace(offset=107), ours[7]._replace(offset=108)
     found = run(source(50), ours, (0, 100, 50))
-    assert sorted(kinds(found)) == [(Kind.OUT_OF_ORDER, 7, 108), (Kind.OUT_OF_ORDER, 8, 107)]
+    assert sorted(kinds(found)) == [
+        (DifferenceKind.OUT_OF_ORDER, 7, 108),
+        (DifferenceKind.OUT_OF_ORDER, 8, 107),
+    ]
     assert found.counts.misplaced == 0
 
 
 def test_a_record_that_came_late() -> None:
     late = [r for r in copy_of(50) if r.offset != 107] + [record(150, 7)]
     found = run(source(50), late, (0, 100, 50))
-    assert kinds(found) == [(Kind.OUT_OF_ORDER, 7, 150)]
+    assert kinds(found) == [(DifferenceKind.OUT_OF_ORDER, 7, 150)]
 
 
 def test_what_retention_took_at_the_source() -> None:
@@ -146,7 +150,7 @@ def test_compaction_at_the_target_needs_a_later_record_of_the_key() -> None:
     assert found.counts.compacted == 44  # 43 superseded ones and the tombstone
     assert not found.counts.differences
     lost = run(theirs, [r for r in ours if r.offset != 148], (0, 100, 50), rules=rules)
-    assert kinds(lost) == [(Kind.MISSING, 48, 148)]
+    assert kinds(lost) == [(DifferenceKind.MISSING, 48, 148)]
 
 
 def test_everything_missing_and_everything_foreign() -> None:
@@ -181,6 +185,6 @@ def test_random_defects_are_all_found(seed: int) -> None:
     ours = [r._replace(value=b"x%d" % i) if i in changed else r for i, r in enumerate(ours)]
     ours = [r for i, r in enumerate(ours) if i not in lost]
     found = run(source(400), ours, (0, 100, 400))
-    assert {f.source_offset for f in found.findings if f.kind is Kind.DIFFERENT} == changed
-    assert {f.source_offset for f in found.findings if f.kind is Kind.MISSING} == lost
+    assert {f.source_offset for f in found.findings if f.kind is DifferenceKind.DIFFERENT} == changed
+    assert {f.source_offset for f in found.findings if f.kind is DifferenceKind.MISSING} == lost
     assert found.counts.equal == 390

@@ -12,7 +12,7 @@ from drkit.config import Settings
 from drkit.detect.picture import AutoFacts
 from drkit.detect.seen import Sight
 from drkit.watch import automatic
-from drkit.watch.automatic import Automat
+from drkit.watch.automatic import AutoFailover
 from tests.support.watch.moments import moment
 
 PLAIN = {
@@ -31,7 +31,7 @@ def test_it_is_told_when_nobody_foresaw_why_it_stops(monkeypatch: pytest.MonkeyP
         raise RuntimeError(f"decided by {decision['by']}")
 
     settings = Settings.model_validate(PLAIN)
-    found = Automat(settings, settings.flows[0], act)
+    found = AutoFailover(settings, settings.flows[0], act)
     with capture_logs() as told:
         found.see(LOST, 0.0)
         found.wait()

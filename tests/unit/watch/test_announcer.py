@@ -10,21 +10,21 @@ import pytest
 from drkit.detect.picture import Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Sighting
-from drkit.detect.seen import Seen, Sight
-from drkit.detect.verdict import Kind, Verdict, judge
+from drkit.detect.seen import Sight, SourceView
+from drkit.detect.verdict import Verdict, VerdictKind, judge
 from drkit.detect.votes import Tally
 from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.loss import LossKnown
 
-UP = Verdict(Kind.UP, Reason.WELL, (), "")
-SUSPECT = Verdict(Kind.SUSPECT, Reason.UNCONFIRMED, (), "")
-DEGRADED = Verdict(Kind.DEGRADED, Reason.BROKERS_DOWN, (), "")
-HOLD = Verdict(Kind.HOLD, Reason.REPLICATION_MOVES, (), "")
-LOST = Verdict(Kind.LOST, Reason.CONFIRMED, (), "", primary_lost=True)
+UP = Verdict(VerdictKind.UP, Reason.WELL, (), "")
+SUSPECT = Verdict(VerdictKind.SUSPECT, Reason.UNCONFIRMED, (), "")
+DEGRADED = Verdict(VerdictKind.DEGRADED, Reason.BROKERS_DOWN, (), "")
+HOLD = Verdict(VerdictKind.HOLD, Reason.REPLICATION_MOVES, (), "")
+LOST = Verdict(VerdictKind.LOST, Reason.CONFIRMED, (), "", primary_lost=True)
 
 
 def held(*reasons: Reason) -> Verdict:
-    return Verdict(Kind.HOLD, reasons[0], (), "", primary_lost=True, obstacles=reasons)
+    return Verdict(VerdictKind.HOLD, reasons[0], (), "", primary_lost=True, obstacles=reasons)
 
 
 def told(*steps: tuple[float, Verdict]) -> list[tuple[float, str]]:
@@ -84,14 +84,14 @@ def test_a_loss_that_has_grown_above_the_budget_is_accepted_by_name():
     """What is printed late at night has to work: `drkit failover` counts the loss until now, too."""
     grown = LossKnown(None, Sighting(60_000, 20_000, None, 20_000), 0)
     picture = Picture(
-        seen=Seen(Sight.GONE, 20.0, ("broker 0: nothing listens",), 1, 1), gone_for=40.0, phi=20.0,
+        seen=SourceView(Sight.GONE, 20.0, ("broker 0: nothing listens",), 1, 1), gone_for=40.0, phi=20.0,
         beat_silence=40.0, tally=Tally(1, gone=("o1",)), risk=grown.risk(None),
     )  # fmt: skip
     verdict = judge(picture)
     assert verdict.name == "HOLD(lag_above_rpo)"
     assert "0.0 s if it died when it was last seen" in verdict.evidence[0], "both numbers are shown"
     assert "--accept-data-loss REASON" in failover_command("a->b", verdict)
-    assert judge(replace(picture, risk=grown.risk(40.0))).kind is Kind.LOST, "its death is proven"
+    assert judge(replace(picture, risk=grown.risk(40.0))).kind is VerdictKind.LOST, "its death is proven"
 
 
 def test_what_a_chat_shows():
@@ -99,7 +99,7 @@ def test_what_a_chat_shows():
     lost = LOST._replace(evidence=("broker 0: nothing listens", "2.5 s would be lost"))
     assert in_words("a->b", lost, "drkit failover --all --flow 'a->b'").splitlines() == [
         "a->b: LOST", "- broker 0: nothing listens", "- 2.5 s would be lost",
-        "next: drkit failover --all --flow 'a->b'", "how to decide: docs/night.md",
+        "next: drkit failover --all --flow 'a->b'", "how to decide: docs/how-to/night.md",
     ]  # fmt: skip
     paused = held(Reason.PAUSED)._replace(next="drkit watch resume")
     assert in_words("a->b", paused, "").splitlines() == [

@@ -8,13 +8,13 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.config.tables.metrics import OWN_LABELS
-from drkit.detect.seen import Address, Outcome, Probe, Sight
-from drkit.detect.verdict import Kind
+from drkit.detect.seen import Address, Probe, ProbeOutcome, Sight
+from drkit.detect.verdict import VerdictKind
 from drkit.watch.board import TABLE, WatchBoard
 from drkit.watch.observer import Moment
 from tests.support.watch.moments import moment
 
-PROBES = {Address("own", "h:1", 0): Probe(Outcome.REFUSED, 0.0, 0.1), Address("own", "h:2", 1): None}
+PROBES = {Address("own", "h:1", 0): Probe(ProbeOutcome.REFUSED, 0.0, 0.1), Address("own", "h:2", 1): None}
 
 
 LOST = moment(Sight.GONE, phi=20.0, gone_for=9.0)
@@ -57,7 +57,7 @@ def test_health_is_the_verdict_too(sight: Sight, *, healthy: bool):
 
 def test_what_is_posted_says_what_a_failover_asks():
     told = LOST.as_dict()
-    assert LOST.verdict.kind is Kind.LOST
+    assert LOST.verdict.kind is VerdictKind.LOST
     assert (told["lost_at_ms"], told["source_last_seen_ms"]) == (1000 - 9000, 900)
     assert (told["risk_seconds"], told["risk_if_dead_seconds"]) == (2.5, 1.5), "both numbers are shown"
     assert (told["dead_since_ms"], told["copied_ms"]) == (None, 800), "nothing proves that it is dead"

@@ -1,4 +1,4 @@
-"""docs/detection.md and the runbooks keep up with the table."""
+"""docs/explanation/detection.md and the runbooks keep up with the table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 import pytest
 
 from drkit.detect.reasons import Reason, runbook
-from drkit.detect.verdict import TABLE, Kind
+from drkit.detect.verdict import TABLE, VerdictKind
 from drkit.watch.reference import PAGE, PARTS, filled
 
 ROOT = Path(__file__).parents[3]
-HOLDS = [row.reason for row in TABLE if row.kind is Kind.HOLD]
+HOLDS = [row.reason for row in TABLE if row.kind is VerdictKind.HOLD]
 PAGES = sorted((ROOT / "runbooks").glob("hold-*.md"))
 
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from drkit.config import FlowSettings
 from drkit.detect.seen import Sight
 from drkit.errors import Refused
-from drkit.watch.dues import PAID_SECONDS, Payer
+from drkit.watch.pending_fences import PAID_SECONDS, PendingFences
 from tests.support.watch.moments import moment
 
 ALIVE, GONE = moment(Sight.CLEAR), moment(Sight.GONE)
@@ -20,7 +20,7 @@ class Till:
         self.refuses, self.breaks = True, False
         self.asked: list[float] = []
         self.now = 0.0
-        self.payer = Payer(FlowSettings(source="a", target="b"), self._pay)
+        self.payer = PendingFences(FlowSettings(source="a", target="b"), self._pay)
 
     def _pay(self) -> bool:
         self.asked.append(self.now)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.wire import Chunk, CorruptBatch, How, Record, Run, decode, read_header
+from drkit.wire import Chunk, CorruptBatch, How, OffsetRun, Record, decode, read_header
 from drkit.wire.chunk import Whole
 from drkit.wire.codecs import compress
 from drkit.wire.join import join
@@ -93,7 +93,7 @@ def test_more_records_than_two_bytes_can_number():
     joined = join(batches, RECIPE)
     assert joined is not None
     assert [joined] == one_by_one(batches, RECIPE)
-    assert joined.runs == (Run(0, 20_000),)
+    assert joined.runs == (OffsetRun(0, 20_000),)
 
 
 @pytest.mark.parametrize("delta", [(1 << 20) - 1, -(1 << 20) + 1])
@@ -166,7 +166,7 @@ def test_large_and_small_ones_in_any_order_stay_in_order(codec: int):
     for order in range(len(batches)):
         done = run(log(*batches[order:]), position=starts[order], **MERGE)
         (chunk,) = done.chunks
-        assert chunk.runs == (Run(starts[order], starts[-1] - starts[order]),)
+        assert chunk.runs == (OffsetRun(starts[order], starts[-1] - starts[order]),)
         assert copied(done) == [plain_record(n) for n in range(starts[order], starts[-1])]
 
 

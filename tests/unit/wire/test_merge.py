@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.wire import How, Record, Run, read_header
+from drkit.wire import How, OffsetRun, Record, read_header
 from tests.support.wire.forge import Batch, batch, copied, log, plain_record, run
 
 SMALL = {"merge_below": 1000}
@@ -20,7 +20,7 @@ def test_neighbours_become_one_batch_of_the_same_codec(codec: int, count: int) -
     batches = [batch(base, count, codec=codec) for base in range(0, 30 * count, count)]
     done = run(log(*batches), **SMALL)
     (chunk,) = done.chunks
-    assert (chunk.how, chunk.runs) == (How.MERGED, (Run(0, 30 * count),))
+    assert (chunk.how, chunk.runs) == (How.MERGED, (OffsetRun(0, 30 * count),))
     assert read_header(chunk.data).codec == codec
     assert copied(done) == [plain_record(offset) for offset in range(30 * count)]
 
@@ -72,7 +72,7 @@ def test_batches_that_unpack_to_much_are_not_piled_up() -> None:
 
 def test_holes_between_batches_show_in_the_runs() -> None:
     done = run(log(batch(0, 2), batch(5, 1), batch(6, 2), batch(90, 1)), **SMALL)
-    assert done.chunks[0].runs == (Run(0, 2), Run(5, 3), Run(90, 1))
+    assert done.chunks[0].runs == (OffsetRun(0, 2), OffsetRun(5, 3), OffsetRun(90, 1))
     assert done.next_source == 91
     assert done.drops == []
 
@@ -92,7 +92,7 @@ def test_unusual_small_batches_join_too() -> None:
     )
     (chunk,) = done.chunks
     assert chunk.how is How.MERGED
-    assert chunk.runs == (Run(2, 2), Run(5, 1), Run(7, 1), Run(10, 5))
+    assert chunk.runs == (OffsetRun(2, 2), OffsetRun(5, 1), OffsetRun(7, 1), OffsetRun(10, 5))
     assert [record.timestamp - 1_700_000_000_000 for record in copied(done)] == [
         *(2, 3, 5, 7),
         *(500, 500),

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from drkit.wire import BatchHeader, CorruptBatch, Drop, DropReason, How, Record, Run, read_header
+from drkit.wire import BatchHeader, CorruptBatch, Drop, DropReason, How, OffsetRun, Record, read_header
 from tests.support.wire.forge import (
     ABORT,
     COMMIT,
@@ -35,7 +35,7 @@ def test_a_batch_passes_with_its_records_untouched(codec: int) -> None:
     source = batch(100, 20, codec=codec, producer_id=9, leader_epoch=4).to_bytes()
     done = run(source, position=100)
     (chunk,) = done.chunks
-    assert (chunk.how, chunk.runs, chunk.count) == (How.FORWARDED, (Run(100, 20),), 20)
+    assert (chunk.how, chunk.runs, chunk.count) == (How.FORWARDED, (OffsetRun(100, 20),), 20)
     assert (chunk.next_source, chunk.leader_epoch) == (120, 4)
     assert chunk.data[61:] == source[61:]
     assert (done.next_source, done.leader_epoch, done.drops) == (120, 4, [])
@@ -66,7 +66,7 @@ def test_any_buffer_will_do(kind: type[bytes], merge_below: int) -> None:
 def test_a_fetch_inside_a_batch_is_sliced() -> None:
     done = run(batch(100, 10).to_bytes(), position=104)
     (chunk,) = done.chunks
-    assert (chunk.how, chunk.runs) == (How.SLICED, (Run(104, 6),))
+    assert (chunk.how, chunk.runs) == (How.SLICED, (OffsetRun(104, 6),))
     assert done.drops == []
     assert copied(done) == list(batch(100, 10).records[4:])
 
@@ -84,7 +84,7 @@ def test_the_end_is_not_passed(merge_below: int) -> None:
 
 def test_both_ends_may_lie_in_one_batch() -> None:
     done = run(batch(0, 10, codec=4).to_bytes(), position=3, end=5)
-    assert done.chunks[0].runs == (Run(3, 2),)
+    assert done.chunks[0].runs == (OffsetRun(3, 2),)
     assert done.next_source == 5
 
 
@@ -92,7 +92,10 @@ def test_holes_of_compaction_are_closed_and_kept_in_the_runs() -> None:
     source = Batch(100, records(101, 102, 105, 109), span=12, codec=3)
     done = run(source.to_bytes(), position=100)
     (chunk,) = done.chunks
-    assert (chunk.how, chunk.runs) == (How.RENUMBERED, (Run(101, 2), Run(105, 1), Run(109, 1)))
+    assert (chunk.how, chunk.runs) == (
+        How.RENUMBERED,
+        (OffsetRun(101, 2), OffsetRun(105, 1), OffsetRun(109, 1)),
+    )
     assert (chunk.next_source, done.next_source) == (110, 112)
     assert header_of(chunk.data).codec == 3
     assert copied(done) == list(source.records)
@@ -100,7 +103,7 @@ def test_holes_of_compaction_are_closed_and_kept_in_the_runs() -> None:
 
 def test_a_batch_whose_last_records_were_compacted_is_rebuilt() -> None:
     done = run(Batch(100, records(100, 101), span=9).to_bytes(), position=100)
-    assert done.chunks[0].runs == (Run(100, 2),)
+    assert done.chunks[0].runs == (OffsetRun(100, 2),)
     assert done.chunks[0].how is How.RENUMBERED
     assert done.next_source == 109
 
@@ -157,7 +160,7 @@ def test_markers_are_dropped_and_leave_a_hole() -> None:
     transaction = batch(0, 2, attributes=TRANSACTIONAL, producer_id=5)
     done = run(log(transaction, marker(2, 5, COMMIT), batch(3, 1)), merge_below=1000)
     (chunk,) = done.chunks
-    assert (chunk.how, chunk.runs) == (How.MERGED, (Run(0, 2), Run(3, 1)))
+    assert (chunk.how, chunk.runs) == (How.MERGED, (OffsetRun(0, 2), OffsetRun(3, 1)))
     assert done.drops == [Drop(2, 3, DropReason.CONTROL)]
 
 

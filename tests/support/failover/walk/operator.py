@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from drkit.failover.core.machine import State
+from drkit.failover.core.machine import RunState
 from tests.support.failover.walk.processes import Said
 from tests.support.failover.walk.stage import Scene, shown
 
@@ -21,7 +21,7 @@ _WORD: Final = rf"{_CONFIG}|{_GROUP}|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|
 _COMMAND: Final = re.compile(
     rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
 )
-_OVER: Final = frozenset({State.DONE, State.ABORTED, State.REFUSED})
+_OVER: Final = frozenset({RunState.DONE, RunState.ABORTED, RunState.REFUSED})
 
 
 class Locked(AssertionError):
@@ -40,7 +40,7 @@ class Operator:
         self._refused: dict[str, int] = {}
         self._tried: set[tuple[str, ...]] = set()
 
-    def to_the_end(self, first: Said, begins: Sequence[str]) -> State:
+    def to_the_end(self, first: Said, begins: Sequence[str]) -> RunState:
         """Type commands until the run is over; how it ended.
 
         :param begins: what is typed where no run is under way
@@ -63,9 +63,9 @@ class Operator:
             said = self._scene.types(*words).ended()
         raise Locked("no command ended it:\n" + "\n".join(map(shown, self.typed)))
 
-    def _is_known(self, said: Said, state: State) -> bool:
+    def _is_known(self, said: Said, state: RunState) -> bool:
         """Whether a run that is over is the answer to what was asked, or the question is still open."""
-        return state in {State.DONE, State.ABORTED} and said.words[:1] == ("failover",)
+        return state in {RunState.DONE, RunState.ABORTED} and said.words[:1] == ("failover",)
 
     def _clear(self, error: dict[str, Any]) -> None:
         """What is refused again and again has a cause: it is repaired; a dead primary remains dead."""

@@ -26,8 +26,8 @@ from drkit.cli import main as cli
 from drkit.cli.actions import failover as _failover
 from drkit.cli.actions import fence as _fence
 from drkit.config import Settings
-from drkit.failover.desk import Desk
-from drkit.failover.journal.entries import Entry
+from drkit.failover.desk import FailoverService
+from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from tests.support.failover.replicator import Replicator
 
@@ -164,7 +164,7 @@ class AskingJournal(Journal):
     def _holder(self) -> dict[str, Any]:
         return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
-    def _to_topic(self, entry: Entry) -> None:
+    def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
         _say(self.lines, {"entry": At(entry.kind, entry.step or "", entry.effect)})
         if slept := json.loads(self.lines.readline())["slept"]:
@@ -192,7 +192,7 @@ def _work(command: Mapping[str, Any], lines: Any) -> None:
         Replicator(settings, settings.flows[0]).run()
         return
     AskingJournal.lines, AskingJournal.elsewhere = lines, command["elsewhere"]
-    defaults = Desk.__init__.__kwdefaults__
+    defaults = FailoverService.__init__.__kwdefaults__
     assert defaults is not None
     defaults["journal_type"] = AskingJournal
     out, err = io.StringIO(), io.StringIO()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.machine import State
+from drkit.failover.core.machine import RunState
 from drkit.failover.journal.entries import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
@@ -25,12 +25,12 @@ _CLOCKS_SECONDS = 2.0
 """Between what the application calls now and what drkit does."""
 
 
-def check(scene: Scene, state: State | None) -> None:
+def check(scene: Scene, state: RunState | None) -> None:
     """Everything, by how it ended; None: nothing was ever begun."""
     scene.heal(primary=False)
     run = scene.last_run()
     assert run is None or not violations(run), violations(run)
-    if state is State.DONE:
+    if state is RunState.DONE:
         _standby_is_right(scene, report_of(run, "flow") if run else {})
         _never_both(scene)
     else:

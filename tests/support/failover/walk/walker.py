@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.failover.core.machine import State
+from drkit.failover.core.machine import RunState
 from tests.support.failover.walk.events import ANOTHER, CHANGES
 from tests.support.failover.walk.operator import Operator
 from tests.support.failover.walk.pairs import Pair
@@ -26,7 +26,7 @@ class Walked(NamedTuple):
     refused: bool
     """The first command did not end it."""
     commands: tuple[str, ...]
-    state: State | None
+    state: RunState | None
 
 
 class Stages:
@@ -78,13 +78,15 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
         operator = Operator(scene, chance)
         operator.typed += said[:-1]
         try:
-            state: State | None = operator.to_the_end(said[-1], scene.begins)
-            if state is not State.DONE:
+            state: RunState | None = operator.to_the_end(said[-1], scene.begins)
+            if state is not RunState.DONE:
                 check(scene, state)
                 ended = scene.types(*opens(scene)).ended()
                 state_then = operator.to_the_end(ended, opens(scene))
-                assert state_then is State.DONE, f"behind {state} the standby cannot be opened: {state_then}"
-            check(scene, State.DONE)
+                assert state_then is RunState.DONE, (
+                    f"behind {state} the standby cannot be opened: {state_then}"
+                )
+            check(scene, RunState.DONE)
         except AssertionError as error:
             error.add_note("\n".join(map(shown, operator.typed)))
             raise

@@ -1,0 +1,170 @@
+"""The positions of groups on the target: decided by the guard, written, read back (KIP-545)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.checkpoints.shard import SHOWN, Shard, ShardReport
+from drkit.clock import boottime, wall_ms
+from drkit.kafka.groups.asking import TOO_LATE
+from drkit.kafka.groups.requests import Committed, Groups, Offsets
+from drkit.kafka.raw import EventLoop
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, may_delete, to_write
+from drkit.offsets.translation import PartitionPosition, Translation
+
+_TOGETHER: Final = 100
+"""Groups that are looked at and written in one go."""
+_LANES: Final = 3
+"""Such goes at once: while brokers work on one, we work on another."""
+_DECIDED_SECONDS: Final = 5.0
+"""How long a look at a group on the target stays good: a worker that stood still longer must not go by it.
+
+Less than a lease lasts, so that no other run has written these groups since the look.
+"""
+
+
+class GroupPosition(NamedTuple):
+    """A group's offset on the source, and where that is on the target."""
+
+    theirs: StoredOffset
+    at: TopicPartition
+    """On the target."""
+    found: Translation
+    place: PartitionPosition | None
+
+
+Positions = dict[TopicPartition, GroupPosition]
+"""Of one group, by partition of the source."""
+
+
+async def sync_groups(
+    shard: Shard, groups: Groups, loop: EventLoop, positions: Mapping[str, Positions], report: ShardReport
+) -> None:
+    """Write the groups' offsets on the target, some groups at a time; tell what became of them.
+
+    Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
+    """
+    names = sorted(group for group, of_group in positions.items() if of_group)
+    some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
+
+    async def lane(first: int) -> None:
+        for group_names in some[first::_LANES]:
+            await _sync_some(shard, groups, {g: positions[g] for g in group_names}, report)
+
+    for running in [loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
+        await running
+
+
+async def _sync_some(
+    shard: Shard, groups: Groups, mine: Mapping[str, Positions], report: ShardReport
+) -> None:
+    """Look at some groups on the target, write what the table allows, and read it back."""
+    states, there = await groups.describe(mine), await groups.committed(mine)
+    until = boottime() + _DECIDED_SECONDS
+    copies = {target for target, _, _ in shard.known.topics.values()}
+    now = wall_ms()
+    decided: dict[str, dict[TopicPartition, GuardVerdict]] = {}
+    writes: dict[str, dict[TopicPartition, Committed]] = {}
+    for group, positions in mine.items():
+        state, stored = states[group].value, there[group].value
+        told = None if state is None or stored is None else state.state
+        kept = in_copies(stored, copies)
+        has_worked = worked(shard.source, kept.values())
+        verdicts = decided[group] = {}
+        for at, p in positions.items():
+            case = Case(
+                source=shard.source,
+                theirs=p.theirs,
+                position=p.found,
+                state=told,
+                there=kept.get(p.at),
+                worked=has_worked,
+                start=p.place.start if p.place else 0,
+                end=p.place.end if p.place else -1,
+                promoted=p.at.topic in shard.promoted,
+                now_ms=now,
+                refresh_ms=shard.refresh_ms,
+            )
+            verdicts[at] = verdict = judge(case)
+            if verdict.is_write:
+                writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
+    failed = await _write(groups, writes, until)
+    for group, positions in mine.items():
+        _count(report, group, positions, decided[group], failed.get(group, {}))
+
+
+def _count(
+    report: ShardReport,
+    group: str,
+    positions: Positions,
+    decided: Mapping[TopicPartition, GuardVerdict],
+    failed: Mapping[TopicPartition, str],
+) -> None:
+    """Add one group to the report."""
+    counts = Counter[GuardVerdict]()
+    for at, p in positions.items():
+        why = failed.get(p.at, "")
+        verdict = GuardVerdict.NOT_STORED if why else decided[at]
+        counts[verdict] += 1
+        if verdict.is_refusal and len(report.refused) < SHOWN:
+            reason = why or (p.found.reason if isinstance(p.found, Unavailable) else "")
+            report.refused.append((group, str(at), verdict.name, reason))
+    by_name = report.verdicts_of[group] = {verdict.name: count for verdict, count in counts.items()}
+    for name, count in by_name.items():
+        report.verdicts[name] = report.verdicts.get(name, 0) + count
+
+
+def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, StoredOffset]:
+    """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
+    return {at: StoredOffset(*c) for at, c in (offsets or {}).items() if at.topic in copies}
+
+
+def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
+    """Whether a group has committed by itself in one of the copied topics.
+
+    :param stored: its offsets in these
+    """
+    marks = (offset.mark for offset in stored)
+    return any(mark is None or mark.source != source for mark in marks)
+
+
+async def _write(
+    groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]], until: float
+) -> dict[str, dict[TopicPartition, str]]:
+    """Write and read back; returns what of it does not stand on the target, and why, by group."""
+    if not writes:
+        return {}
+    answers = await groups.alter(writes, until)
+    stored = await groups.committed(writes)
+    failed: dict[str, dict[TopicPartition, str]] = {}
+    for group, wanted in writes.items():
+        codes, there = answers[group].value or {}, stored[group].value or {}
+        for at, offset in wanted.items():
+            if code := codes.get(at, answers[group].error):
+                failed.setdefault(group, {})[at] = _reason(code)
+            elif there.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {there.get(at)}"
+    return failed
+
+
+def _reason(code: int) -> str:
+    return "not sent: the look at the group is too old" if code == TOO_LATE else f"Kafka error code {code}"
+
+
+async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:
+    """Delete the groups that are gone from the source, where nobody but this flow made them."""
+    states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
+    until = boottime() + _DECIDED_SECONDS
+    doomed = []
+    for group in shard.gone:
+        state, stored = states[group].value, there[group].value
+        kept: list[Any] = [StoredOffset(*c) for c in (stored or {}).values()]
+        if may_delete(shard.source, state.state if state else None, kept):
+            doomed.append(group)
+    if not doomed:
+        return []
+    return [g for g, error in (await groups.delete(doomed, until)).items() if not error]

@@ -1,0 +1,144 @@
+"""What the driver hands to a copy task: plain data that travels as JSON through Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+import json
+from typing import Any, Final
+from uuid import UUID
+
+from drkit.flow_state.lease.turn import LeaseRight
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssignment:
+    """One partition to copy during one epoch.
+
+    Topic ids pin the generation of a topic: a recreated topic has another id and is never
+    taken for the old one (KIP-516).
+    """
+
+    source_topic: str
+    source_topic_id: str
+    target_topic: str
+    target_topic_id: str
+    partition: int
+    bucket: int
+    compacted: bool = False
+    """The source compacts: its content may change between two fetches."""
+    max_message_bytes: int = 1_048_588
+    """The target topic's ``max.message.bytes``."""
+    end: int | None = None
+    """With ``--once``: stop at this source offset (exclusive)."""
+
+    @property
+    def source_id(self) -> UUID:
+        """The source topic's id."""
+        return UUID(self.source_topic_id)
+
+    @property
+    def target_id(self) -> UUID:
+        """The target topic's id."""
+        return UUID(self.target_topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """All that one copy task needs for one epoch. No secret is in here: clients come by closure."""
+
+    flow: str
+    """``source->target``"""
+    run_id: str
+    epoch: int
+    task: int
+    plan: int
+    """Version of the plan; a newer one in the control topic ends the epoch early."""
+    producer_id: int
+    """The flow's producer id for live mode."""
+    producer_epoch: int
+    own_producer_ids: tuple[int, ...]
+    """Every id this flow ever used for live mode."""
+    skip_producer_ids: tuple[int, ...]
+    """Ids of the reverse flow: batches that carry one are not copied back."""
+    map_topic: str
+    state_topic: str
+    epoch_seconds: float
+    """Length of the epoch, counted from the start of the task."""
+    grace_seconds: float
+    """After the epoch's end plus this the task sends nothing any more (CLOCK_BOOTTIME, so a
+    suspended machine counts too)."""
+    live_max_age_ms: int
+    """Batches older than this go through bulk mode (a quarter of the target's producer id expiration)."""
+    partitions: tuple[PartitionAssignment, ...]
+    bulk_producer_ids: tuple[int, ...] | None = None
+    """Ids with which bulk mode may write; an id that is not among them is put on record and waits for a
+    lease that has it. None: any, where no flow runs the other way."""
+    planned_at_ms: int | None = None
+    """When the epoch began, by the driver's wall clock."""
+    map_id: str = ""
+    """Id of the map topic; another one of the same name knows nothing. Empty: any."""
+    lease_seconds: float | None = None
+    """The lease time of the flow; None: the task writes until its deadline, whatever it sees of the lease."""
+    held_until: float = 0.0
+    """Until when the driver's lease lets tasks write if no renewal follows, by the clock of its boot."""
+    held_seconds: float = 0.0
+    """The same from the moment at which the epoch was planned: for tasks on other machines."""
+    boot_id: str = ""
+    """Of the driver's machine."""
+
+    def seconds(self, now_ms: int, boot: str = "", now: float = 0.0) -> float:
+        """How long a task that starts now copies: all of one epoch end together, whenever each could start.
+
+        A partition whose task had ended earlier would wait for the others. Clocks of other machines that are
+        off by more than half an epoch are not believed; the clock of the driver's boot is.
+
+        :param now_ms: by the wall clock
+        :param boot: id of this machine's boot
+        :param now: by the clock of that boot
+        """
+        if self.lease_seconds is not None and self._is_here(boot):
+            planned = self.held_until - self.held_seconds
+            return min(self.epoch_seconds, max(0.0, planned + self.epoch_seconds - now))
+        late = 0.0 if self.planned_at_ms is None else (now_ms - self.planned_at_ms) / 1000
+        return self.epoch_seconds - late if 0 < late < self.epoch_seconds / 2 else self.epoch_seconds
+
+    def right(self, boot: str, now: float) -> LeaseRight | None:
+        """Until when a task that starts now may write, unless it sees renewals; None: no lease binds it.
+
+        :param boot: id of this machine's boot
+        :param now: by the clock of that boot
+        """
+        if self.lease_seconds is None:
+            return None
+        until = self.held_until if self._is_here(boot) else now + self.held_seconds
+        return LeaseRight(self.lease_seconds, until)
+
+    def _is_here(self, boot: str) -> bool:
+        return bool(boot) and boot == self.boot_id
+
+    @property
+    def driver(self) -> str:
+        """The run that holds the flow's lease."""
+        return self.run_id.partition(".")[0]
+
+    def to_json(self) -> str:
+        """The lease as JSON."""
+        # Not `asdict`, which copies each value: between two epochs nothing is copied.
+        plain = {name: getattr(self, name) for name in _NAMES}
+        plain["partitions"] = [{n: getattr(p, n) for n in _PARTITION_NAMES} for p in self.partitions]
+        return json.dumps(plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskAssignment:
+        """Read back what :meth:`to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["partitions"] = tuple(PartitionAssignment(**p) for p in raw["partitions"])
+        raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
+        raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
+        if raw["bulk_producer_ids"] is not None:
+            raw["bulk_producer_ids"] = tuple(raw["bulk_producer_ids"])
+        return cls(**raw)
+
+
+_NAMES: Final = tuple(f.name for f in fields(TaskAssignment))
+_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionAssignment))

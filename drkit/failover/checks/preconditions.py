@@ -1,0 +1,198 @@
+"""Why a failover is refused before anything is changed: one table of refusals, each with its runbook. Pure.
+
+A refusal says the reason, what was seen, and the command that clears it (exit 3). Some can be overruled,
+always by name and on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from drkit.detect.reasons import Reason
+from drkit.errors import Refused
+from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks.survey import ClusterIdentity
+from drkit.failover.core.words import first_of
+from drkit.next_command import leave_behind
+
+
+class Precondition(NamedTuple):
+    """One reason to refuse."""
+
+    name: str
+    """Also the name of its page in ``runbooks/``."""
+    check: Callable[[PreconditionInput], Iterator[Refused]]
+    why: str
+    """In one line, for people."""
+
+
+def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
+    """Every reason to refuse, in the order of the table."""
+    return [(gate.name, refusal) for gate in GATES for refusal in gate.check(question)]
+
+
+def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
+    source, target = q.survey.source, q.survey.target
+    if source.id is not None and source.id == target.id:
+        yield Refused(
+            f"{source.alias} and {target.alias} lead to the same cluster",
+            where=q.flow,
+            evidence=f"both have the cluster id {target.id}",
+            hint="a host name may point to the other side by now: correct bootstrap_servers, then: "
+            "drkit config check --connect",
+        )
+        return
+    yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
+
+
+def _is_stranger(found: ClusterIdentity) -> bool:
+    return None not in {found.id, found.expected} and found.id != found.expected
+
+
+def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
+    return Refused(
+        f"another cluster is behind the name {found.alias}",
+        where=q.flow,
+        evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
+        hint=f"correct bootstrap_servers of [clusters.{found.alias}], then: drkit config check --connect",
+    )
+
+
+def _promoted(q: PreconditionInput) -> Iterator[Refused]:
+    if q.survey.promoted and q.scope.whole_flow:
+        yield Refused(
+            "everything that the flow copies has moved: there is nothing left to fail over",
+            where=q.flow,
+            evidence=f"opened by earlier failovers: {first_of(q.survey.promoted)}",
+            hint="drkit status says who is active; to move back, protect the new primary first",
+        )
+    elif q.survey.promoted:
+        yield Refused(
+            "these topics were opened by an earlier failover: producers own them on the target",
+            where=q.flow,
+            evidence=first_of(q.survey.promoted),
+            hint="drkit status says who is active; to move back, protect the new primary first",
+        )
+
+
+def _members(q: PreconditionInput) -> Iterator[Refused]:
+    for group, there in sorted(q.survey.target_groups.items()):
+        if there.members and not q.request.evict_members:
+            yield Refused(
+                f"the group {group} has members on the target: its position there cannot be set",
+                where=f"group {group} on {q.survey.target.alias}, state {there.state}",
+                evidence=first_of(there.members),
+                hint="stop these consumers (a static one stays a member until its session ends), or remove "
+                "them: --evict-members",
+            )
+
+
+def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
+    topics = set(q.scope.topics.values())
+    for group, there in sorted(q.survey.target_groups.items()):
+        own = there.own_work(q.survey.source.alias, topics)
+        if own and not q.request.keep_positions:
+            yield Refused(
+                f"the group {group} has committed by itself on the target: its position there is its own",
+                where=f"group {group} on {q.survey.target.alias}",
+                evidence=first_of(f"{at} at {there.stored[at].offset}" for at in own),
+                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
+                "where it is on the source, or leave it where it is: --keep-positions",
+            )
+
+
+def _planned(q: PreconditionInput) -> Iterator[Refused]:
+    if not q.request.planned:
+        return
+    runner = q.survey.replicator
+    if q.survey.source_error:
+        yield Refused(
+            "a planned switchover needs both clusters",
+            where=q.survey.source.alias,
+            evidence=q.survey.source_error,
+            hint="bring it back; or fail over without --planned, what is not copied is lost then (one"
+            " that has begun is taken back first: drkit failover --abort)",
+        )
+    elif runner is None or not runner.alive:
+        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        yield Refused(
+            "a planned switchover needs a running replicator: it copies what is left",
+            where=q.flow,
+            evidence=seen,
+            hint=f"start it: drkit replicate --flow '{q.flow}'",
+        )
+
+
+def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
+    if not (q.request.planned and q.scope.whole_flow):
+        return  # named in the proposal and the report
+    missing = q.survey.outside.not_copied
+    left = sorted(missing.keys() - set(q.request.leave_behind))
+    if left:
+        yield Refused(
+            f"{len(left)} topics of the flow have no copy: a switchover of everything would leave them",
+            where=f"{q.flow}: {first_of(left)}",
+            evidence=f"{left[0]}: {missing[left[0]]}",
+            hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
+            f"them on the primary by name: {leave_behind(left)}",
+        )
+
+
+def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
+    if q.scope.whole_flow or q.request.repoint_others:
+        return
+    for way in q.survey.reach:
+        if way.others:
+            yield Refused(
+                "a repoint way also reaches clients that remain on the primary",
+                where=f"{way.way} of [failover] repoint",
+                evidence=way.others,
+                hint="limit it with groups or topics in the settings; or move everything: drkit"
+                " failover --all; or send these clients to the target, too: --repoint-others",
+            )
+
+
+GATES: Final = (
+    Precondition(
+        "failover-wrong-cluster",
+        _wrong_cluster,
+        "another cluster, or the same one twice, is behind the names",
+    ),
+    Precondition(
+        "failover-signs-of-life",
+        by_the_table(Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE),
+        "the primary is silent here, but a heartbeat of it arrives, or an observer sees it alive",
+    ),
+    Precondition(
+        "failover-no-quorum",
+        by_the_table(Reason.NO_QUORUM),
+        "the primary is silent here, but too few observers say that it is gone, or this machine cannot see",
+    ),
+    Precondition("failover-paused", by_the_table(Reason.PAUSED), "somebody paused failovers"),
+    Precondition("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
+    Precondition(
+        "failover-target-not-ready",
+        by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
+        "the standby has no leaders, too few replicas in sync, or no copy",
+    ),
+    Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
+    Precondition("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
+    Precondition(
+        "failover-data-loss",
+        by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
+        "more would be lost than `rpo_seconds`, or how much is not known",
+    ),
+    Precondition(
+        "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
+    ),
+    Precondition(
+        "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+    ),
+    Precondition(
+        "failover-repoint-others",
+        _repoint_others,
+        "a repoint way would also send clients to the standby that do not move",
+    ),
+)
+"""The table: all are asked, in this order."""

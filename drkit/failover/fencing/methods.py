@@ -1,0 +1,261 @@
+"""The two ways to keep producers off topics of a cluster that answers: put up, looked at, taken away.
+
+What is put up stands on the target's record of the flow first: neither ACLs nor settings of a fence are ever
+copied, and whoever finds them later knows whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from drkit.config import ClusterSettings
+from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.failover.fencing.acls import bare_topics, fence_acls, refusing_own
+from drkit.failover.fencing.proof import Rights, Worth, worth_of
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.topology.acls import Acl, from_json, to_json
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+
+ACL: Final = "acl"
+SIZE: Final = MAX_MESSAGE_BYTES
+NOTHING_PASSES: Final = "0"
+_SHOWN: Final = 5
+Details = Mapping[str, Any]
+
+
+def recorded_acls(state: StateTopic) -> frozenset[Acl]:
+    """The ACLs of fences, from the flow's state."""
+    found = state.get(FenceAclsRecord)
+    return found.acls if found is not None else frozenset()
+
+
+def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
+    """The topics fenced by size with what they had before, from the flow's state."""
+    found = state.get(FenceSizesRecord)
+    return dict(found.topics) if found is not None else {}
+
+
+class FenceMethod(Protocol):
+    """One way."""
+
+    name: str
+    holds_markers: bool
+    """Whether also the markers wait that end transactions."""
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """What would be put up now, as plain data, enough to take it away."""
+
+    def apply(self, details: Details) -> None:
+        """Put it up. Raises DrkitError."""
+
+    def remove(self, details: Details) -> None:
+        """Take it away; what is gone already is fine. Raises DrkitError."""
+
+
+class AclFence:
+    """The cluster's authorizer refuses producers.
+
+    :param spare_own: drkit may write on, since another principal proves the fence
+    """
+
+    name = ACL
+    holds_markers = False
+
+    def __init__(self, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> None:
+        self._settings, self._state, self._spare = settings, state, spare_own
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """See :class:`FenceMethod`.
+
+        :raises NoAuthorizer: there is none
+        :raises Refused: an ACL could give more than it takes, or would refuse drkit, which is to be spared
+        """
+        ours = self._recorded()
+        there = list_acls(self._settings).acls - ours
+        found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, there)
+        if found is None and bare:
+            raise Refused(
+                "a fence by ACL could open topics to readers that nobody has let in",
+                where=self._settings.alias,
+                evidence=f"no ACL stands on {', '.join(bare[:_SHOWN])}, and allow.everyone.if.no.acl.found is"
+                " shown to nobody",
+                hint=f"set allow_everyone_if_no_acl_found in [clusters.{self._settings.alias}] as its brokers"
+                f' have it, or means = "{SIZE}" in [failover.fence]',
+            )
+        own = own_principals(self._settings)
+        wanted = fence_acls(topics, there, is_open=bool(found), own=own, spare_own=self._spare)
+        if self._spare and wanted:
+            self._refuse_own(wanted, own)
+        # What stands there already is somebody else's: it must stay when the fence goes.
+        wanted -= there
+        return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
+
+    def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
+        """A DENY wins over every ALLOW: drkit could not copy back under it."""
+        alias = self._settings.alias
+        if not own:
+            raise Refused(
+                "a fence by ACL could refuse drkit itself: its principal is not known",
+                where=alias,
+                evidence="no own_principal is set, and the client's properties do not tell it",
+                hint=f'set own_principal = "User:…" in [clusters.{alias}]',
+            )
+        if found := refusing_own(wanted, own):
+            raise Refused(
+                "a fence by ACL would refuse drkit itself",
+                where=alias,
+                evidence=", ".join(str(a) for a in found[:_SHOWN]),
+                hint="let writers write by their own principals instead of User:* or drkit's; or leave canary"
+                " away in [failover.fence]: then drkit is fenced like everybody, and proves it itself",
+            )
+
+    def apply(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
+        wanted = from_json(details["acls"])
+        self._record(self._recorded() | wanted)
+        _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
+
+    def remove(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
+        gone = from_json(details["acls"])
+        with suppress(NoAuthorizer):  # without one there is nothing that could stand
+            _judge(self._settings, delete_acls(self._settings, sorted(gone)), "taken away")
+        self._record(self._recorded() - gone)
+
+    def _recorded(self) -> frozenset[Acl]:
+        return recorded_acls(self._state)
+
+    def _record(self, acls: frozenset[Acl]) -> None:
+        if acls != self._recorded():
+            _replace(self._state, FenceAclsRecord(acls), needed=bool(acls))
+
+
+class SizeFence:
+    """Topics that take no record (``max.message.bytes`` = 0): none of drkit's either, and no markers."""
+
+    name = SIZE
+    holds_markers = True
+
+    def __init__(self, settings: ClusterSettings, state: StateTopic) -> None:
+        self._settings, self._state = settings, state
+
+    def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """See :class:`FenceMethod`."""
+        there = topic_configs(Cluster.connect(self._settings), topics)
+        known = self._recorded()
+        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in there.items()):
+            # Somebody has put it up since the state was read, and has recorded what was before: that counts.
+            self._state.load()
+            known = self._recorded()
+        sizes = {}
+        for topic, configs in sorted(there.items()):
+            found = configs[MAX_MESSAGE_BYTES]
+            sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
+        return {"sizes": sizes}
+
+    def apply(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
+        self._record({**self._recorded(), **details["sizes"]})
+        self._alter(dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
+
+    def remove(self, details: Details) -> None:
+        """See :class:`FenceMethod`."""
+        self.suspend(details)
+        self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
+
+    def suspend(self, details: Details) -> None:
+        """Let everything through, for a moment: the record of the fence stays."""
+        self._alter(dict(details["sizes"]), "taken away")
+
+    def _alter(self, sizes: Mapping[str, str | None], done: str) -> None:
+        cluster = Cluster.connect(self._settings)
+        there = topic_configs(cluster, sizes)
+        changes = {
+            topic: {MAX_MESSAGE_BYTES: value}
+            for topic, value in sizes.items()
+            if topic in there and not _is(there[topic][MAX_MESSAGE_BYTES], value)
+        }
+        _judge(self._settings, alter_topic_configs(cluster, changes), done)
+
+    def _recorded(self) -> dict[str, str | None]:
+        return recorded_sizes(self._state)
+
+    def _record(self, sizes: Mapping[str, str | None]) -> None:
+        if sizes != self._recorded():
+            _replace(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
+
+
+def _replace(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
+    if needed:
+        state.put(record)
+    else:
+        state.delete(type(record))
+
+
+def _is(found: Any, value: str | None) -> bool:
+    return not found.is_set_on_topic if value is None else found.is_set_on_topic and found.value == value
+
+
+def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:
+    if refused:
+        some = "; ".join(f"{what}: {e.evidence}" for what, e in list(refused.items())[:_SHOWN])
+        raise Failed(
+            f"the fence could not be {done}",
+            where=settings.alias,
+            evidence=some,
+            hint="grant drkit's principal ALTER on the cluster and ALTER_CONFIGS on the topics",
+        )
+
+
+def choose(
+    wanted: str,
+    settings: ClusterSettings,
+    state: StateTopic,
+    *,
+    canary: Mapping[str, str],
+    topics: Collection[str] = (),
+) -> FenceMethod | None:
+    """The means that the settings name; None for "none".
+
+    :param canary: who proves the fence: client properties of an ordinary producer; empty: drkit's own
+    :param topics: that are to be fenced: "auto" takes ACLs where they are sure to give nothing to anybody,
+        and to refuse the canary
+    :raises Refused: the canary can prove nothing
+    :raises DrkitError: the cluster does not answer
+    """
+    rights = canary_rights(settings, state, canary)
+    passes = rights is not None and worth_of(settings, canary, topics, rights) is Worth.PASSES
+    if wanted == "auto":
+        serves = rights is not None and not passes
+        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
+    return by_name(wanted, settings, state, spare_own=bool(canary))
+
+
+def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
+    """What the authorizer of a cluster goes by; None: it has none, or does not show its ACLs."""
+    try:
+        there = list_acls(settings).acls - recorded_acls(state)
+    except (NoAuthorizer, NotAuthorized):
+        return None
+    as_canary = settings.with_client(canary)
+    return Rights(there, own_principals(as_canary), is_open(Cluster.connect(settings)))
+
+
+def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
+    there = list_acls(settings).acls
+    return not bare_topics(topics, there) or is_open(Cluster.connect(settings)) is not None
+
+
+def by_name(
+    name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool
+) -> FenceMethod | None:
+    """The means of this name, None for any other name."""
+    if name == ACL:
+        return AclFence(settings, state, spare_own=spare_own)
+    return SizeFence(settings, state) if name == SIZE else None

@@ -1,0 +1,87 @@
+"""Creates the flow's own topics on the target where they are missing: its state and its offset map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import OffsetMapRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.topics import Topic, describe_topics
+
+_CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
+_STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20)}
+_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
+"""Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
+command, would read all notes of the source's ends since, and in each bucket of the map all marks."""
+KEPT_MS: Final = str(100 * 365 * 86_400_000)
+
+
+def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
+    """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
+    _ensure(target, state_topic(flow.source), 1, _STATE_SEGMENT, kept_tombstones(target.settings))
+
+
+def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
+    """Create the offset map of a flow when there never was one, and remember its id.
+
+    :param state: loaded
+    :raises Refused: the map is not the one by which topics were copied: copying would begin anew behind
+        the records that are there
+    :raises Failed: it has another number of buckets
+    """
+    name = offset_map_topic(flow.source)
+    known = state.get(OffsetMapRecord)
+    found = describe_topics(target, [name]).get(name)
+    if known is not None and (found is None or found.topic_id != known.topic_id):
+        raise Refused(
+            "the offset map was deleted: nobody knows any more what was copied",
+            where=f"{name} on {target.alias}",
+            evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
+            hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
+        )
+    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
+    if len(found.partitions) != flow.buckets:
+        raise Failed(
+            "the offset map was made with another number of buckets",
+            where=f"{name} on {target.alias}",
+            evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
+            hint=f"set buckets = {len(found.partitions)} in the flow {flow.name}",
+        )
+    if known is None:
+        state.put(OffsetMapRecord(found.topic_id))
+
+
+def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:
+    """With a control key tombstones stay: one without a MAC must not erase a record and leave no trace."""
+    return {} if cluster.control is None else {"delete.retention.ms": KEPT_MS}
+
+
+def _ensure(
+    target: Cluster,
+    name: str,
+    partitions: int,
+    segment: Mapping[str, str],
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> Topic:
+    """The topic, created where it is missing.
+
+    :param segment: settings that some services refuse; the topic is correct without them
+    """
+    found = describe_topics(target, [name]).get(name)
+    if found is not None:
+        return found
+    needed = {**_CONFIGS, **configs}
+    try:
+        create_own_topic(target, name, {**needed, **segment}, partitions)
+    except (ClusterUnreachable, NotAuthenticated, NotAuthorized):
+        raise  # less settings change nothing
+    except Failed:
+        create_own_topic(target, name, needed, partitions)
+    return appeared(target, name)

@@ -1,0 +1,65 @@
+"""What a run is told that cannot have its flow's lease, or has lost it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from drkit.clock import wall_ms
+from drkit.errors import Failed, Refused
+from drkit.flow_state.records import LeaseRecord
+from drkit.kafka.clients import KafkaError
+
+
+class LeaseLost(Failed):
+    """The lease could not be renewed in time."""
+
+
+class LeaseTaken(LeaseLost):
+    """Another run took over (exit 3)."""
+
+    exit_code: ClassVar[int] = 3
+
+
+def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
+    """Another run holds the lease, and renews it."""
+    age = (wall_ms() - holder.renewed_ms) / 1000
+    return Refused(
+        f"another run replicates {flow}",
+        where=f"host {holder.holder.host}, process {holder.holder.pid}",
+        evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
+        hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
+        " sign of life; drkit replicate --standby waits for that and takes over",
+    )
+
+
+def not_renewed(flow: str, place: str, cause: KafkaError) -> LeaseLost:
+    """The target did not take a renewal.
+
+    :param place: the state topic and its cluster
+    """
+    return LeaseLost(
+        f"the lease of {flow} could not be renewed",
+        where=place,
+        evidence=f"{cause.name()}: {cause.str()}",
+        hint="check the target cluster, and drkit's permission on its transactional ids",
+    )
+
+
+def hidden(flow: str, place: str) -> LeaseLost:
+    """An open transaction hides who holds the lease."""
+    return LeaseLost(
+        f"whether another run has the lease of {flow} cannot be seen",
+        where=place,
+        evidence="an open transaction hides the end of the topic",
+        hint="list and abort hanging transactions on the target",
+    )
+
+
+def taken(flow: str, place: str, evidence: str) -> LeaseTaken:
+    """A newer run has taken the lease."""
+    return LeaseTaken(
+        f"another run of {flow} took over",
+        where=place,
+        evidence=evidence,
+        hint="see who: drkit status",
+    )

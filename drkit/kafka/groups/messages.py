@@ -1,0 +1,17 @@
+"""Requests about groups that the library does not have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.api_message import ApiMessage
+
+_PACKAGE: Final = "drkit.kafka.schemas"
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for groups of the consumer protocol (KIP-848)."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Tells their members."""

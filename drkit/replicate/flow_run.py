@@ -1,0 +1,270 @@
+"""One flow at work: its lease, its topics, its epochs, and what runs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+import threading
+from typing import Any, Final
+
+from drkit import observe
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.frozen_topics import FrozenTopics
+from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.producer_ids import own_ids, own_on_record
+from drkit.flow_state.records import AclsRecord, ControlRecord
+from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.model import TopicPartition
+from drkit.replicate.epoch_loop import EpochLoop, Report
+from drkit.replicate.epochs import Epochs
+from drkit.replicate.frame import task_frame
+from drkit.replicate.internal_topics import InternalTopics
+from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
+from drkit.replicate.planner import PlacedPartition, Rates, placed_of
+from drkit.replicate.side_jobs import Beside
+from drkit.replicate.supervisor import survives
+from drkit.replicate.task_events import TaskEvents
+from drkit.spark.session import SharedSpark
+from drkit.status.progress import Progress
+from drkit.takeover.start import Takeover
+from drkit.time_limit import within
+from drkit.topic_sync.acl_sync import AclSync
+from drkit.topic_sync.rules import Round, refuse_promoted
+from drkit.topic_sync.sync import TopicSync
+
+_WATCH_SECONDS: Final = 0.1
+_OPPOSITE_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 1.5
+_GOODBYE_SECONDS: Final = 0.5
+
+
+class FlowMemory:
+    """A flow, and what outlives one attempt to run it.
+
+    :param run_id: of this process; the lease on the target carries it
+    :param once: end when everything that stood on the source at the start is copied
+    :param standby: wait for the lease for as long as another run holds it
+    """
+
+    def __init__(
+        self,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        flow: FlowSettings,
+        workshop: SharedSpark,
+        run_id: str,
+        *,
+        once: bool = False,
+        standby: bool = False,
+    ) -> None:
+        self.flow, self.clusters = flow, clusters
+        self.workshop, self.run_id = workshop, run_id
+        self.once, self.standby, self.both_ways = once, standby, False
+        """Both ways: the process runs the flow in the other direction, too."""
+        self.rates = Rates()
+        self.events = TaskEvents(flow.name, self._stopped)
+        self.found = Round()
+        self.bound: Bound | None = None
+        """With `once`: where to end, as seen at the first attempt's start."""
+        self.groups: dict[str, Any] = {}
+        """With `once`: what the last checkpoint round did for the groups."""
+        self.progress: Progress | None = None
+        self.leases: Callable[[], list[PartitionAssignment]] = list
+        self.cut: EpochLoop | None = None
+        """Epochs of the attempt before, of which tasks may still be at work."""
+
+    def _stopped(self, at: TopicPartition, reason: str) -> None:
+        if self.progress is not None:
+            self.progress.stopped(at, reason)
+
+    def all_copied(self) -> bool:
+        """With `once`: every partition has reached its end or is left alone."""
+        bound, progress = self.bound, self.progress
+        return bound is not None and progress is not None and bound.is_reached(progress.totals)
+
+
+class FlowRun:
+    """One life of the epochs, between taking the lease and giving it back."""
+
+    def __init__(
+        self,
+        job: FlowMemory,
+        source: Cluster,
+        target: Cluster,
+        state: StateTopic,
+        lease: FlowLease,
+        opposite: OppositeFlows,
+    ) -> None:
+        state.load()
+        self._internal = InternalTopics(target, job.flow, state)
+        self._job = job
+        self._source, self._target, self._state = source, target, state
+        self._lease, self._opposite = lease, opposite
+        self._flow = job.flow
+        self._sync, self._acls = self._syncs()
+        self._ids = own_ids(target.settings, job.flow, state)
+        self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
+        frame = task_frame(job.flow, job.run_id, target, state, self._ids)
+        takes_over = job.flow.takeover_from_mm2
+        self._takeover = Takeover(source, target, job.flow, state, self._ids) if takes_over else None
+        self._epochs = Epochs(frame, job.flow.tasks, job.rates, until=lambda: lease.until)
+        job.leases = lambda: self._epochs.leases
+        self._progress = job.progress = job.progress or Progress(job.flow, source, target)
+        self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
+        self._finished = threading.Event()
+        self._told_nothing = self._untold = False
+        """Untold: the plan changed and the running tasks have not been told."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Start the epochs, which wait for Spark, and watch them to their end."""
+
+        def pause(seconds: float) -> bool:
+            self._lease.check()
+            return stop.wait(seconds)
+
+        # They copy what only this attempt's tasks leave out.
+        while self._job.cut is not None and self._job.cut.has_tasks and not pause(_WATCH_SECONDS):
+            pass
+        self._opposite.wait_until_allowed(self._ids.all, pause)
+        if stop.is_set():
+            return
+        self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk)
+        if self._takeover is not None:
+            self._takeover.begin(pause)
+        self._look()
+        if not (self._job.once and self._job.all_copied()):
+            self._copy(stop)
+        if self._job.once and not stop.is_set():
+            self._job.groups = self._beside.finish(stop)
+
+    def _copy(self, stop: threading.Event) -> None:
+        job = self._job
+        job.cut = loop = EpochLoop(job.workshop, self._epochs, job.clusters, job.flow, self._epoch_ended)
+        self._lease.outlive_orphans(stop)
+        loop.start()
+        try:
+            with self._beside.running(once=job.once):
+                self._watch(loop, stop)
+        finally:
+            self._end(loop)
+        if self._finished.is_set():
+            job.events.finish(self._target, self._state, stop)
+
+    def _syncs(self) -> tuple[TopicSync, AclSync]:
+        """What follows the source's topics and ACLs as the flow's settings now say."""
+        world = self._source, self._target, self._flow, self._state
+        writer = self._job.clusters[1].with_client(self._flow.target_producer)
+        explained = partial(self._opposite.explain_records, here=self._job.both_ways)
+        topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
+        return topics, AclSync(*world, opposite=partial(self._opposite.records, AclsRecord), writer=writer)
+
+    def _look(self) -> None:
+        """Look at both clusters' topics and change the plan when it must change."""
+        job = self._job
+        refuse_promoted(job.flow, self._state.records)
+        if self._flow is not job.flow:  # the configuration changed
+            self._flow = job.flow
+            self._sync, self._acls = self._syncs()
+        job.found = self._sync.look()
+        self._acls.look_when_due({*job.found.copied, *job.found.left_out})
+        if self._takeover is not None:
+            self._takeover.take(job.found)
+        placed = list(placed_of(job.found, job.flow.buckets))
+        if job.once:
+            placed = self._bounded(placed)
+        if not placed and not self._told_nothing:
+            self._told_nothing = True
+            observe.event("nothing_to_copy", level="warning", flow=job.flow.name,
+                          topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
+        if self._epochs.update(placed):
+            self._untold = True
+        self._tell_plan()
+
+    def _tell_plan(self) -> None:
+        if self._untold:
+            partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
+                          partitions=partitions, left_out=left_out)  # fmt: skip
+            self._control("run")
+            self._untold = False
+
+    def _bounded(self, placed: list[PlacedPartition]) -> list[PlacedPartition]:
+        """With `once`: up to the last stable offsets of the start."""
+        job = self._job
+        if not placed and not job.found.left_out:
+            raise nothing_to_copy(job.flow)
+        job.bound = job.bound or bound_now(self._source, placed, self._epochs.skips)
+        return bounded(placed, job.bound.ends)
+
+    def _epoch_ended(self, reports: list[Report]) -> None:
+        """Called by the epochs' thread between two of them."""
+        self._progress.epoch_ended(reports)
+        last = self._job.once and self._job.all_copied()
+        self._epochs.epoch_ended(reports, last=last)
+        if last:
+            self._finished.set()
+
+    def _watch(self, loop: EpochLoop, stop: threading.Event) -> None:
+        last = opposite = monotonic()
+        flow = self._flow
+        while not stop.is_set() and not self._finished.is_set():
+            stop.wait(_WATCH_SECONDS)
+            self._lease.check()
+            if not (loop.is_active or self._finished.is_set()):
+                raise loop.failure()
+            if loop.has_lost_task():
+                self._lease.renew_soon()
+            if self._epochs.fit(self._job.workshop.slots) or (loop.is_partly_over() and self._epochs.anew()):
+                self._untold = True
+                survives(self._tell_plan, flow.name)
+            due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
+            due |= self._frozen.changed(self._state.records)
+            if due or flow is not self._job.flow:
+                flow = self._job.flow
+                survives(self._refresh, flow.name)
+                last = monotonic()
+            if monotonic() >= opposite:
+                known = survives(self._follow_opposite, flow.name)
+                opposite = monotonic() + (_OPPOSITE_SECONDS if known else _RETRY_SECONDS)
+
+    def _refresh(self) -> None:
+        self._internal.check()
+        self._follow_events()
+        self._opposite.find()
+        if not self._job.once:
+            self._look()
+
+    def _follow_opposite(self) -> None:
+        """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
+        self._follow_events()
+        self._opposite.follow()
+        ids = own_on_record(self._state.records)
+        if set(ids) != set(self._ids.all):
+            self._opposite.find()
+            if self._opposite.allow(ids):
+                self._ids = self._ids.with_bulk(self._state.records)
+        if self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk):
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
+                          skipped_producers=len(self._opposite.ids))  # fmt: skip
+            self._control("run")
+        self._opposite.declare(self._epochs.skips)
+
+    def _follow_events(self) -> None:
+        """Read on; :class:`TaskEvents` reports what the tasks wrote."""
+        self._state.load()
+        self._internal.restore()
+
+    def _end(self, loop: EpochLoop) -> None:
+        """Let the tasks finish what is on its way, then end the epochs; seconds, whatever is broken."""
+        may_copy = loop.is_active and not self._finished.is_set() and self._epochs.hold()
+        if may_copy and self._lease.is_held and within(_GOODBYE_SECONDS, lambda: self._control("stop")):
+            loop.wait(_DRAIN_SECONDS)
+        loop.end()
+        within(_GOODBYE_SECONDS, self._follow_events)
+
+    def _control(self, action: str) -> None:
+        self._state.put(ControlRecord(self._epochs.run_id, self._epochs.version, action))

@@ -1,0 +1,87 @@
+"""Does what a failover owes the old primary as soon as that one is seen again: its fence, or its lift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.detect.votes import MEANS, Says
+from drkit.errors import DrkitError
+from drkit.failover import pending_fences
+from drkit.failover.desk import FailoverService
+from drkit.failover.unexpected import UNEXPECTED, unexpected
+from drkit.kafka.raw import RawError
+from drkit.watch.observer import Moment
+
+AGAIN_SECONDS: Final = 5.0
+"""After a payment that failed; twice as long after each further one, up to `PAID_SECONDS`."""
+PAID_SECONDS: Final = 60.0
+"""Between looks while nothing is owed and the old primary answers."""
+Pay = Callable[[], bool]
+"""Pays; returns whether anything was owed. Raises DrkitError."""
+
+
+def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
+    """With the orchestrator's own means."""
+
+    def pay() -> bool:
+        with FailoverService(settings, flow) as desk:
+            return pending_fences.apply_pending(desk) is not None
+
+    return pay
+
+
+class PendingFences:
+    """Looks at the first contact with an old primary, and again from time to time, in a thread of its own.
+
+    Several observers may do so at once: a fence that stands is put up again without effect.
+    """
+
+    def __init__(self, flow: FlowSettings, pay: Pay) -> None:
+        self._flow, self._pay = flow, pay
+        self._next = float("-inf")
+        self._pause = AGAIN_SECONDS
+        self._thread: threading.Thread | None = None
+        self.paid = 0
+        """How often something was owed, and paid."""
+
+    def see(self, moment: Moment, now: float, *, owed: bool) -> None:
+        """Pay if it is time.
+
+        :param now: of a steady clock, in seconds
+        :param owed: something may be owed
+        """
+        if not owed or MEANS[moment.vote.sight] is not Says.ALIVE:
+            self._next, self._pause = float("-inf"), AGAIN_SECONDS
+            return
+        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next = now + self._pause
+        self._thread = threading.Thread(target=self._run, args=(now,), name="fence debt", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until a payment that is under way has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, now: float) -> None:
+        try:
+            self.paid += self._pay()
+        except DrkitError as error:
+            self._refused(error)
+        except (*UNEXPECTED, RawError) as error:
+            self._refused(unexpected(error, f"the fence of {self._flow.source}"))
+        else:
+            self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS
+
+    def _refused(self, error: DrkitError) -> None:
+        # Somebody has to look: what stands in the log every few seconds is no help to them.
+        self._pause = min(2 * self._pause, PAID_SECONDS)
+        observe.event(
+            "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
+            evidence=error.evidence, hint=error.hint,
+        )  # fmt: skip
