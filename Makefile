@@ -15,6 +15,7 @@ BENCH_ARGS ?=
 # Each has brokers of its own; they mostly wait. With three of them two processors need 22 minutes instead of 28, but are so
 # busy at times that what has to happen within seconds does not.
 PROCESSES ?= 2
+WORKERS := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup java demo test test-unit test-containers check lint types format bench soak clean
 
@@ -27,10 +28,10 @@ demo: $(JARS) ## two local clusters, replicated and proved equal
 	@$(BIN)/drkit demo
 
 test: check $(JARS) ## lint, format, types and all tests
-	@$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/pytest $(WORKERS) $(PYTEST_ARGS)
 
 test-unit: $(INSTALLED) ## the tests without a broker and without Java: a minute
-	@$(BIN)/pytest tests/unit $(wildcard tests/test_*.py) $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/unit $(wildcard tests/test_*.py) $(WORKERS) $(PYTEST_ARGS)
 
 test-containers: $(JARS) ## images, brokers in containers, docker/compose.yaml with a failover: needs a Docker engine
 	@$(BIN)/pytest tests/containers -m "soak or not soak" $(PYTEST_ARGS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 import re
 from typing import Any
 import uuid
@@ -15,6 +14,9 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.crashes import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.support.crashes import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
+from tests.support.order import pytest_addoption as pytest_addoption
+from tests.support.order import pytest_collection_modifyitems as pytest_collection_modifyitems
+from tests.support.order import pytest_configure as pytest_configure
 from tests.support.shared_clusters import (
     KEPT_LOGS,
     SHARED,
@@ -30,68 +32,6 @@ hypothesis_settings.load_profile("drkit")
 
 # What several tests hold true is in modules of support: pytest shows the values of those assertions, too.
 pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.support.failover.switchover")
-
-_ROOT = Path(__file__).parent
-_LONGEST_FIRST = (
-    "spark/demo/test_story.py",
-    "cluster/watch/test_automatic.py",
-    "cluster/copy_task/test_copy_killed.py",
-    "cluster/copy_task/test_copy_ages.py",
-    "cluster/watch/test_detection.py",
-    "cluster/copy_task/test_copy_gone.py",
-    "spark/status/test_status.py",
-    "interop/test_mm2_clients.py",
-    "interop/test_takeover.py",
-    "interop/test_takeover_command.py",
-    "spark/replicate/test_topologies.py",
-    "spark/replicate/test_loops.py",
-    "spark/replicate/test_permissions.py",
-    "spark/session/test_spark_cluster.py",
-    "spark/replicate/test_acl_sync.py",
-    "spark/replicate/test_job.py",
-    "spark/replicate/test_stop_while_starting.py",
-    "interop/test_other_groups.py",
-    "spark/replicate/test_job_command.py",
-    "spark/replicate/test_internal_topics_command.py",
-    "cluster/checkpoints/test_groups_at_rest.py",
-    "spark/replicate/test_checkpoint_job.py",
-    "cluster/copy_task/test_copy_brokers.py",
-    "spark/translate/test_spark_checkpoint.py",
-    "spark/verify/test_verify.py",
-    "spark/replicate/test_reload.py",
-    "cluster/fencing/test_fence.py",
-    "cluster/failover/test_held_back.py",
-    "cluster/failover/test_primary_lost.py",
-    "cluster/journal/test_killed.py",
-    "cluster/journal/test_lock.py",
-    "cluster/failover/test_refused.py",
-    "cluster/journal/test_frozen_brokers.py",
-    "cluster/fencing/test_fence_authorizer.py",
-    "cluster/journal/test_abort.py",
-    "cluster/fencing/test_debt.py",
-    "cluster/failover/test_switchover.py",
-    "cluster/failover/test_opening.py",
-    "cluster/client/test_consumer.py",
-    "cluster/copy_task/test_copy_foreign.py",
-    "interop/test_offset_syncs.py",
-    "interop/test_rivals.py",
-    "cluster/exactness/test_random_walk.py",
-    "cluster/exactness/test_unclean.py",
-    "spark/exactness/test_map_cleaned.py",
-    "cluster/exactness/test_claims_not_appended.py",
-    "cluster/exactness/test_target_lost_tail.py",
-)
-"""Files that take most of a minute or more."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files begin first: with several processes the last ones to end end together.
-
-    For that, pytest-xdist must keep this order: ``--no-loadscope-reorder``.
-    """
-    rank = {_ROOT / name: number for number, name in enumerate(_LONGEST_FIRST)}
-    assert all(path.exists() for path in rank), "a file that is no more"
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

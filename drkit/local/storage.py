@@ -1,12 +1,12 @@
-"""Format the storage of a cluster's nodes with Kafka's own tool, once per cluster."""
+"""Format the storage of a cluster's nodes with Kafka's own tool, once for all clusters that are alike."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-import shutil
 import subprocess
+import threading
 import uuid
 
 from drkit.errors import Failed
@@ -14,6 +14,9 @@ from drkit.errors import Failed
 _TOOL = "kafka.tools.StorageTool"
 _META = "meta.properties"
 _TOOL_SECONDS = 120.0
+_formatted: dict[tuple[object, ...], Mapping[str, bytes]] = {}
+"""By what the tool was asked for, the files that it has written beside the one that names the node."""
+_one_at_a_time = threading.Lock()
 
 
 def random_kafka_uuid() -> str:
@@ -33,15 +36,35 @@ def format_storage(
 ) -> None:
     """Format ``folders``, the data folder of node 0, 1, ...; ``properties`` are those of node 0.
 
-    The nodes of a cluster differ only by their node id and directory id, so the tool, a JVM of its own,
-    runs once.
+    What is written does not depend on the cluster and the node, besides the one file that names them. So the
+    tool, a JVM that works for a second, runs once in a process for each set of users.
 
     :raises Failed: the tool refused; its words are the evidence
     """
+    scram = [
+        f"{mechanism}=[name={user},password={password}]"
+        for mechanism in mechanisms
+        if mechanism.startswith("SCRAM-")
+        for user, password in scram_users.items()
+    ]
+    with _one_at_a_time:
+        asked = (*java, *scram)
+        if asked not in _formatted:
+            _format(java, properties, cluster_id, scram)
+            written = [file for file in folders[0].iterdir() if file.name != _META]
+            _formatted[asked] = {file.name: file.read_bytes() for file in written}
+    for node_id, folder in enumerate(folders):
+        folder.mkdir(exist_ok=True)
+        for name, content in _formatted[asked].items():
+            (folder / name).write_bytes(content)
+        (folder / _META).write_text(
+            f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={random_kafka_uuid()}\n"
+        )
+
+
+def _format(java: Sequence[str], properties: Path, cluster_id: str, scram: Sequence[str]) -> None:
     command = [*java, _TOOL, "format", "--cluster-id", cluster_id, "--config", str(properties)]
-    for mechanism in (m for m in mechanisms if m.startswith("SCRAM-")):
-        for user, password in scram_users.items():
-            command += ["--add-scram", f"{mechanism}=[name={user},password={password}]"]
+    command += [word for user in scram for word in ("--add-scram", user)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
@@ -49,9 +72,3 @@ def format_storage(
     if done.returncode != 0:
         said = (done.stderr + done.stdout)[-1500:]
         raise Failed("a broker's storage could not be formatted", where=str(properties), evidence=said)
-    first, *others = folders
-    for node_id, folder in enumerate(others, start=1):
-        shutil.copytree(first, folder)
-        (folder / _META).write_text(
-            f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={random_kafka_uuid()}\n"
-        )

@@ -25,7 +25,7 @@ def eventually(
             return found
         if time.monotonic() >= deadline:
             raise AssertionError(f"{what() if callable(what) else what} did not come true in {seconds} s")
-        pause.wait(min(0.5, max(0.02, 2 * (time.process_time() - worked))))
+        pause.wait(min(0.5, max(0.02, 4 * (time.process_time() - worked))))
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:

@@ -116,7 +116,7 @@ def test_compaction_while_tasks_are_killed(compacting: Flow, topic_name: str) ->
     for turn in range(4):
         _fill(flow, topic_name, 1500, keys=200, seed=turn, age_ms=0, codec="lz4")
         task = flow.start(topic_name, once=False, compacted=True)
-        task.kill_after(chance.uniform(0.7, 1.3))
+        task.kill_after(chance.uniform(0.1, 0.7))
         put(out := producer(flow.source), topic_name, b"roll", b"roll", timestamp=now_ms() + 2000)
         out.flush(30)
     flow.copy(topic_name, compacted=True)

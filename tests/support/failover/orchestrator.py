@@ -23,6 +23,7 @@ from drkit.failover.core.context import RunRequest
 from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
+from tests.support.warm import WarmProcess
 
 _ROOT = Path(__file__).parents[3]
 
@@ -79,13 +80,12 @@ class Running:
 
     def __init__(self, command: Mapping[str, Any]) -> None:
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.failover.orchestrator"],
-            stdin=subprocess.PIPE, stdout=self._out, stderr=subprocess.DEVNULL, cwd=_ROOT,
-        )  # fmt: skip
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(command).encode() + b"\n")
-        self.process.stdin.close()
+        line = json.dumps(command).encode() + b"\n"
+        with Path(os.devnull).open("wb") as nowhere:
+            self.process = WarmProcess(
+                "tests.support.failover.orchestrator", stdin=line, out=self._out.fileno(),
+                err=nowhere.fileno(),
+            )  # fmt: skip
 
     def outcome(self, seconds: float = 90.0) -> Outcome:
         """Wait for its end."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import json
 from pathlib import Path
-import subprocess
-import sys
 import tempfile
 from typing import Any
 import uuid
@@ -30,6 +28,7 @@ from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
 from tests.support.stored import stored
 from tests.support.waiting import eventually
+from tests.support.warm import WarmProcess
 
 _ROOT = Path(__file__).parents[3]
 
@@ -53,7 +52,7 @@ class World(Clusters):
         self.tag = tag
         self.failover_fields: dict[str, Any] = {"verify_seconds": 0.2, "drain_seconds": 20.0}
         self.control_fields: dict[str, Any] = {}
-        self._replicator: subprocess.Popen[bytes] | None = None
+        self._replicator: WarmProcess | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the world
 
     @property
@@ -84,13 +83,10 @@ class World(Clusters):
 
     def replicate(self) -> None:
         """Start a replicator."""
-        self._replicator = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.failover.replicator"],
-            stdin=subprocess.PIPE, stdout=self._log, stderr=subprocess.STDOUT, cwd=_ROOT,
-        )  # fmt: skip
-        assert self._replicator.stdin is not None
-        self._replicator.stdin.write(json.dumps(self.plain()).encode())
-        self._replicator.stdin.close()
+        plain = json.dumps(self.plain()).encode()
+        self._replicator = WarmProcess(
+            "tests.support.failover.replicator", stdin=plain, out=self._log.fileno()
+        )
 
     def stop_replicating(self) -> None:
         """SIGKILL the replicator."""

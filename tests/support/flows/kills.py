@@ -47,8 +47,8 @@ def kill_again_and_again(flow: Flow, topic: str, mode: str, *, kills: int, seed:
 def _one_life(flow: Flow, lease: TaskAssignment, chance: random.Random, *, twice: bool) -> int:
     task = flow.start(lease=lease)
     rival = flow.start(lease=lease) if twice else None
-    # A task needs some 0.8 s until it copies: some are killed before, most in the middle.
-    killed = task.kill_after(chance.uniform(0.5, 2.2))
+    # A task needs some time until it copies: some are killed before, most in the middle.
+    killed = task.kill_after(chance.uniform(0.0, 1.5))
     if rival is None:
         assert killed
         return 1

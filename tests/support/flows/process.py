@@ -13,6 +13,8 @@ import sys
 import tempfile
 from typing import Any
 
+from tests.support.warm import WarmProcess
+
 _ROOT = Path(__file__).parents[3]
 
 
@@ -75,16 +77,9 @@ class CopyProcess:
 
     def __init__(self, job: dict[str, Any]) -> None:
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.flows.run_copy"],
-            stdin=subprocess.PIPE,
-            stdout=self._out,
-            stderr=subprocess.STDOUT,
-            cwd=_ROOT,
+        self._process = WarmProcess(
+            "tests.support.flows.run_copy", stdin=json.dumps(job).encode(), out=self._out.fileno()
         )
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(job).encode())
-        self._process.stdin.close()
 
     @property
     def running(self) -> bool:

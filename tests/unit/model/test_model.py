@@ -122,12 +122,17 @@ WITHOUT: Final[dict[str, Patch]] = {
 
 
 FIRST_TRIED: Final = {
-    "another leader of the source ends a contested history (B3)": 700,
-    "what a former leader seems to have lost is written down behind a fence (S1)": 550,
-    "a lost tail is looked for when the leader changes (S2)": 390,
-    "retention before the first record after the tail is not lost": 250,
-    "a claim or an append without an answer binds its task": 3000,
+    "another leader of the source ends a contested history (B3)": 730,
+    "claims that were not appended bind the next task": 240,
+    "what a former leader seems to have lost is written down behind a fence (S1)": 580,
+    "a lost tail is looked for when the leader changes (S2)": 1620,
+    "what the target's cleaner removed was appended": 290,
+    "one append at a time until the leader knows the producer": 110,
+    "what retention has removed is not lost": 1280,
+    "retention before the first record after the tail is not lost": 290,
+    "a claim or an append without an answer binds its task": 3020,
     "a claim on its way is waited for": 9_001_500,
+    "one writer a bucket": 110,
 }
 """Where the search begins that would take seconds from 0."""
 
