@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from drkit.masking import shown
 from drkit.topology import split_list
 
 TO_DO: Final = "to_do"
@@ -98,3 +99,8 @@ class Strict(BaseModel):
     """A table in which every key is known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Without secrets: errors and logs may show it."""
+        for name, value in super().__repr_args__():
+            yield name, shown(name or "", value) if isinstance(value, (str, tuple)) else value
