@@ -23,6 +23,7 @@ from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, neares
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.control import keys_beside
 from drkit.config.tables.fields import TO_DO
+from drkit.config.tables.in_clear import in_clear
 from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
 from drkit.config.tables.settings import Settings
 from drkit.errors import ConfigError
@@ -104,7 +105,14 @@ def read(
     _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
     unnamed = (Problem(*each) for each in by_number(settings.watch, settings.fence_agent))
-    notes = (*document.notes, *idle_here, *unnamed, *_misspelt(settings))
+    clear = (Problem(*each) for each in in_clear({a: c.client for a, c in settings.clusters.items()}))
+    notes = (
+        *document.notes,
+        *idle_here,
+        *unnamed,
+        *_misspelt(settings),
+        *_in_the_users_words(document, clear),
+    )
     return Loaded(settings, file, document.origins, notes)
 
 
@@ -176,7 +184,7 @@ def _tables_of_properties(settings: Settings) -> Iterator[tuple[str, Mapping[str
         yield f"detection.listeners[{number}].client", listener.client
 
 
-def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
+def _in_the_users_words(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     # One line of all flows may be wrong in each of them: it is told once.
     return list(dict.fromkeys(p._replace(at=document.called(p.at) or p.at) for p in problems))
 

@@ -59,6 +59,13 @@ def http_address(url: str) -> str:
     return url
 
 
+def full_path(value: str) -> str:
+    """A path that does not depend on the working directory. Raises PydanticCustomError."""
+    if "\0" in value or not value.startswith(("/", "~")):
+        raise PydanticCustomError("path", "'{path}' is not a full path", {"path": value})
+    return value
+
+
 def no_nul(value: str) -> str:
     """A text for the operating system. Raises PydanticCustomError that does not repeat it."""
     if "\0" in value:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.fields import Alias, Strict, http_address
+from drkit.config.tables.fields import Alias, Strict, full_path, http_address
 from drkit.config.tables.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
 from drkit.masking import MASK
 
@@ -85,8 +85,9 @@ class FenceAgentSettings(Strict):
     proof_command: tuple[str, ...] | None = None
     """What proves it: a program that ends with 0 when no application can write any more. Absent: every
     broker must refuse connections on every listener."""
-    state_file: str = "drkit-fence-agent.json"
-    """Where an agent remembers that it holds a lease or has fenced."""
+    state_file: Annotated[str, AfterValidator(full_path)] = "~/.local/state/drkit/fence-agent.json"
+    """Where an agent remembers that it holds a lease or has fenced: a full path, or one that begins with
+    ``~``. ``--lift`` writes the file too, so it is the same one from every folder."""
 
     @property
     def agent_count(self) -> int:

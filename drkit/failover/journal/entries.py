@@ -10,13 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
+import re
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName, is_before
 
 _PART_BYTES: Final = 1_000_000
 """Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
+RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+"""What the id of a run may consist of; drkit gives hexadecimal digits."""
 _VERSION: Final = 1
+_TYPES: Final = {
+    "run_id": str, "number": int, "by": str, "term": int, "effect": str, "at_ms": int, "body": dict,
+}  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -66,8 +72,12 @@ class Entry(NamedTuple):
     def from_json(cls, text: str) -> Entry:
         """What :meth:`to_json` made. Raises ValueError or KeyError for anything else."""
         raw = json.loads(text)
-        if raw.pop("v") != _VERSION:
+        if not isinstance(raw, dict) or raw.pop("v") != _VERSION:
             raise ValueError("an entry of another version of drkit")
+        if wrong := [name for name, kind in _TYPES.items() if type(raw[name]) is not kind]:
+            raise ValueError(f"{wrong[0]} is {raw[wrong[0]]!r:.50}")
+        if not RUN_ID.fullmatch(raw["run_id"]):
+            raise ValueError("a run id that drkit does not give")  # files of this machine have its name
         step = StepName(raw["step"]) if raw["step"] is not None else None
         return cls(**raw | {"kind": Kind(raw["kind"]), "step": step})
 
