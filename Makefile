@@ -19,7 +19,7 @@ PROCESSES ?= 2
 
 TOOLS := $(VENV)/tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
-AUDIT := $(TOOLS)/bin/pip-audit --disable-pip --require-hashes
+AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
 
 .PHONY: help setup java demo test test-containers check lint types format bench soak lock sbom audit clean
 

@@ -259,7 +259,7 @@ if __name__ == "__main__":
     import sys
 
     if sys.argv[1:] == ["--pin"]:
-        # For another version of Kafka: what is fetched now, with the checksums of its repository, is the list.
+        # For another version of Kafka: what is fetched now, with its repository's checksums, is the list.
         cache = JarCache(default_cache(), pins={})
         pins = {jar.name: _sha256(jar) for modules in (BROKER, MIRROR_MAKER) for jar in cache.jars(modules)}
         Path(__file__).with_name(NAME).write_text(written(pins), encoding="ascii")

@@ -1,7 +1,7 @@
 """The SHA-256 of every jar that drkit fetches: part of the repository, so that no first use is trusted.
 
-``make lock`` writes the list, for another version of Kafka. Compare what changes with what Maven Central publishes
-beside the jars.
+``make lock`` writes the list, for another version of Kafka. Compare what changes with what Maven Central
+publishes beside the jars.
 """
 
 from __future__ import annotations

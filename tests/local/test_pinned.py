@@ -14,7 +14,9 @@ from tests.local.test_jars import _MODULE, _Repository
 
 
 def test_every_jar_of_drkits_own_sets_is_on_the_list():
-    fetched = {Path(jar) for modules in (BROKER, MIRROR_MAKER) for jar in classpath(modules=modules).split(":")}
+    fetched = {
+        Path(jar) for modules in (BROKER, MIRROR_MAKER) for jar in classpath(modules=modules).split(":")
+    }
     assert {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in fetched} == pinned()
 
 

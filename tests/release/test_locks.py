@@ -7,7 +7,6 @@ from itertools import product
 import json
 from pathlib import Path
 import re
-import subprocess
 import tomllib
 
 from packaging.requirements import Requirement
@@ -82,8 +81,7 @@ def test_the_bill_of_materials_names_each_package_and_jar_with_its_hashes():
 
 
 def test_the_bill_of_materials_is_the_same_each_time():
-    make = subprocess.run(["make", "-n", "sbom"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "tests.release.sbom drkit.cdx.json" in make
+    assert "tests.release.sbom drkit.cdx.json" in (ROOT / "Makefile").read_text()
     assert json.dumps(document()) == json.dumps(document())
     refs = [each["bom-ref"] for each in document()["components"]]
     assert len(refs) == len(set(refs))

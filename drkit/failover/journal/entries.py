@@ -10,19 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
-import re
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, State, StepName, is_before
+from drkit.failover.journal.shape import check, check_part, loaded
 
 _PART_BYTES: Final = 1_000_000
 """Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
-RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-"""What the id of a run may consist of; drkit gives hexadecimal digits."""
 _VERSION: Final = 1
-_TYPES: Final = {
-    "run_id": str, "number": int, "by": str, "term": int, "effect": str, "at_ms": int, "body": dict,
-}  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -70,14 +65,11 @@ class Entry(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Entry:
-        """What :meth:`to_json` made. Raises ValueError or KeyError for anything else."""
-        raw = json.loads(text)
-        if not isinstance(raw, dict) or raw.pop("v") != _VERSION:
+        """What :meth:`to_json` made. Raises ValueError for anything else."""
+        raw = loaded(text)
+        if raw.pop("v", None) != _VERSION:
             raise ValueError("an entry of another version of drkit")
-        if wrong := [name for name, kind in _TYPES.items() if type(raw[name]) is not kind]:
-            raise ValueError(f"{wrong[0]} is {raw[wrong[0]]!r:.50}")
-        if not RUN_ID.fullmatch(raw["run_id"]):
-            raise ValueError("a run id that drkit does not give")  # files of this machine have its name
+        check(raw)
         step = StepName(raw["step"]) if raw["step"] is not None else None
         return cls(**raw | {"kind": Kind(raw["kind"]), "step": step})
 
@@ -118,9 +110,10 @@ class Assembly:
 
         :raises ValueError: not a record of the journal
         """
-        raw = json.loads(value)
+        raw = loaded(value)
         if "part_of" not in raw:
             return Entry.from_json(value.decode())
+        check_part(raw)
         if raw["part"] == 0:
             self._parts, self._of = [], raw["part_of"]
         if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
@@ -203,7 +196,7 @@ class RunLog:
             if entry.kind is Kind.INTENT:
                 known[entry.effect] = {"intent": entry.body, "result": None}
             else:
-                known[entry.effect]["result"] = entry.body
+                known.setdefault(entry.effect, {"intent": {}})["result"] = entry.body
         elif entry.kind is Kind.INTENT:
             self.begun.add(entry.step)
             self.undone.discard(entry.step)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from drkit import observe
 from drkit.errors import Failed, Refused
-from drkit.failover.journal.entries import RUN_ID, Entry
+from drkit.failover.journal.entries import Entry
+from drkit.failover.journal.shape import RUN_ID
 
 
 def private(path: str, flags: int) -> int:

@@ -10,9 +10,10 @@ from typing import Final
 
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.machine import ORDER
-from drkit.failover.journal.entries import RUN_ID, RunLog, read_history
+from drkit.failover.journal.entries import RunLog, read_history
 from drkit.failover.journal.file import JournalFile, path_of
 from drkit.failover.journal.journal import NoRun
+from drkit.failover.journal.shape import RUN_ID
 
 _PAGE: Final = "runbooks/failover-journal-lost.md"
 

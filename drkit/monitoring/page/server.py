@@ -151,7 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_for_us(self, host: str | None) -> bool:
         """On a loopback address a page of another site could else read everything, by a name of its own."""
-        if host is None or not ip_address(self.server.server_address[0]).is_loopback:
+        address = str(self.connection.getsockname()[0])
+        if host is None or not ip_address(address).is_loopback:
             return True
         return host.strip().lower().rsplit(":", 1)[0].rstrip(".") in _LOCAL or host.strip() == "::1"
 
