@@ -104,15 +104,9 @@ def read(
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
-    unnamed = (Problem(*each) for each in by_number(settings.watch, settings.fence_agent))
-    clear = (Problem(*each) for each in in_clear({a: c.client for a, c in settings.clusters.items()}))
-    notes = (
-        *document.notes,
-        *idle_here,
-        *unnamed,
-        *_misspelt(settings),
-        *_in_the_users_words(document, clear),
-    )
+    more = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
+    told = _in_the_users_words(document, (Problem(*each) for each in more))
+    notes = (*document.notes, *idle_here, *told, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
 
 

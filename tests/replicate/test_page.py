@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from http.client import HTTPConnection
 import json
 import re
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -106,11 +105,9 @@ class World:
         self.watch.figures = FlowFigures(status, self.now, Totals())
         self.watch.history.extend((at - 5000 * n, n, n / 10, 0.03) for n in range(20, 0, -1))
 
-    def get(
-        self, path: str, method: str = "GET", headers: Mapping[str, str] = MappingProxyType({})
-    ) -> tuple[int, str, dict[str, str]]:
+    def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
         connection = HTTPConnection("127.0.0.1", self.server.port, timeout=10)
-        connection.request(method, path, headers=dict(headers))
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         found = answer.status, answer.read().decode(), dict(answer.getheaders())
         connection.close()

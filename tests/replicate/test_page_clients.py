@@ -25,14 +25,14 @@ def world() -> Iterator[World]:
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil", "", "10.0.0.1"])
 def test_another_name_for_this_machine_reads_nothing(world: World, host: str):
     """A page of another site gives its own name the address 127.0.0.1 and asks as if it were this one's."""
-    code, text, _ = world.get("/status.json", headers={"Host": host})
+    code, text, _ = world.get("/status.json", Host=host)
     assert code == 421
     assert "primary" not in text
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9404", "127.0.0.1:1", "[::1]:9404", "LOCALHOST."])
 def test_the_names_of_this_machine_read_everything(world: World, host: str):
-    assert world.get("/status.json", headers={"Host": host})[0] == 200
+    assert world.get("/status.json", Host=host)[0] == 200
 
 
 def test_nobody_frames_the_page(world: World):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from drkit.config.tables.cluster import ClusterSettings
+
 _PROTOCOL: Final = "security.protocol"
 _TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
 _OF_LOGINS: Final = (
@@ -23,13 +25,13 @@ _SEEN: Final = {
 _TAKEN_OVER: Final = "without TLS others on the way can read records and continue the session"
 
 
-def in_clear(clients: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
+def in_clear(clusters: Mapping[str, ClusterSettings]) -> Iterator[tuple[str, str, str]]:
     """What client properties leave unprotected: the property's place, what happens, what to set.
 
-    :param clients: alias of a cluster → its properties
+    :param clusters: by their aliases
     """
-    for alias, client in clients.items():
-        for name, what, to_do in _of_one(client):
+    for alias, cluster in clusters.items():
+        for name, what, to_do in _of_one(cluster.client):
             yield f'clusters.{alias}.client."{name}"', what, to_do
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.fields import Alias, Strict, full_path, http_address
+from drkit.config.tables.fields import Alias, Strict, full_path, http_address, no_nul
 from drkit.config.tables.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
 from drkit.masking import MASK
 
@@ -36,6 +36,10 @@ class WatchSettings(Strict):
     """At most one automatic failover in this time, and none until the last one is acknowledged."""
     webhook: Annotated[str, AfterValidator(http_address)] | None = None
     """Where changes are posted, as JSON."""
+    webhook_secret: str | None = None
+    """Signs what is posted, with HMAC-SHA256."""
+    webhook_ca_file: Annotated[str, AfterValidator(no_nul)] | None = None
+    """The authorities that the webhook's certificate may have, in PEM; absent: the system's."""
     command: tuple[str, ...] | None = None
     """A program that is run for each change, with the JSON on its standard input."""
     repeat_seconds: PositiveFloat = 300.0
