@@ -104,8 +104,8 @@ def read(
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _in_the_users_words(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
-    more = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
-    told = _in_the_users_words(document, (Problem(*each) for each in more))
+    unsafe = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
+    told = _in_the_users_words(document, (Problem(*each) for each in unsafe))
     notes = (*document.notes, *idle_here, *told, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
 
