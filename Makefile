@@ -10,6 +10,7 @@ JARS := $(VENV)/.jars
 # Any Python from 3.11 on will do; name another with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PIP_INSTALL := PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Each has brokers of its own; they mostly wait. With three of them two processors need 22 minutes instead of 28, but are so
@@ -17,7 +18,11 @@ BENCH_ARGS ?=
 PROCESSES ?= 2
 WORKERS := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup java demo test test-unit test-containers check lint types format bench soak clean
+TOOLS := $(VENV)/tools
+UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
+
+.PHONY: help setup java demo test test-unit test-containers check lint types format bench soak lock sbom audit clean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
@@ -55,6 +60,21 @@ bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
 soak: $(JARS) ## the long runs: kills at random moments under load
 	@$(BIN)/pytest -m soak --timeout 3600 $(PYTEST_ARGS)
 
+lock: $(INSTALLED) ## renew requirements.lock, requirements-dev.lock and the list of jars
+	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	@$(UV) pyproject.toml --extra keystores --extra kubernetes --output-file requirements.lock >/dev/null
+	@$(UV) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock >/dev/null
+	@$(BIN)/python -m drkit.local.jars --pin
+
+sbom: $(INSTALLED) ## drkit.cdx.json: every locked package and jar with its hashes (CycloneDX)
+	@$(BIN)/python -m tests.support.release.sbom drkit.cdx.json
+
+audit: $(INSTALLED) ## known weaknesses of the locked packages: asks the network
+	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3' || { \
+	echo "make audit needs a package index, to install pip-audit" >&2; exit 1; }
+	@$(AUDIT) --requirement requirements.lock && $(AUDIT) --requirement requirements-dev.lock || { \
+	echo "see above: a known weakness, or no answer from the vulnerability database (it needs the network)" >&2; exit 1; }
+
 clean: ## remove the virtual environment and caches of this folder
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -66,12 +86,13 @@ java:
 	echo "drkit needs Java 17 or newer (found: $${major:-none}): install openjdk-17-jre-headless or newer, or set JAVA_HOME" >&2; \
 	exit 1; }
 
-$(INSTALLED): pyproject.toml drkit/__init__.py | java
+$(INSTALLED): pyproject.toml requirements-dev.lock drkit/__init__.py | java
 	@[ -n "$(PYTHON)" ] || { echo "drkit needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "setting up $(VENV) (once; a minute or two)" >&2
 	@"$(PYTHON)" -m venv $(VENV) || { \
 	echo "cannot create a virtual environment: install your system's python3-venv package" >&2; rm -rf $(VENV); exit 1; }
-	@PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --editable '.[dev]'
+	@$(PIP_INSTALL) --require-hashes --requirement requirements-dev.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(JARS): $(INSTALLED) drkit/local/jars.py | java

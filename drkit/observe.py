@@ -5,7 +5,7 @@ Logs go to stderr, for people or as one JSON object a line; stdout belongs to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 import logging
 import sys
 from typing import Any, Final, Literal
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge
 import structlog
 
-from drkit.masking import MASK, is_secret, scrubbed
+from drkit.masking import MASK, is_secret, scrubbed, without_secrets
 from drkit.visible import visible_lines
 
 LogFormat = Literal["console", "json"]
@@ -167,17 +167,9 @@ def _identified(_logger: object, _method: str, fields: MutableMapping[str, Any])
 
 def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for name, value in fields.items():
-        fields[name] = MASK if is_secret(name) else _clean(value)
+        fields[name] = MASK if is_secret(name) else without_secrets(value)
     return fields
 
 
 def _shown(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {k: visible_lines(v) if isinstance(v, str) else v for k, v in fields.items()}
-
-
-def _clean(value: object) -> object:
-    if isinstance(value, str):
-        return scrubbed(value)
-    if isinstance(value, Mapping):
-        return {k: MASK if is_secret(str(k)) else _clean(v) for k, v in value.items()}
-    return value

@@ -14,7 +14,7 @@ from rich.text import Text
 from drkit.cli.layout import cell, pairs, table
 from drkit.cli.session import session
 from drkit.errors import DrkitError
-from drkit.masking import scrubbed
+from drkit.masking import scrubbed, without_secrets
 from drkit.visible import visible, visible_json, visible_lines
 
 _UNBOUNDED: Final = 10_000
@@ -66,8 +66,8 @@ def _print(*parts: RenderableType) -> None:
 def emit_error(error: DrkitError, *, as_json: bool) -> None:
     """Print what failed, where, the evidence and what to do next."""
     if as_json:
-        text = json.dumps(error.as_dict(), indent=2, ensure_ascii=False)
-        sys.stderr.write(visible_json(scrubbed(text)) + "\n")
+        text = json.dumps(without_secrets(error.as_dict()), indent=2, ensure_ascii=False)
+        sys.stderr.write(visible_json(text) + "\n")
         return
     console = _console(sys.stderr)
     console.print(Text.assemble((f"{error.heading}: ", "bold red"), visible(scrubbed(error.what))))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from drkit.config.tables.client_properties import ROLES
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.settings import Settings
-from drkit.masking import MASK, is_secret
+from drkit.masking import MASK, is_secret, shown
 
 LIVE: Final = (
     "topics",
@@ -128,10 +128,10 @@ def _told(name: str, before: Any, after: Any) -> str:
         return f"{name}: {', '.join(_different(before, after))}"
     if is_secret(name):
         return f"{name}: {MASK}"
-    return f"{name}: {_shown(before)} → {_shown(after)}"
+    return f"{name}: {_shown(shown(name, before))} → {_shown(shown(name, after))}"
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

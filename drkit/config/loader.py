@@ -22,6 +22,7 @@ from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.config.tables.auto_proof import by_number
 from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.tables.control import keys_beside
+from drkit.config.tables.in_clear import in_clear
 from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
 from drkit.config.tables.settings import Settings
 from drkit.config.unchecked import unknown_aliases
@@ -83,8 +84,9 @@ def read(
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _with_those_of_the_file(document, found))
     idle_here = (*_idle(written, document), *_idle_properties(settings, document))
-    unnamed = (Problem(*each) for each in by_number(settings.watch, settings.fence_agent))
-    notes = (*document.notes, *idle_here, *unnamed, *_misspelt(settings))
+    unsafe = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
+    told = _in_the_users_words(document, (Problem(*each) for each in unsafe))
+    notes = (*document.notes, *idle_here, *told, *_misspelt(settings))
     return Loaded(settings, file, document.origins, notes)
 
 
@@ -163,7 +165,7 @@ def _with_those_of_the_file(document: Document, found: Sequence[Problem]) -> lis
     return [*document.problems, *more]
 
 
-def _in_the_users_words(document: Document, problems: Sequence[Problem]) -> list[Problem]:
+def _in_the_users_words(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     # One line of all flows may be wrong in each of them: it is told once.
     return list(dict.fromkeys(p._replace(at=document.called(p.at) or p.at) for p in problems))
 

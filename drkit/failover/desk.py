@@ -23,7 +23,7 @@ from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
 from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.file import JournalFile, folder_of
+from drkit.failover.journal.file import JournalFile, folder_of, path_of, private
 from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import report_of
@@ -257,11 +257,12 @@ class FailoverService:
 
     def _keep(self, run: RunLog) -> None:
         """A copy of the report on this machine; a disk that does not take it stops nothing."""
-        path = self._folder / f"{run.run_id}.report.json"
+        path = path_of(self._folder, run.run_id, "report.json")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             text = json.dumps(report_of(run, self._flow.name), indent=2, ensure_ascii=False)
-            path.write_text(text + "\n", encoding="utf-8")
+            with open(path, "w", encoding="utf-8", opener=private) as file:
+                file.write(text + "\n")
         except OSError as error:
             observe.event("failover_report_not_kept", level="warning", path=str(path), evidence=str(error))
 

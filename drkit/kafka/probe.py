@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum
 import socket
 import ssl
 import struct
+import threading
 from typing import Final, NamedTuple
 
 from drkit.errors import error_text
@@ -15,6 +18,11 @@ from drkit.kafka.security.settings import Security, Tls
 
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17
+_CALLS: Final = 3
+"""A handshake of TLS and two requests; so many times its limit a conversation takes at most."""
+_MOST_MECHANISMS: Final = 32
+_LONGEST_MECHANISM: Final = 64
+"""SASL's own names have at most 20 letters (RFC 4422)."""
 _LARGEST_ANSWER: Final = 1 << 20
 _LINE_SECONDS: Final = 0.5
 _CORRELATION: Final = 4
@@ -82,7 +90,10 @@ class _NoKafkaError(Exception):
 def probe(
     server: str, security: Security, where: str, timeout: float = 2.0, *, handshake: bool = True
 ) -> ProbeFinding:
-    """Look at one server with fresh connections; each step takes at most ``timeout`` seconds.
+    """Look at one server with fresh connections.
+
+    Each step takes at most ``timeout`` seconds, and each of at most two connections three times as long.
+
 
     :param where: the place of the settings, for errors about certificate files
     :param handshake: also ask which SASL mechanisms are offered; False: ApiVersions is all that is sent
@@ -104,7 +115,7 @@ def probe(
 def _look(
     server: str, security: Security, context: ssl.SSLContext | None, timeout: float, *, handshake: bool
 ) -> tuple[ProbeKind, str]:
-    with _dial(server, timeout) as plain:
+    with _dial(server, timeout) as plain, _ended_after(plain, timeout):
         try:
             connection = _tls(plain, context, server) if context else plain
             _ask(connection, _API_VERSIONS, 0, b"")
@@ -141,7 +152,7 @@ def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -
     """Our way failed: see whether the other way, TLS or plain text, works."""
     trusting = None if with_tls else tls_context(Tls(verify=False), server)
     try:
-        with _dial(server, timeout) as plain:
+        with _dial(server, timeout) as plain, _ended_after(plain, timeout):
             connection = _tls(plain, trusting, server) if trusting else plain
             if trusting:
                 return ProbeKind.NEEDS_TLS, f"plain text: {seen}; a TLS handshake succeeds"
@@ -173,14 +184,24 @@ def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[ProbeKind, str]
 def _offered(answer: bytes) -> tuple[int, list[str]]:
     """Error code and mechanisms of an answer to SaslHandshake."""
     try:
-        code, count = struct.unpack_from(">hi", answer)
-        offered, position = [], 6
-        for _ in range(count):
-            (length,) = struct.unpack_from(">h", answer, position)
-            offered.append(answer[position + 2 : position + 2 + length].decode())
-            position += 2 + length
-    except (struct.error, UnicodeDecodeError):
+        return _parsed(answer)
+    except (struct.error, ValueError):
         raise _NoKafkaError(f"its answer to SaslHandshake is {answer[:16]!r}") from None
+
+
+def _parsed(answer: bytes) -> tuple[int, list[str]]:
+    """Raises ValueError, struct.error."""
+    code, count = struct.unpack_from(">hi", answer)
+    if not 0 <= count <= _MOST_MECHANISMS:
+        raise ValueError(count)
+    offered, position = [], 6
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", answer, position)
+        name = answer[position + 2 : position + 2 + length]
+        if not 0 < length == len(name) <= _LONGEST_MECHANISM:
+            raise ValueError(length)
+        offered.append(name.decode("ascii"))
+        position += 2 + length
     return code, offered
 
 
@@ -190,6 +211,25 @@ def _dial(server: str, timeout: float) -> socket.socket:
         return socket.create_connection((host.strip("[]"), int(port)), timeout)
     except (ValueError, OverflowError) as error:  # a port or a host name that cannot be
         raise socket.gaierror(socket.EAI_NONAME, f"not an address: {error}") from error
+
+
+@contextmanager
+def _ended_after(connection: socket.socket, timeout: float) -> Iterator[None]:
+    """End a conversation in which every single call is in time: a server that sends a byte a second."""
+    other = connection.dup()  # TLS takes the first one over
+    timer = threading.Timer(_CALLS * timeout, _hang_up, (other,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        other.close()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _tls(plain: socket.socket, context: ssl.SSLContext, server: str) -> ssl.SSLSocket:

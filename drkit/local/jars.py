@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import hashlib
 from importlib.util import find_spec
 import json
@@ -20,6 +20,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from drkit.errors import ConfigError, Failed
 from drkit.local.file_lock import locked
 from drkit.local.java import find_java
+from drkit.local.pinned import NAME, expected, pinned, refuse_unpinned, written
 
 KAFKA_VERSION = "4.3.1"
 Progress = Callable[[str], None]
@@ -92,19 +93,21 @@ class JarCache:
 
     :param settings: an Ivy settings file, for another repository than Maven Central
     :param attempts: how often to try, with growing pauses
+    :param pins: SHA-256 that jars must have, by their names
     """
 
     root: Path
     progress: Progress = lambda _line: None
     settings: Path | None = None
     attempts: int = 4
+    pins: Mapping[str, str] = field(default_factory=pinned)
 
     def jars(self, modules: Sequence[Module]) -> list[Path]:
         """The verified jars of a set, sorted by name."""
         folder = self.root / "jars" / _set_name(modules)
         with self._locked(folder.name):
             known = _read_manifest(folder)
-            damaged = _damaged(folder, known)
+            damaged = _damaged(folder, expected(known, self.pins))
             if known and not damaged:
                 return sorted(folder / name for name in known)
             if damaged:
@@ -139,7 +142,11 @@ class JarCache:
             fresh = Path(scratch, "set")
             retrying(self._run_ivy, fresh, modules, ivy_cache)
             manifest = {jar.name: _sha256(jar) for jar in sorted(fresh.glob("*.jar"))}
-            _refuse_other_content(known, manifest)
+            # All of drkit's own sets are on the list; tests fetch others.
+            refuse_unpinned(
+                manifest, self.pins, all_of_them=bool(self.pins) and {*modules} <= {*MIRROR_MAKER}
+            )
+            _refuse_other_content(expected(known, self.pins), manifest)
             (fresh / _MANIFEST).write_text(json.dumps(manifest, indent=1))
             shutil.rmtree(folder, ignore_errors=True)
             fresh.rename(folder)
@@ -251,6 +258,12 @@ def copy_jars(folder: Path, jars: Sequence[Path]) -> None:
 if __name__ == "__main__":
     import sys
 
+    if sys.argv[1:] == ["--pin"]:
+        # For another version of Kafka: what is fetched now, with its repository's checksums, is the list.
+        cache = JarCache(default_cache(), pins={})
+        pins = {jar.name: _sha256(jar) for modules in (BROKER, MIRROR_MAKER) for jar in cache.jars(modules)}
+        Path(__file__).with_name(NAME).write_text(written(pins), encoding="ascii")
+        raise SystemExit
     # `make setup` calls this, so that the first test does not wait for a download. With a folder it also
     # fills the context of docker/kafka/Dockerfile.
     found = classpath(progress=lambda line: print(line, file=sys.stderr))  # noqa: T201  no command line here

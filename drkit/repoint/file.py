@@ -13,6 +13,7 @@ from typing import Final
 
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
+from drkit.next_command import typed
 from drkit.repoint.contract import RepointEffect, TryAgain, judge
 
 _MODE: Final = 0o644
@@ -71,17 +72,17 @@ class EndpointFile:
         """See :class:`Adapter`."""
         file = Path(os.path.realpath(self._path))
         try:
-            with _only_one(file.parent):
+            with _only_one(file):
                 effect = judge(self.told(), endpoint, self.name)
                 if effect is RepointEffect.CHANGED:
                     _replace(file, endpoint.to_json().encode())
                 return effect
         except BlockingIOError as error:
             raise TryAgain(
-                "another process writes into the folder of the endpoint file",
-                where=str(file.parent),
-                evidence="it holds a lock on the folder",
-                hint=f"find it with: fuser -v {file.parent}",
+                "another process writes the endpoint file",
+                where=str(file),
+                evidence=f"it holds a lock on {_lock_of(file)}",
+                hint=f"find it with: {typed('fuser', '-v', str(_lock_of(file)))}",
             ) from error
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise self._failed("the endpoint file cannot be written", error) from error
@@ -95,14 +96,39 @@ class EndpointFile:
         return Failed(what, where=str(self._path), evidence=str(error), hint=hint)
 
 
+def _lock_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}.lock")
+
+
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Between reading the term and writing, nobody else writes. Raises BlockingIOError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _only_one(file: Path) -> Iterator[None]:
+    """No other process writes between the look at the term and the write. Raises BlockingIOError.
+
+    The lock is on a file that only writers of the folder can open: whoever can open a file, or a folder, can
+    lock it, and clients read both.
+    """
+    lock = _lock_of(file)
+    handle = _locked(lock)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _locked(lock: Path) -> int:
+    """The open file, locked; not one that its last holder has removed meanwhile. Raises OSError."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), lock.lstat()):
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
 
 

@@ -83,8 +83,13 @@ class Webhook:
     def _signed(self, body: bytes) -> dict[str, str]:
         if self._secret is None:
             return {}
-        stamp = str(self._wall() // 1000)
-        return {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(self._secret, stamp, body)}
+        return signed(self._secret, body, self._wall())
+
+
+def signed(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
+    """The headers by which a receiver knows who sent this, and when."""
+    stamp = str(at_ms // 1000)
+    return {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(secret, stamp, body)}
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:

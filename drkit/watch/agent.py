@@ -23,7 +23,7 @@ from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
-from drkit.watch.agent_state import AgentState, read_state, write_state
+from drkit.watch.agent_state import AgentState, find_state, read_state, write_state
 from drkit.watch.fencing import FencingResult, fence, run
 from drkit.watch.names import configured_name
 
@@ -91,8 +91,8 @@ class FenceAgent:
 
     def step(self) -> None:
         """What is to be done at this moment."""
-        if self.state.fenced and not read_state(self._path).fenced:
-            self._lifted()
+        if self.state.fenced:
+            self._look_whether_lifted()
         self._hear()
         now = self._boot()
         hold = self._lease.hold(now)
@@ -152,6 +152,15 @@ class FenceAgent:
         if not self.state.fenced:
             self._keep(AgentState())
             self._publish(Hold.UNARMED)
+
+    def _look_whether_lifted(self) -> None:
+        """A person's ``--lift`` writes the file; one that is gone was lost, and is written again."""
+        found = find_state(self._path)
+        if found is None:
+            observe.event("fence_agent_state_lost", level="error", agent=self.name, path=str(self._path))
+            self._keep(self.state)
+        elif not found.fenced:
+            self._lifted()
 
     def _lifted(self) -> None:
         self.state, self._evidence = AgentState(), ()

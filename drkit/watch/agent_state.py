@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 import json
 import os
 from pathlib import Path
+import stat
+import tempfile
+from typing import Final
 
 from drkit.errors import Failed
+
+_LARGEST: Final = 1 << 20
+"""Bytes: a larger file holds something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +30,26 @@ class AgentState:
 
 
 def read_state(path: Path) -> AgentState:
-    """What stands in the file; nothing was promised where there is none.
+    """The content of the file; nothing was promised where there is none.
+
+    :raises Failed: it cannot be read, or is damaged
+    """
+    return find_state(path) or AgentState()
+
+
+def find_state(path: Path) -> AgentState | None:
+    """The content of the file; None where there is none. A symbolic link is not followed.
 
     :raises Failed: it cannot be read, or is damaged
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(_content(path))
         return AgentState(
             bool(raw["armed"]), bool(raw["fenced"]), int(raw["at_ms"]), tuple(map(str, raw["evidence"]))
         )
     except FileNotFoundError:
-        return AgentState()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise Failed(
             "the state of the fence agent cannot be read",
             where=str(path),
@@ -43,19 +58,34 @@ def read_state(path: Path) -> AgentState:
         ) from error
 
 
+def _content(path: Path) -> bytes:
+    # Without O_NONBLOCK a pipe of that name would be waited for.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("a folder, pipe or device has its name")
+        return file.read(_LARGEST)
+
+
 def write_state(path: Path, state: AgentState) -> None:
-    """Write the file so that it is whole and stays, whatever happens next.
+    """Write the file so that it is whole and stays, whatever happens next. Only its owner can read it.
 
     :raises Failed: the disk does not take it
     """
-    fresh = path.with_name(path.name + ".new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w", encoding="utf-8") as file:
-            json.dump(asdict(state), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A name that others cannot foresee, so that no link can wait under it.
+        handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                _keep_owner(path, handle)
+                json.dump(asdict(state), file)
+                file.flush()
+                os.fsync(handle)
+            Path(fresh).replace(path)
+        except BaseException:
+            Path(fresh).unlink(missing_ok=True)
+            raise
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -68,3 +98,10 @@ def write_state(path: Path, state: AgentState) -> None:
             evidence=str(error),
             hint="set fence_agent.state_file to a place where this user may write",
         ) from error
+
+
+def _keep_owner(path: Path, handle: int) -> None:
+    """The agent must read the file on, also when an administrator has lifted the fence."""
+    with suppress(FileNotFoundError, PermissionError):
+        before = path.lstat()
+        os.fchown(handle, before.st_uid, before.st_gid)

@@ -9,12 +9,14 @@ import threading
 from typing import Any, Final
 
 from drkit import observe
+from drkit.clock import wall_ms
 from drkit.config.tables.watch import WatchSettings
 from drkit.errors import DrkitError
 from drkit.kafka.client_config import tls_context
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
+from drkit.repoint.webhook import signed
 
 _SECONDS: Final = 10.0
 _TRIES: Final = 3
@@ -27,7 +29,9 @@ class Teller:
 
     def __init__(self, settings: WatchSettings) -> None:
         self._settings = settings
-        self._caller = HttpCaller(tls_context(Tls(), "[watch] webhook"), _SECONDS)
+        self._caller = HttpCaller(
+            tls_context(Tls(ca_file=settings.webhook_ca_file), "[watch] webhook"), _SECONDS
+        )
         self._queue: queue.Queue[bytes | None] = queue.Queue(_WAITING)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
@@ -66,6 +70,8 @@ class Teller:
         if not url:
             return ""
         headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
+        if self._settings.webhook_secret:
+            headers |= signed(self._settings.webhook_secret, body, wall_ms())
         try:
             answer = self._caller.call("POST", url, headers, body)
         except DrkitError as error:

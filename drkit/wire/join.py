@@ -36,6 +36,8 @@ _PATIENCE: Final = 64
 many, and so on."""
 _PAD: Final = 16
 """Bytes behind the records, so that looking at all that a record's head may take never passes the end."""
+_FAR: Final = 1 << 62
+"""A time of a batch; from here on its records' times may have more than 64 bits."""
 _WIDEST_HEAD: Final = 10
 """Bytes of a new head at most: three numbers of three bytes, and the attributes."""
 
@@ -104,9 +106,14 @@ def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whol
     number, bodies = _varints(raw, time_end)
     expected = 2 * (np.arange(total) - np.repeat(lasts - counts, counts))
     sound = (length & 1 == 0) & (number == expected) & (stops - at >= LEAST_RECORD) & (bodies <= stops)
-    if not sound.all() or int(delta.max()) >= _LIMIT:
+    bases = np.array([batch.base_time for batch in batches])
+    if (
+        not sound.all()
+        or int(delta.max()) >= _LIMIT
+        or not -_FAR < int(bases.min()) <= int(bases.max()) < _FAR
+    ):
         return None
-    times = np.repeat(np.array([batch.base_time for batch in batches]), counts) + (delta >> 1 ^ -(delta & 1))
+    times = np.repeat(bases, counts) + (delta >> 1 ^ -(delta & 1))
     return _Heads(starts, bodies, stops, times)
 
 

@@ -24,7 +24,7 @@ from drkit.wire.header import (
     read_header,
 )
 from drkit.wire.rebuild import Recipe, rebuild
-from drkit.wire.records import Piece, scan, unpack
+from drkit.wire.records import Piece, scan, unpack_small
 from drkit.wire.varint import VARINTS
 
 _FIELDS: Final = Struct(">qi4xbIhiq8xq6xi")
@@ -124,8 +124,8 @@ class Group:
     def splice(self, at: int, low: int, usual: Usual) -> int:
         """Take in the usual batches from ``at`` on; returns the position behind the last.
 
-        Whatever is not usual, also a bad checksum or a cut-off batch, is left to the ordinary way. ``low``
-        is the least offset that may come next. Raises CorruptBatch.
+        Whatever is not usual, also a bad checksum, a cut-off batch or one that unpacks to a lot, is left to
+        the ordinary way. ``low`` is the least offset that may come next. Raises CorruptBatch.
         """
         while True:
             at, low, next_codec = self._splice_until_full(at, low, usual)
@@ -170,7 +170,9 @@ class Group:
             ):
                 append((base, time, body[_RECORD_AT + len(first) :]))
             else:
-                data = unpack(codec, body[_RECORD_AT:], base)
+                data = unpack_small(codec, body[_RECORD_AT:], base)
+                if data is None:
+                    break
                 records += scan(data, base, time, delta, count)
                 need = max(need, len(data) // _RAW_FACTOR)
             room -= need

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from drkit.wire.chunk import Chunk, How, OffsetRun
-from drkit.wire.records import Piece, build
+from drkit.wire.records import Piece, TimesApartError, build
 
 
 class Recipe(NamedTuple):
@@ -23,8 +23,8 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
 
     A chunk that is still larger holds a single record: only the caller can know what to do about it.
     """
-    data = build(records, recipe.codec)
-    if len(data) > recipe.max_batch_bytes and len(records) > 1:
+    data = _together(records, recipe.codec)
+    if data is None or (len(data) > recipe.max_batch_bytes and len(records) > 1):
         middle = len(records) // 2
         yield from rebuild(records[:middle], recipe)
         yield from rebuild(records[middle:], recipe)
@@ -38,6 +38,14 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
         leader_epoch=recipe.leader_epoch,
         how=recipe.how,
     )
+
+
+def _together(records: Sequence[Piece], codec: int) -> bytearray | None:
+    """One batch of the records; None when their times cannot stand in one, which a single record's can."""
+    try:
+        return build(records, codec)
+    except TimesApartError:
+        return None
 
 
 def runs_of(records: Sequence[Piece]) -> tuple[OffsetRun, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from drkit.wire.codecs import CodecError, compress, crc32c, decompress
+from drkit.wire.codecs import CodecError, TooLargeError, compress, crc32c, decompress
 from drkit.wire.header import (
     CRC_AT,
     CRC_START,
@@ -39,6 +39,18 @@ _HEADS: Final = (
 """A record's attributes and timestamp delta; a delta of 0 is at ``_EARLIEST``: 2 s back, 16 s forward."""
 
 
+LARGEST_JOINED: Final = 4 << 20
+"""Unpacked bytes of a batch that may be joined with others; a few kilobytes can unpack to much more."""
+_FAR: Final = 1 << 62
+"""Milliseconds: 146 million years. The sum of two numbers below it fits the 64 bits of a time."""
+_FIRST_TIME: Final = -(1 << 63)
+_LAST_TIME: Final = (1 << 63) - 1
+
+
+class TimesApartError(ValueError):
+    """Times of records that are too far apart for one batch."""
+
+
 class Record(NamedTuple):
     """A record as a consumer sees it; ``timestamp`` in milliseconds since 1970, header keys as raw bytes."""
 
@@ -63,17 +75,27 @@ def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[P
     outside the batch) or the bytes are no records.
     """
     data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset)
-    found = scan(data, header.base_offset, header.base_timestamp, header.last_offset_delta, header.count)
+    base, _, _, _, _, _, last, base_time, *_, count = header
     if header.is_log_append_time:
         # KIP-32: every record has the time at which the broker took the batch, whatever the producer wrote.
-        return [(offset, header.max_timestamp, body) for offset, _, body in found]
-    return found
+        return [(offset, header.max_timestamp, body) for offset, _, body in scan(data, base, 0, last, count)]
+    return scan(data, base, base_time, last, count)
 
 
 def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
     """What lies behind a batch header, decompressed. Raises CorruptBatch."""
     try:
         return decompress(codec, packed)
+    except CodecError as error:
+        raise CorruptBatch(base_offset, f"records cannot be unpacked: {error}") from error
+
+
+def unpack_small(codec: int, packed: bytes, base_offset: int) -> bytes | None:
+    """As :func:`unpack`; None when it is more than :data:`LARGEST_JOINED`. Raises CorruptBatch."""
+    try:
+        return decompress(codec, packed, LARGEST_JOINED)
+    except TooLargeError:
+        return None
     except CodecError as error:
         raise CorruptBatch(base_offset, f"records cannot be unpacked: {error}") from error
 
@@ -91,6 +113,8 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
         raise CorruptBatch(base_offset, f"records cannot be read: {error}") from error
     if len(found) != count:
         raise CorruptBatch(base_offset, f"header says {count} records, {len(found)} are inside")
+    if not -_FAR < base_time < _FAR and not all(_FIRST_TIME <= time <= _LAST_TIME for _, time, _ in found):
+        raise CorruptBatch(base_offset, "a record's time has more than 64 bits")
     return found
 
 
@@ -134,6 +158,8 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
         delta, at = (delta >> 1) ^ -(delta & 1), at + 2
     else:
         delta, at = read_varint(data, at)
+        if not -_FAR < delta < _FAR:
+            raise ValueError(f"timestamp delta of {delta} ms")
     offset = data[at]
     if offset < _MORE:
         offset, at = _ZIGZAG[offset], at + 1
@@ -202,17 +228,23 @@ def encode(records: Iterable[Record], codec: int, *, leader_epoch: int = -1) -> 
 
 
 def build(records: Sequence[Piece], codec: int) -> bytearray:
-    """One batch of ``records`` (at least one), numbered from 0 without gaps; its CRC is not set."""
+    """One batch of ``records`` (at least one), numbered from 0 without gaps; its CRC is not set.
+
+    :raises TimesApartError: fewer of them may go into a batch
+    """
     if not records:
         raise ValueError("a batch needs a record")
     base_time = records[0][1]
     times = [time for _, time, _ in records]
+    earliest, latest = min(times) - base_time, max(times)
+    if earliest <= -_FAR or latest - base_time >= _FAR:
+        raise TimesApartError
     parts = None
-    if min(times) - base_time >= -_EARLIEST:  # an index below zero would read the table from its end
+    if earliest >= -_EARLIEST:  # an index below zero would read the table from its end
         parts = _join_short(records, base_time)
     if parts is None:
         parts = _join_any(records, base_time)
-    return close(b"".join(parts), codec, len(records), base_time, max(times))
+    return close(b"".join(parts), codec, len(records), base_time, latest)
 
 
 def close(records: bytes | memoryview, codec: int, count: int, base_time: int, max_time: int) -> bytearray:

@@ -29,7 +29,7 @@ from drkit.wire.header import (
 )
 from drkit.wire.merge import FEW_RECORDS, WHOLE_FROM, Group, Usual
 from drkit.wire.rebuild import Recipe, rebuild
-from drkit.wire.records import pieces, unpack
+from drkit.wire.records import LARGEST_JOINED, pieces, scan, unpack_small
 
 _NO_END: Final = 1 << 63
 _RECORDS_AT: Final = HEADER_SIZE - CRC_START
@@ -153,14 +153,9 @@ class _Pass:
     def _copy(self, at: int, header: BatchHeader, covered: bytes) -> None:
         how = self._how(header)
         small = header.size < self._below and header.count <= FEW_RECORDS
-        if how is How.FORWARDED and not small:
-            if self._inspect and not header.codec:
-                pieces(header, memoryview(self._buffer)[at : at + header.size])
-            self.group.flush()
-            self.done.chunks.append(forward(header, covered))
-            return
-        if how is How.FORWARDED and header.count >= WHOLE_FROM:
-            self.group.add_whole(at, header, unpack(header.codec, covered[_RECORDS_AT:], header.base_offset))
+        if how is How.FORWARDED:
+            if not (small and self._join(at, header, covered)):
+                self._forward(at, header, covered)
             return
         low, high = self._position, min(header.next_offset, self._end)
         records = pieces(header, memoryview(self._buffer)[at : at + header.size])
@@ -168,12 +163,35 @@ class _Pass:
             records = [record for record in records if low <= record[0] < high]
         if not records:
             self.done.drop(max(low, header.base_offset), high, DropReason.EMPTY)
-        elif small:
+        elif small and sum(len(body) for _, _, body in records) <= LARGEST_JOINED:
             self.group.add(at, header, records, how)
         else:
             self.group.flush()
             recipe = Recipe(header.codec, header.leader_epoch, self._largest, how)
             self.done.chunks += rebuild(records, recipe)
+
+    def _join(self, at: int, header: BatchHeader, covered: bytes) -> bool:
+        """Join a batch with its neighbours; False when it unpacks to too much for that.
+
+        Brokers look into compressed batches, so one that is forwarded unread is what it says.
+        """
+        data = unpack_small(header.codec, covered[_RECORDS_AT:], header.base_offset)
+        if data is None:
+            return False
+        if header.count >= WHOLE_FROM:
+            self.group.add_whole(at, header, data)
+            return True
+        records = scan(
+            data, header.base_offset, header.base_timestamp, header.last_offset_delta, header.count
+        )
+        self.group.add(at, header, records, How.FORWARDED)
+        return True
+
+    def _forward(self, at: int, header: BatchHeader, covered: bytes) -> None:
+        if self._inspect and not header.codec:
+            pieces(header, memoryview(self._buffer)[at : at + header.size])
+        self.group.flush()
+        self.done.chunks.append(forward(header, covered))
 
     def _how(self, header: BatchHeader) -> How:
         if header.base_offset < self._position or header.last_offset >= self._end:

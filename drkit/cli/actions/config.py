@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings, Loaded, Settings
 from drkit.config.files.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.masking import MASK, is_secret
+from drkit.masking import shown
 from drkit.replicate.preflight import refuse_missing
 from drkit.topic_sync.acl_preview import acl_plan
 from drkit.topic_sync.preview import as_admin, topic_plan
@@ -86,12 +86,12 @@ def _rows(loaded: Loaded) -> list[dict[str, str]]:
     for cluster in values["clusters"].values():
         cluster.pop("alias")  # the name of its table
     return [
-        {"setting": at, "value": MASK if is_secret(at) else shown, "from": _origin(loaded, at)}
-        for at, shown in _leaves(values, "")
+        {"setting": at, "value": _written(shown(at, value)), "from": _origin(loaded, at)}
+        for at, value in _leaves(values, "")
     ]
 
 
-def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, child in value.items():
             yield from _leaves(child, place(at, key))
@@ -99,11 +99,13 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, str]]:
         for number, child in enumerate(value):
             yield from _leaves(child, place(at, number))
     elif value is not None and value != {}:
-        yield at, ", ".join(map(str, value)) if isinstance(value, list) else _written(value)
+        yield at, value
 
 
 def _written(value: Any) -> str:
     """As the file has it."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from drkit.config.files.interpolate import place
 
+_TOKEN: Final = re.compile(
+    r"""\"{3}(?:\\.|(?!\"{3}).)*\"{3,5}|\'{3}(?:(?!\'{3}).)*\'{3,5}"""  # strings of several lines
+    r"""|\"(?:\\.|[^\"\\\n])*\"|\'[^\'\n]*\'|\#[^\n]*|[\[\]{}\n]|[^\"\'\#\[\]{}\n]+""",
+    re.DOTALL,
+)
+"""What a statement consists of, as far as its end depends on it."""
 _HEADER: Final = re.compile(r"\s*\[\[?([^\[\]].*?)\]\]?\s*(#.*)?")
+_BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _NOTHING: Final = re.compile(r"\s*(#.*)?")
 
 
@@ -23,7 +30,7 @@ def lines_of(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     counters: dict[str, int] = {}
     table = ""
-    for number, statement in _statements(text.splitlines()):
+    for number, statement in _statements(text.replace("\r\n", "\n")):
         header = _HEADER.fullmatch(statement)
         if header:
             table = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
@@ -34,24 +41,24 @@ def lines_of(text: str) -> dict[str, int]:
     return found
 
 
-def _statements(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Headers and assignments with their first lines; a long value is complete when it parses."""
-    at = 0
-    while at < len(lines):
-        end = at + 1
-        if not _NOTHING.fullmatch(lines[at]):
-            while end < len(lines) and not _parses("\n".join(lines[at:end])):
-                end += 1
-            yield at + 1, "\n".join(lines[at:end])
-        at = end
-
-
-def _parses(text: str) -> bool:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Headers and assignments with their first lines; each ends with a line on which no bracket is open."""
+    parts: list[str] = []
+    first = number = 1
+    depth = 0
+    for found in _TOKEN.finditer(text + "\n"):
+        part = found[0]
+        depth += _BRACKETS.get(part, 0)
+        if part == "\n" and not depth:
+            statement = "".join(parts)
+            if not _NOTHING.fullmatch(statement):
+                yield first, statement
+            parts.clear()
+            number += 1
+            first = number
+        else:
+            parts.append(part)
+            number += part.count("\n")
 
 
 def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> str:

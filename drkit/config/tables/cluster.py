@@ -12,7 +12,7 @@ from drkit.config.tables.client_properties import acts
 from drkit.config.tables.fields import Alias, Strict, as_kafka_writes_it, host_and_port
 from drkit.control_key import ControlKeys
 from drkit.endpoint import CONNECTION
-from drkit.masking import is_secret, masked
+from drkit.masking import is_secret, masked, scrubbed
 
 _SERVERS: Final = "bootstrap.servers"
 _JAAS: Final = "sasl.jaas.config"
@@ -95,7 +95,7 @@ class ClusterSettings(Strict):
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [
             ("alias", self.alias),
-            ("bootstrap_servers", self.bootstrap_servers),
+            ("bootstrap_servers", scrubbed(self.bootstrap_servers)),
             ("client", masked(self.client)),
             ("applications", self.applications),
         ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, PositiveFloat
 
 from drkit.config.tables.cluster import ClientText
-from drkit.config.tables.fields import Strict, http_address
+from drkit.config.tables.fields import Strict, http_address, no_nul
 from drkit.masking import MASK, masked
 
 _HIDDEN: Final = frozenset({"stop_webhook", "stop_secret"})
@@ -40,6 +40,8 @@ class FenceSettings(Strict):
     """The same as an address to post to; answers with 2xx when it is done."""
     stop_secret: str | None = None
     """Signs what is posted, with HMAC-SHA256."""
+    stop_ca_file: Annotated[str, AfterValidator(no_nul)] | None = None
+    """The authorities that the certificate of ``stop_webhook`` may have, in PEM; absent: the system's."""
     stop_seconds: PositiveFloat = 30.0
     """How long the stop may take."""
     freeze_seconds: PositiveFloat = 30.0

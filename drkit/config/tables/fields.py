@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from drkit.masking import shown
 from drkit.topology import split_list
 
 TO_DO: Final = "to_do"
@@ -58,6 +59,13 @@ def http_address(url: str) -> str:
     return url
 
 
+def full_path(value: str) -> str:
+    """A path that does not depend on the working directory. Raises PydanticCustomError."""
+    if "\0" in value or not value.startswith(("/", "~")):
+        raise PydanticCustomError("path", "'{path}' is not a full path", {"path": value})
+    return value
+
+
 def no_nul(value: str) -> str:
     """A text for the operating system. Raises PydanticCustomError that does not repeat it."""
     if "\0" in value:
@@ -98,3 +106,8 @@ class Strict(BaseModel):
     """A table in which every key is known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Without secrets: errors and logs may show it."""
+        for name, value in super().__repr_args__():
+            yield name, shown(name or "", value) if isinstance(value, (str, tuple)) else value

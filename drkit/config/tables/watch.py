@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.fields import Alias, Strict, http_address
+from drkit.config.tables.fields import Alias, Strict, full_path, http_address, no_nul
 from drkit.config.tables.speaker_names import AgentNames, Name, ObserverNames, names_of, number_of
 from drkit.masking import MASK
 
@@ -36,6 +36,10 @@ class WatchSettings(Strict):
     """At most one automatic failover in this time, and none until the last one is acknowledged."""
     webhook: Annotated[str, AfterValidator(http_address)] | None = None
     """Where changes are posted, as JSON."""
+    webhook_secret: str | None = None
+    """Signs what is posted, with HMAC-SHA256."""
+    webhook_ca_file: Annotated[str, AfterValidator(no_nul)] | None = None
+    """The authorities that the webhook's certificate may have, in PEM; absent: the system's."""
     command: tuple[str, ...] | None = None
     """A program that is run for each change, with the JSON on its standard input."""
     repeat_seconds: PositiveFloat = 300.0
@@ -85,8 +89,9 @@ class FenceAgentSettings(Strict):
     proof_command: tuple[str, ...] | None = None
     """What proves it: a program that ends with 0 when no application can write any more. Absent: every
     broker must refuse connections on every listener."""
-    state_file: str = "drkit-fence-agent.json"
-    """Where an agent remembers that it holds a lease or has fenced."""
+    state_file: Annotated[str, AfterValidator(full_path)] = "~/.local/state/drkit/fence-agent.json"
+    """Where an agent remembers that it holds a lease or has fenced: a full path, or one that begins with
+    ``~``. ``--lift`` writes the file too, so it is the same one from every folder."""
 
     @property
     def agent_count(self) -> int:

@@ -56,7 +56,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
             "Drkit-Timestamp": stamp,
             "Drkit-Signature": signature(settings.stop_secret, stamp, body),
         }
-    caller = HttpCaller(tls_context(Tls(), _WHERE), settings.stop_seconds)
+    caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)
         said = "" if answer.is_done else answer.said

@@ -13,6 +13,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName, is_before
+from drkit.failover.journal.shape import check, check_part, loaded
 
 _PART_BYTES: Final = 1_000_000
 """Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
@@ -64,10 +65,11 @@ class JournalEntry(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> JournalEntry:
-        """What :meth:`to_json` made. Raises ValueError or KeyError for anything else."""
-        raw = json.loads(text)
-        if raw.pop("v") != _VERSION:
+        """What :meth:`to_json` made. Raises ValueError for anything else."""
+        raw = loaded(text)
+        if raw.pop("v", None) != _VERSION:
             raise ValueError("an entry of another version of drkit")
+        check(raw)
         step = StepName(raw["step"]) if raw["step"] is not None else None
         return cls(**raw | {"kind": EntryKind(raw["kind"]), "step": step})
 
@@ -108,9 +110,10 @@ class Assembly:
 
         :raises ValueError: not a record of the journal
         """
-        raw = json.loads(value)
+        raw = loaded(value)
         if "part_of" not in raw:
             return JournalEntry.from_json(value.decode())
+        check_part(raw)
         if raw["part"] == 0:
             self._parts, self._of = [], raw["part_of"]
         if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
@@ -193,7 +196,7 @@ class RunLog:
             if entry.kind is EntryKind.INTENT:
                 known[entry.effect] = {"intent": entry.body, "result": None}
             else:
-                known[entry.effect]["result"] = entry.body
+                known.setdefault(entry.effect, {"intent": {}})["result"] = entry.body
         elif entry.kind is EntryKind.INTENT:
             self.begun.add(entry.step)
             self.undone.discard(entry.step)

@@ -11,8 +11,14 @@ import os
 from pathlib import Path
 
 from drkit import observe
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.failover.journal.entries import JournalEntry
+from drkit.failover.journal.shape import RUN_ID
+
+
+def private(path: str, flags: int) -> int:
+    """Opened without following a link, for its owner alone: a journal names topics, groups and people."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def default_folder(env: Mapping[str, str] = os.environ) -> Path:
@@ -29,6 +35,21 @@ def folder_of(configured: str | None) -> Path:
     return Path(configured).expanduser() if configured else default_folder()
 
 
+def path_of(folder: Path, run_id: str, ending: str) -> Path:
+    """The file of a run. Its id may come from the target, so it is no path.
+
+    :raises Refused: no run of drkit has this id
+    """
+    if not RUN_ID.fullmatch(run_id):
+        raise Refused(
+            "the failover journal on the target names a run that drkit cannot have begun",
+            where=str(folder),
+            evidence=f"run id {run_id[:80]!r}",
+            hint="find out who writes to drkit-failover.*.internal; runbooks/failover-journal-lost.md",
+        )
+    return folder / f"{run_id}.{ending}"
+
+
 class JournalFile:
     """The lines of one run that this machine wrote.
 
@@ -36,15 +57,15 @@ class JournalFile:
     """
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        self.path = folder / f"{run_id}.jsonl"
+        self.path = path_of(folder, run_id, "jsonl")
         self.trouble = ""
         """Why lines are missing; empty when none are."""
 
     def append(self, entry: JournalEntry) -> None:
         """Write a line and have it on the disk; a disk that does not take it is told once."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(self.path, "a", encoding="utf-8", opener=private) as file:
                 file.write(entry.to_json() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -59,11 +80,18 @@ class JournalFile:
             lines = self.path.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
             return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failed(
+                "the copy of the failover journal on this machine cannot be read",
+                where=str(self.path),
+                evidence=str(error),
+                hint="the target's journal decides: move the file away to go on with it",
+            ) from error
         found = []
         for line in lines[:-1]:
             try:
                 found.append(JournalEntry.from_json(line))
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue
         return found
 

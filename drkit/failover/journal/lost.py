@@ -11,8 +11,9 @@ from typing import Final
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.machine import ORDER
 from drkit.failover.journal.entries import RunLog, read_history
-from drkit.failover.journal.file import JournalFile
+from drkit.failover.journal.file import JournalFile, path_of
 from drkit.failover.journal.journal import NoRun
+from drkit.failover.journal.shape import RUN_ID
 
 _PAGE: Final = "runbooks/failover-journal-lost.md"
 
@@ -43,7 +44,7 @@ def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog
     :param known: runs that the target's journal has
     """
     found = []
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
         run = read_history(JournalFile(folder, path.stem).entries()).open
         if run is not None and run.run_id not in set(known) and _flow_of(folder, run) in {None, flow}:
             found.append(run)
@@ -53,7 +54,7 @@ def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog
 def _flow_of(folder: Path, run: RunLog) -> str | None:
     """The flow in the report of a run; None while it has none that can be read."""
     try:
-        report = json.loads((folder / f"{run.run_id}.report.json").read_text(encoding="utf-8"))
+        report = json.loads(path_of(folder, run.run_id, "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return report.get("flow") if isinstance(report, dict) else None

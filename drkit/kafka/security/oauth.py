@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import base64
+from http.client import HTTPException
 import json
+import math
 import ssl
 import threading
-from typing import Any, Final
-from urllib.error import URLError
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from drkit.clock import Seconds, monotonic
 from drkit.errors import ConfigError, NotAuthenticated
 from drkit.kafka.security.settings import OAuth
+from drkit.masking import scrubbed
 from drkit.time_limit import in_time
 
 _TIMEOUT_SECONDS: Final = 10.0
 _LARGEST: Final = 1 << 20
 _USED_PART_OF_LIFE: Final = 0.8
 """Java's clients refresh after this part of a token's lifetime too (KIP-368)."""
+
+
+class _Token(NamedTuple):
+    text: str
+    life_seconds: float
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """The client's secret goes to the address of the configuration and to no other."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """None: the answer is an error."""
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its base has no types
@@ -36,7 +50,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
             raise ConfigError(
                 "the token endpoint is no http(s) address",
                 where=where,
-                evidence=oauth.url,
+                evidence=scrubbed(oauth.url),
                 hint="set sasl.oauthbearer.token.endpoint.url to https://…",
             )
         self._oauth = oauth
@@ -51,12 +65,11 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
         with self._lock:
             if not self._token or self._clock() >= self._fresh_until:
                 asked_at = self._clock()
-                answer = self._ask()
-                self._token = str(answer["access_token"])
-                self._fresh_until = asked_at + float(answer.get("expires_in", 0)) * _USED_PART_OF_LIFE
+                self._token, life_seconds = self._ask()
+                self._fresh_until = asked_at + life_seconds * _USED_PART_OF_LIFE
             return self._token
 
-    def _ask(self) -> dict[str, Any]:
+    def _ask(self) -> _Token:
         fields = {"grant_type": "client_credentials"}
         if self._oauth.scope:
             fields["scope"] = self._oauth.scope
@@ -67,24 +80,50 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
             headers={"Authorization": f"Basic {who}", "Accept": "application/json"},
         )
         context = ssl.create_default_context(cafile=self._oauth.ca_file)
+        opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
 
         def post() -> bytes:
-            with urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as response:  # noqa: S310  likewise
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
                 found: bytes = response.read(_LARGEST)
                 return found
 
         try:
-            answer = json.loads(in_time(_TIMEOUT_SECONDS, post))
-        except (URLError, TimeoutError, ValueError) as error:
+            return read_answer(in_time(_TIMEOUT_SECONDS, post))
+        except (OSError, HTTPException, ValueError) as error:  # OSError: also URLError and TimeoutError
             raise self._refused(str(error) or f"no answer in {_TIMEOUT_SECONDS:g} s") from error
-        if not isinstance(answer, dict) or "access_token" not in answer:
-            raise self._refused("the answer holds no access_token")
-        return answer
 
     def _refused(self, evidence: str) -> NotAuthenticated:
         return NotAuthenticated(
             "the token endpoint gave no token",
-            where=f"{self._where}: {self._oauth.url}",
+            where=f"{self._where}: {scrubbed(self._oauth.url)}",
             evidence=evidence,
             hint="check sasl.oauthbearer.client.id, the secret and the scope",
         )
+
+
+def read_answer(body: bytes) -> _Token:
+    """The token and its life in seconds, from what an endpoint answered (RFC 6749, 5.1).
+
+    :raises ValueError: it is something else; the text does not repeat it, for it may hold a token
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("the answer is not JSON") from None
+    token = answer.get("access_token") if isinstance(answer, dict) else None
+    if not isinstance(token, str) or not token:
+        raise ValueError("the answer holds no access_token")
+    if not all("!" <= letter <= "~" for letter in token):
+        raise ValueError("its access_token has characters that no token has")
+    return _Token(token, _seconds(answer.get("expires_in", 0)))
+
+
+def _seconds(expires_in: Any) -> float:
+    """Some endpoints write the number as a text."""
+    try:
+        life = float(expires_in)
+    except (TypeError, ValueError, OverflowError):
+        life = math.nan
+    if isinstance(expires_in, bool) or not 0 <= life < math.inf:
+        raise ValueError("its expires_in is not a number of seconds")
+    return life

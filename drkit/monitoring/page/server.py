@@ -6,13 +6,16 @@ Whoever has a :class:`Board` can be served: a replicator, or somebody who only w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from ipaddress import ip_address
 import json
+import socket
+import sys
 import threading
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -28,9 +31,17 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     # The page brings everything with it; a topic's name can never make it load or run something.
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
-    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
 }
 _SILENT_SECONDS: Final = 10.0
+_MOST_CLIENTS: Final = 64
+"""Connections at a time; one that brings more is closed at once, so that the slow ones take no memory."""
+_TOTAL_SECONDS: Final = 30.0
+"""How long one connection may take in all; a client that sends a byte a second is hung up on."""
+_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 _FIND: Final = "find "
 """Before a flow's name, as a parameter of ``/status.json``: only groups with this in their names."""
 
@@ -51,7 +62,7 @@ class PageServer:
     def __init__(self, listen: Listen, board: Board) -> None:
         handler = type("Handler", (_Handler,), {"board": board})
         try:
-            self._server = ThreadingHTTPServer(listen, handler)
+            self._server = _Server(listen, handler)
         except OSError as error:
             raise Failed(
                 "the port for metrics cannot be opened",
@@ -59,7 +70,6 @@ class PageServer:
                 evidence=str(error),
                 hint="choose another --metrics-port",
             ) from error
-        self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
         self._thread.start()
@@ -85,9 +95,66 @@ def answering(listen: Listen | None, board: Board) -> Iterator[None]:
         server.close()
 
 
+class _Server(ThreadingHTTPServer):
+    """Serves a bounded number of clients, each for a bounded time."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._free = threading.BoundedSemaphore(_MOST_CLIENTS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        timer = threading.Timer(_TOTAL_SECONDS, _hang_up, (request,))
+        timer.daemon = True
+        timer.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            timer.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no news; anything else is a fault of drkit's."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handle_error(request, client_address)
+
+
+def _hang_up(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     board: Board
     timeout = _SILENT_SECONDS
+
+    def parse_request(self) -> bool:
+        """Also refuse what is no question, and names that pages elsewhere give to this machine."""
+        if not super().parse_request():
+            return False
+        if self.command not in {"GET", "HEAD"}:
+            self._json(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "nothing can be changed here"})
+        elif not self._is_for_us(self.headers.get("Host")):
+            self._json(HTTPStatus.MISDIRECTED_REQUEST, {"error": "this is not the name of this machine"})
+        else:
+            return True
+        self.close_connection = True
+        return False
+
+    def _is_for_us(self, host: str | None) -> bool:
+        """On a loopback address a page of another site could else read everything, by a name of its own."""
+        address = str(self.connection.getsockname()[0])
+        if host is None or not ip_address(address).is_loopback:
+            return True
+        return host.strip().lower().rsplit(":", 1)[0].rstrip(".") in _LOCAL or host.strip() == "::1"
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -118,6 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
         for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()

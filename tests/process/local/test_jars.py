@@ -5,7 +5,6 @@ Ivy is real; its repository is a folder with one jar, so that nothing is downloa
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 import subprocess
@@ -14,39 +13,14 @@ import sys
 import pytest
 
 from drkit.errors import ConfigError, Failed
-from drkit.local.jars import JarCache, Module, copy_jars, default_cache
+from drkit.local.jars import JarCache, copy_jars, default_cache
 from drkit.local.java import find_java
-
-_MODULE = Module("org.example", "sample", "1.0")
-_SETTINGS = """\
-<ivysettings>
-  <settings defaultResolver="folder"/>
-  <resolvers>
-    <filesystem name="folder" m2compatible="true">
-      <artifact pattern="{root}/[artifact]-[revision].[ext]"/>
-    </filesystem>
-  </resolvers>
-</ivysettings>
-"""
-
-
-class _Repository:
-    def __init__(self, root: Path) -> None:
-        self.jar = root / "sample-1.0.jar"
-        self.settings = root / "settings.xml"
-        root.mkdir()
-        self.settings.write_text(_SETTINGS.format(root=root))
-        self.publish(b"the first content" * 1000)
-
-    def publish(self, content: bytes, checksum: str = "") -> None:
-        self.jar.write_bytes(content)
-        digest = hashlib.sha1(content).hexdigest()  # noqa: S324  what Maven repositories publish
-        self.jar.with_name(self.jar.name + ".sha1").write_text(checksum or digest)
+from tests.support.local.repository import MODULE, Repository
 
 
 @pytest.fixture
 def repository(tmp_path):
-    return _Repository(tmp_path / "repository")
+    return Repository(tmp_path / "repository")
 
 
 @pytest.fixture
@@ -60,54 +34,54 @@ def cache(tmp_path, repository, said):
 
 
 def test_jars_are_fetched_once(cache, repository, said):
-    (jar,) = cache.jars([_MODULE])
+    (jar,) = cache.jars([MODULE])
     assert jar.read_bytes() == repository.jar.read_bytes()
     told = len(said)
     repository.jar.unlink()
-    assert cache.jars([_MODULE]) == [jar]
+    assert cache.jars([MODULE]) == [jar]
     assert len(said) == told
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
 def test_a_damaged_jar_is_fetched_again(cache, said, damage):
-    (jar,) = cache.jars([_MODULE])
+    (jar,) = cache.jars([MODULE])
     good = jar.read_bytes()
     if damage == "missing":
         jar.unlink()
     else:
         jar.write_bytes(good[:100] if damage == "truncated" else b"X" + good[1:])
-    assert [found.read_bytes() for found in cache.jars([_MODULE])] == [good]
+    assert [found.read_bytes() for found in cache.jars([MODULE])] == [good]
     assert any("damaged in the cache" in line and jar.name in line for line in said)
 
 
 def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(cache):
-    (jar,) = cache.jars([_MODULE])
+    (jar,) = cache.jars([MODULE])
     good = jar.read_bytes()
     for copy in cache.root.rglob("*.jar"):
         copy.write_bytes(b"broken")
-    assert [found.read_bytes() for found in cache.jars([_MODULE])] == [good]
+    assert [found.read_bytes() for found in cache.jars([MODULE])] == [good]
 
 
 def test_a_damaged_manifest_is_made_anew(cache):
-    (jar,) = cache.jars([_MODULE])
+    (jar,) = cache.jars([MODULE])
     (jar.parent / "manifest.json").write_text("{")
-    assert cache.jars([_MODULE]) == [jar]
+    assert cache.jars([MODULE]) == [jar]
 
 
 def test_a_jar_that_does_not_match_its_checksum_is_refused(cache, repository):
     repository.publish(b"tampered", checksum="0" * 40)
     with pytest.raises(Failed) as caught:
-        cache.jars([_MODULE])
+        cache.jars([MODULE])
     assert "DRKIT_IVY_SETTINGS" in caught.value.hint
     assert "sha1" in caught.value.evidence
 
 
 def test_another_content_under_the_same_version_is_refused(cache, repository):
-    (jar,) = cache.jars([_MODULE])
+    (jar,) = cache.jars([MODULE])
     jar.unlink()
     repository.publish(b"something else")
     with pytest.raises(Failed, match="not the jar fetched first"):
-        cache.jars([_MODULE])
+        cache.jars([MODULE])
 
 
 def test_fetching_is_tried_again(tmp_path, repository, said):
@@ -120,7 +94,7 @@ def test_fetching_is_tried_again(tmp_path, repository, said):
             repository.publish(good)
 
     cache = JarCache(tmp_path / "cache", repair_after_the_first_attempt, repository.settings, attempts=2)
-    assert [jar.read_bytes() for jar in cache.jars([_MODULE])] == [good]
+    assert [jar.read_bytes() for jar in cache.jars([MODULE])] == [good]
 
 
 _FETCH = """
@@ -170,6 +144,6 @@ def test_a_folder_holds_these_jars_and_no_other_version(tmp_path, cache):
     (folder / "sample-0.9.jar").write_text("the version of last year")
     (folder / "kept.txt").write_text("not a jar")
     for _ in range(2):
-        copy_jars(folder, cache.jars([_MODULE]))
+        copy_jars(folder, cache.jars([MODULE]))
         assert sorted(file.name for file in folder.iterdir()) == ["kept.txt", "sample-1.0.jar"]
-    assert (folder / "sample-1.0.jar").read_bytes() == cache.jars([_MODULE])[0].read_bytes()
+    assert (folder / "sample-1.0.jar").read_bytes() == cache.jars([MODULE])[0].read_bytes()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import os
 from pathlib import Path
 import socket
 import sys
 import time
 
+from pydantic import ValidationError
 import pytest
 
+from drkit import observe
 from drkit.config import ClusterSettings, Settings
 from drkit.config.tables.watch import FenceAgentSettings
 from drkit.errors import Failed
 from drkit.local.ports import PortReservation
-from drkit.watch.agent import lift
+from drkit.watch.agent import FenceAgent, lift
 from drkit.watch.agent_state import AgentState, read_state, write_state
-from drkit.watch.fencing import closed, fence
+from drkit.watch.fencing import FencingResult, closed, fence
 
 TRUE, FALSE = (sys.executable, "-c", ""), (sys.executable, "-c", "raise SystemExit('no way')")
 
@@ -105,6 +108,57 @@ def test_a_damaged_state_is_never_taken_for_none(tmp_path: Path, text: str):
     with pytest.raises(Failed) as caught:
         read_state(path)
     assert "find out whether the primary is fenced" in caught.value.hint
+
+
+def test_a_file_that_is_gone_is_no_lift(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "agent.json"
+    fenced = AgentState(armed=True, fenced=True, at_ms=7, evidence=("x",))
+    write_state(path, fenced)
+    found = Settings.model_validate(
+        {
+            "clusters": {
+                "a": {"bootstrap_servers": "127.0.0.1:1"},
+                "b": {"bootstrap_servers": "127.0.0.1:2"},
+            },
+            "flows": [{"source": "a", "target": "b"}],
+            "fence_agent": {"command": TRUE, "state_file": str(path)},
+        }
+    )
+    agent = FenceAgent(found, found.flows[0], "p-1", fencing=lambda: FencingResult(proven=True, evidence=()))
+    path.unlink()
+    observe.setup()
+    agent.step()
+    assert agent.state == read_state(path) == fenced
+    assert "fence_agent_state_lost" in capsys.readouterr().err
+    write_state(path, AgentState())
+    agent.step()
+    assert not agent.state.fenced
+
+
+def test_links_are_followed_neither_way(tmp_path: Path):
+    victim, path = tmp_path / "victim", tmp_path / "agent.json"
+    victim.write_text("mine")
+    (tmp_path / "agent.json.new").symlink_to(victim)
+    write_state(path, AgentState(armed=True))
+    assert victim.read_text() == "mine"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    victim.write_text('{"armed": false, "fenced": false, "at_ms": 0, "evidence": []}')
+    path.symlink_to(victim)
+    with pytest.raises(Failed):
+        read_state(path)
+
+
+def test_a_pipe_of_that_name_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "agent.json")
+    with pytest.raises(Failed):
+        read_state(tmp_path / "agent.json")
+
+
+def test_the_path_does_not_depend_on_the_working_directory():
+    assert FenceAgentSettings().state_file.startswith("~")
+    with pytest.raises(ValidationError, match="not a full path"):
+        FenceAgentSettings(state_file="agent.json")
 
 
 def test_lifting(tmp_path: Path):

@@ -14,7 +14,9 @@ import pytest
 
 from drkit import observe
 from drkit.config.tables.watch import WatchSettings
+from drkit.errors import ConfigError
 from drkit.local.ports import PortReservation
+from drkit.repoint.webhook import signature
 from drkit.watch.tell import Teller
 from tests.support.waiting import eventually
 
@@ -24,6 +26,7 @@ MESSAGE = {"flow": "a->b", "verdict": "LOST", "command": "drkit failover --all"}
 class Server:
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
+        self.proofs: list[tuple[str, str, bytes]] = []
         self.answers = [200]
         outer = self
 
@@ -31,6 +34,7 @@ class Server:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.heard.append(json.loads(body))
+                outer.proofs.append((self.headers["Drkit-Timestamp"], self.headers["Drkit-Signature"], body))
                 self.send_response(outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0])
                 self.end_headers()
 
@@ -65,6 +69,21 @@ def test_the_webhook_and_the_command_get_the_message(server: Server, tmp_path: P
     teller.close(20.0)
     assert server.heard == [MESSAGE]
     assert json.loads(file.read_text()) == MESSAGE
+
+
+def test_what_is_posted_is_signed(server: Server):
+    settings = WatchSettings(webhook=server.url, webhook_secret="k3y")
+    teller = Teller(settings)
+    teller.tell(MESSAGE)
+    teller.close(20.0)
+    ((stamp, proof, body),) = server.proofs
+    assert proof == signature("k3y", stamp, body)
+    assert "k3y" not in repr(settings)
+
+
+def test_an_authority_of_its_own_is_read(tmp_path: Path):
+    with pytest.raises(ConfigError):
+        Teller(WatchSettings(webhook="https://h/x", webhook_ca_file=str(tmp_path / "none.pem")))
 
 
 def test_a_webhook_that_fails_is_tried_again(server: Server):

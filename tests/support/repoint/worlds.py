@@ -72,7 +72,8 @@ class FileWorld(World):
         return self._seen
 
     def break_once(self) -> None:
-        handle = os.open(self.folder, os.O_RDONLY)
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         threading.Timer(0.1, lambda: os.close(handle)).start()
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+import sys
+import tomllib
+from types import FrameType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +90,61 @@ def test_a_statement_begins_where_it_is_found(before: list[str]):
     text = f"{tables}[last]\nkey = [\n 1,\n 2 ]\n"
     line = lines_of(text)["last.key"]
     assert text.splitlines()[line - 1] == "key = ["
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ('"""x"""', 1), ('"""a\nb"""', 2), ('"""a\n""\nb"""""', 3), ('"""a \\\n  b\\""" c"""', 2),
+        ("'''a\n[b\n'''", 3), ("'''a''''", 1), ('"a[b"', 1), ("'a{b'", 1), ('"a\\"]b"', 1),
+        ("[ # ]\n 1, # [\n]", 3), ('[[1],\n["]"],\n[\'[\']]', 3), ('{a = ["}", 1], b = {c = 1}}', 1),
+        ("[\n\n]", 3), ('"a # b"', 1), ("1979-05-27T07:32:00Z # x ] \" '", 1),
+        ('"\u2028"', 1),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_statement(value: str, lines: int):
+    text = f"before = {value}\nlast = 1\n"
+    tomllib.loads(text)
+    assert lines_of(text)["last"] == lines + 1
+
+
+def test_work_grows_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A thousand topics took seconds of every command, two thousand four times as long."""
+    read_characters: list[int] = []
+    parse = tomllib.loads
+
+    def counted(text: str) -> dict[str, Any]:
+        read_characters.append(len(text))
+        return parse(text)
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    costs = []
+    for topics in (200, 400, 800):
+        read_characters.clear()
+        file = tmp_path / "drkit.toml"
+        names = ",\n".join(f'  "topic-{n:05}"' for n in range(topics))
+        tables = "\n".join(f'[clusters.c{n}]\nbootstrap_servers = "h{n}:1"' for n in range(topics))
+        file.write_text(f'{tables}\n[[flows]]\nsource = "c0"\ntarget = "c1"\ntopics = [\n{names}\n]\n')
+        costs.append((_calls(partial(read, file, {})), sum(read_characters)))
+    for smaller, larger in pairwise(costs):
+        for before, after in zip(smaller, larger, strict=True):
+            assert after < 2.5 * before, costs
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many functions a piece of work calls."""
+    count = 0
+
+    def seen(_frame: FrameType, event: str, _what: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 def test_tables_with_odd_names():

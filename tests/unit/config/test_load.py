@@ -146,6 +146,7 @@ def test_nothing_about_security_is_passed_over(file: Path, name: str, value: str
 
 def test_a_misspelt_client_property_is_noted(file: Path):
     properties = '"client.idd" = "x", "client.id" = "y", "broker.address.family" = "v4", "ssl.ca.pem" = "z"'
+    properties += ', "security.protocol" = "SSL"'
     file.write_text(f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {{ {properties} }}\n')
     (note,) = read(file, {}).notes
     assert note.at == 'clusters.x.client."client.idd"'

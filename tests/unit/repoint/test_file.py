@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+import fcntl
+import os
 from pathlib import Path
 import stat
 import threading
@@ -13,7 +15,7 @@ import pytest
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
 from drkit.repoint import OlderTerm, RepointEffect, TryAgain
-from drkit.repoint.file import EndpointFile
+from drkit.repoint.file import EndpointFile, _only_one
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
 
@@ -58,6 +60,34 @@ def test_a_missing_folder_is_said(tmp_path: Path):
     assert "create the folder" in failed.value.hint
     with pytest.raises(Failed, match="no folder"):  # also to who only asks, before it matters
         file.told()
+
+
+def test_who_may_only_read_cannot_hold_it_up(tmp_path: Path):
+    """Any local user may open a folder that clients read, and lock it."""
+    path = tmp_path / "e.json"
+    EndpointFile(path).tell(STANDBY)
+    held = [os.open(place, os.O_RDONLY) for place in (tmp_path, path)]
+    try:
+        for handle in held:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        assert EndpointFile(path).tell(replace(STANDBY, term=6)) is RepointEffect.CHANGED
+    finally:
+        for handle in held:
+            os.close(handle)
+
+
+def test_the_lock_is_for_writers_alone_and_leaves_nothing(tmp_path: Path):
+    path = tmp_path / "e.json"
+    lock = tmp_path / ".e.json.lock"
+    seen = []
+    with _only_one(path):
+        seen.append(stat.S_IMODE(lock.stat().st_mode))
+        with pytest.raises(TryAgain, match="another process"):
+            EndpointFile(path).tell(STANDBY)
+    assert seen == [0o600]
+    lock.touch()  # a process that was killed
+    EndpointFile(path).tell(STANDBY)
+    assert [p.name for p in tmp_path.iterdir()] == ["e.json"]
 
 
 def test_readers_see_whole_documents_and_the_newest_writer_wins(tmp_path: Path):
