@@ -74,9 +74,10 @@ class WarmProcess:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if it still runs; its parent waits for it, so an id that has ended is gone."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """SIGKILL."""

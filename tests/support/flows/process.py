@@ -105,10 +105,10 @@ class CopyProcess:
         self._process.wait()
 
     def freeze(self) -> None:
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        os.kill(self._process.pid, signal.SIGCONT)
+        self._process.send_signal(signal.SIGCONT)
 
     def report(self, seconds: float = 90.0) -> dict[str, Any]:
         """Wait for its end and return what it said."""
