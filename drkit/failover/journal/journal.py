@@ -121,11 +121,9 @@ class Journal:
         self.write(EntryKind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
 
     def _outlive(self) -> None:
-        """Return when the process that works on the run, on another machine, has left it.
+        """Return when the run's process, on another machine, has left it. Raises RunLocked if it wrote.
 
         Clocks of two machines differ, so only entries written while this process waits count.
-
-        :raises RunLocked: the process wrote an entry
         """
         known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
         while not self._is_left and self._clock() < deadline:
@@ -199,10 +197,7 @@ class Journal:
             raise taken(self.run, "it took over while this process stood still")
 
     def _still_ours(self, entry: JournalEntry) -> None:
-        """Check in the log that this process still holds the run, after another process wrote.
-
-        :raises RunLocked: another process holds it
-        """
+        """Check in the log that this process still holds the run. Raises RunLocked if another one does."""
         if entry.kind is EntryKind.RUN:
             if self.run_id not in self._topic.history.runs:
                 refuse_open(self._topic)

@@ -141,7 +141,7 @@ class JournalTopic:
         return [r for chunk in out.chunks for r in records_in(chunk) if self._is_ours(r)]
 
     def _is_ours(self, record: Record) -> bool:
-        """Whether a record has a valid MAC, or there is no control key; invalid records are kept for a report."""
+        """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
         why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
         if why:
             self._refused.append((record.key, record.offset, why))

@@ -58,7 +58,7 @@ class PartitionDivergence(NamedTuple):
     records: int = 0
     bytes: int = 0
     removed: int = 0
-    """Offsets from `lost_from` on that the old primary's retention has removed since: lost, and not listed."""
+    """Offsets from `lost_from` on that the old primary's retention removed since: lost, and not listed."""
     open_transaction: bool = False
     """Whether records after the end belong to an undecided transaction."""
     why: str = ""
@@ -126,7 +126,7 @@ def _places(tails: list[PartitionDivergence]) -> str:
 
 
 def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[DivergenceState, int, int]:
-    """Return a partition's state, the first offset to read, and the number of offsets removed before it. Pure.
+    """Return a partition's state, the first offset to read, and how many offsets before it are gone. Pure.
 
     :param frontier: first offset that was not copied; None: nothing was copied
     :param log: the current start and end of the partition; None: no log
