@@ -36,7 +36,7 @@ from drkit.kafka.raw import RawError
 
 _UNANSWERED: Final = "a cluster stopped answering"
 _AGAIN_SECONDS: Final = 10.0
-"""Time for retries after the first silence in a step: another broker becomes leader and coordinator by then."""
+"""Time for retries after the first silence in a step, until another broker is leader and coordinator."""
 _PAUSE_SECONDS: Final = 0.5
 _MOST_STEPS_BACK: Final = 5
 """Limit in one process; then a person decides."""

@@ -78,7 +78,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
 
 
 def _still_writing(run: RunLog) -> float:
-    """Return the seconds from the loss statement to the end of REPOINT; 0.0 if the primary took no writes."""
+    """Return the seconds from the loss statement to REPOINT's end in which an unfenced primary may write."""
     fence = run.results.get(StepName.FENCE, {}).get("evidence", {})
     if fence.get("proven") or run.opening.get("decision", {}).get("dead_since_ms") is not None:
         return 0.0

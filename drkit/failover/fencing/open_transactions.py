@@ -209,7 +209,7 @@ class TransactionResolver:
                 known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
-        """Write the markers that the brokers refused from their coordinators."""
+        """Write the markers of decided transactions that their coordinators failed to write."""
         for producer, places in sorted(_by_producer(found).items()):
             if self._is_decided(producer):
                 self._mark(producer, places, commits=self._owners[producer].commits)
