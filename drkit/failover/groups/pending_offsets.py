@@ -88,7 +88,7 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
 
 
 def kept_in(group: str, partitions: int) -> int:
-    """Return the partition that stores a group's offsets: the absolute Java hash of its name, modulo."""
+    """Return the partition that stores a group's offsets, by the absolute Java hash of its name."""
     units = group.encode("utf-16-be")
     value = 0
     for i in range(0, len(units), 2):
