@@ -207,7 +207,7 @@ class FailoverService:
         return self._again(RunRequest(), abort=reason, verb="abort", take_over=take_over)
 
     def report(self) -> dict[str, Any] | None:
-        """Return the report of this process's run; None while there is none."""
+        """Return the report of this process's run; None before it began."""
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 

@@ -1,4 +1,4 @@
-"""Writes the records that `drkit control adopt` signs: in one transaction, if the topic's reader supports it."""
+"""Writes the records that `drkit control adopt` signs, in one transaction if the topic's reader allows it."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def write(
 
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
-    """Refuse if another record precedes the first written one since the read, except for notes.
+    """Refuse if another process wrote to the topic after the read, except for notes.
 
-    :raises Refused: another process wrote meanwhile; the transaction is aborted
+    :raises Refused: another process wrote; the transaction is aborted
     """
     if topic.kind is TopicKind.NOTES:
         return

@@ -51,12 +51,12 @@ class Scope(NamedTuple):
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Scope:
-        """From the journal."""
+        """Return the scope from the journal's data."""
         return cls(dict(raw["topics"]), tuple(raw["groups"]), bool(raw["whole_flow"]))
 
 
 class RunRequest(NamedTuple):
-    """What was asked for."""
+    """The request of a run."""
 
     planned: bool = False
     """A switchover: demands a proven fence and zero lag."""
@@ -81,7 +81,7 @@ class RunRequest(NamedTuple):
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
-        """From the journal."""
+        """Return the request from the journal's data."""
         said = {k: raw[k] for k in cls._fields if k in raw}
         return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
 
@@ -117,7 +117,7 @@ class JournalView(Protocol):
 
 @dataclass
 class Context:
-    """One run, as its steps see it.
+    """One run, as passed to its steps.
 
     Steps are plain functions of the calling thread; raw requests are coroutines that :meth:`run` drives.
     """
@@ -159,7 +159,7 @@ class Context:
         return self.loop.run(coroutine, *args)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and keep the run.
+        """Wait for some seconds, and keep the lock on the run.
 
         :raises Refused: another orchestrator took over
         """

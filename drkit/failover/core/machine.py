@@ -35,7 +35,7 @@ class RunState(StrEnum):
     ABORTING = "aborting"
     ABORTED = "aborted"
     REFUSED = "refused"
-    """Ended before anything was changed."""
+    """The run ended before any change."""
     DONE = "done"
 
     @property
@@ -92,7 +92,7 @@ class StepRow(NamedTuple):
     step: StepName
     does: str
     repeatable: str
-    """Why it may be run again after its process was killed anywhere in it."""
+    """Why the step may be run again after its process was killed anywhere in it."""
     changes: bool
     """Whether it changes anything but the journal; a refusal before the first such step ends the run."""
     abortable: bool

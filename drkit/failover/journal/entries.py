@@ -226,7 +226,7 @@ class JournalHistory:
         """Add the next entry; an invalid one is skipped."""
         if entry.kind is EntryKind.RUN:
             if self.open is not None or entry.run_id in self.runs:
-                return  # it came second
+                return  # another run began first, or the entry is a duplicate
             self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
         run = self.open
         if run is None or run.run_id != entry.run_id or entry in run.entries:

@@ -98,7 +98,7 @@ class Journal:
         self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
         if self.run_id not in self._topic.history.runs:
             refuse_open(self._topic)
-            assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
+            assert self._topic.history.last is not None  # noqa: S101  another run began first
             raise taken(self._topic.history.last, "it began a moment earlier")
 
     def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
@@ -235,7 +235,7 @@ class NoJournal:
         return self.found.get(step)
 
     def renew(self) -> None:
-        """Nothing: there is no lock."""
+        """Do nothing: a dry run has no lock."""
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.context.JournalView`."""
@@ -283,7 +283,7 @@ def _process(holder: Mapping[str, Any]) -> Process:
 def open_run(topic: JournalTopic, verb: str) -> RunLog:
     """Return the run that is under way.
 
-    :raises NoRun: there is none
+    :raises NoRun: no run is under way
     """
     if topic.history.open is None:
         last = topic.history.last

@@ -45,7 +45,7 @@ def copied_until(
 
     Once they are frozen, newer heartbeats do not count: the flow may still copy its other topics.
 
-    :param beat: time of the newest heartbeat on the target; None: there is none
+    :param beat: time of the newest heartbeat on the target; None: no heartbeat
     :param effects: of FREEZE
     """
     frozen = [role.at_ms for role in roles if role is not None and role.is_frozen]
@@ -56,7 +56,7 @@ def copied_until(
 
 
 def newest_beat(context: Context) -> int | None:
-    """Return the send time of the newest heartbeat on the target, in milliseconds; None: there is none."""
+    """Return the send time of the newest heartbeat on the target, in milliseconds; None: no heartbeat."""
     tail = context.kept.beats_of(context)
     tail.read()
     return tail.newest_ms

@@ -112,7 +112,7 @@ class CommitOffsetsStep:
         for name, told in context.effects(self.name).items():
             before = told["intent"].get("before")
             if before is None:
-                continue  # an eviction: members come back by themselves
+                continue  # an eviction: members rejoin by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
             context.tell(StepProgress(self.name, f"{name}: taken back"))
         return StepResult({"restored": restored})

@@ -129,7 +129,7 @@ class FreezeStep:
         return False
 
     def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
-        """Take over each bucket of these topics: abort its open transaction, fence its writer; return the ids."""
+        """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
         names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
