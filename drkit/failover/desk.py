@@ -1,4 +1,4 @@
-"""Where a failover is worked at: the connections, the journal, and what one can ask for."""
+"""The service of one flow's failovers: connections, journal, and the operations begin, resume and abort."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
 class Proposal(NamedTuple):
-    """What somebody is asked to agree to."""
+    """What a person is asked to confirm."""
 
     flow: str
     chosen: Chosen
@@ -54,18 +54,18 @@ class Rehearsal(NamedTuple):
     survey: Survey
     lines: list[Planned]
     refusals: list[tuple[str, Refused]]
-    """By gate; empty: it would begin."""
+    """The refusals by gate; empty: the failover would begin."""
 
 
 Confirm = Callable[[Proposal], None]
-"""Asks somebody; raises when the answer is no."""
+"""Asks for confirmation; raises when the answer is no."""
 
 
 class FailoverService:
-    """One flow's failovers, as one process sees them. Use it from one thread, in a ``with``.
+    """One flow's failovers in one process. Use it from one thread, in a ``with``.
 
-    :param tell: live progress
-    :param journal_type: the journal; tests replace it to be killed at any of its boundaries
+    :param tell: receives live progress
+    :param journal_type: the journal; tests replace it with one that dies at a chosen boundary
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class FailoverService:
     def __enter__(self) -> Self:
         """Connect to the target.
 
-        :raises ClusterUnreachable: it does not answer
-        :raises Refused: nothing was ever copied to it
+        :raises ClusterUnreachable: the target does not answer
+        :raises Refused: nothing was ever copied to the target
         """
         flow, loop = self._flow, EventLoop()
         target_settings = self._settings.cluster(flow.target).with_client(flow.target_admin)
@@ -126,7 +126,7 @@ class FailoverService:
         self.close()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._context is not None:
             self._context.drop_source()
             self._context.kept.close()
@@ -135,7 +135,7 @@ class FailoverService:
             self._state.close()
         self._loop.close()
 
-    # -- what one can ask for -----------------------------------------------------------------------
+    # -- operations ---------------------------------------------------------------------------------
 
     def begin(
         self,
@@ -146,12 +146,12 @@ class FailoverService:
         *,
         topics: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Fail over some groups and topics, or everything when none is named; returns the report.
+        """Fail over some groups and topics, or everything when none is named; return the report.
 
         :param topics: by their names on the source, also those that no group reads
-        :param confirm: asked before anything is begun
-        :param decision: who decided, and why; journalled. Empty: whoever runs this, and the votes of now
-        :raises Refused: by a gate or a step; `report` tells how far it came
+        :param confirm: called before anything is begun
+        :param decision: who decided, and why; journalled. Empty: the caller, and the current votes
+        :raises Refused: by a gate or a step; `report` shows how far the run came
         :raises DrkitError: a step failed
         """
         refuse_open(self._topic)
@@ -173,7 +173,7 @@ class FailoverService:
         return self._walked(context, journal, abort="")
 
     def rehearse(self, groups: Sequence[str], request: RunRequest, topics: Sequence[str] = ()) -> Rehearsal:
-        """What would be done and what would be refused; changes nothing.
+        """Return what each step would do and what would be refused. Changes nothing.
 
         :raises DrkitError: a cluster does not answer
         """
@@ -188,33 +188,33 @@ class FailoverService:
         return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
-        """Go on with the run that is under way.
+        """Continue the run that is under way; return the report.
 
-        :param added: what is accepted or asked for now, in addition
-        :param take_over: at once, without a look whether a process of another machine still works at it
-        :raises ConfigError: there is none
+        :param added: what is accepted or requested in addition
+        :param take_over: at once, without checking whether a process on another machine still works on it
+        :raises ConfigError: no run is under way
         :raises DrkitError: as :meth:`begin`
         """
         return self._again(added, abort="", verb="resume", take_over=take_over)
 
     def abort(self, reason: str, *, take_over: bool = False) -> dict[str, Any]:
-        """Take the run that is under way back.
+        """Roll back the run that is under way; return the report.
 
         :param take_over: as for :meth:`resume`
-        :raises ConfigError: there is none
-        :raises Refused: the point of no return is behind
+        :raises ConfigError: no run is under way
+        :raises Refused: the run has passed the point of no return
         """
         return self._again(RunRequest(), abort=reason, verb="abort", take_over=take_over)
 
     def report(self) -> dict[str, Any] | None:
-        """The report of the run that this process works at; None while there is none."""
+        """Return the report of this process's run; None before it began."""
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
     def beside(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
-        """What is known of both clusters, beside all runs.
+        """Return a context on both clusters that belongs to no run.
 
-        :param journal: of effects; without one they are refused
+        :param journal: records effects; without one effects are refused
         """
         known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal())
@@ -222,7 +222,7 @@ class FailoverService:
 
     @property
     def under_way(self) -> RunLog | None:
-        """The run that is under way, as the journal was read last."""
+        """The run that is under way, as of the last read of the journal; None: no run is."""
         return self._topic.history.open
 
     # -- how ----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class FailoverService:
         return report_of(journal.run, self._flow.name)
 
     def _keep(self, run: RunLog) -> None:
-        """A copy of the report on this machine; a disk that does not take it stops nothing."""
+        """Write a copy of the report to this machine's disk; a failed write is only logged."""
         path = path_of(self._folder, run.run_id, "report.json")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,12 +1,11 @@
-"""Walks the table: intent before each step, result behind it, the proof in between; and the way back.
+"""Runs the steps of the table, each with an intent, the effect, a proof and a result; or undoes them.
 
-What a step rests on may change while the run goes on. Before the steps that the table names the old primary
-is asked once more: one that answers and is not fenced leads back to FENCE, with copying taken up again.
-A resumed run proves again what must hold, and looks again at what was only found, until OPEN has begun.
+The assumptions of a step may become false during the run. Before the steps that the table names, the old
+primary is asked again: one that answers and is not fenced leads back to FENCE, and copying resumes.
+A resumed run proves lasting effects again and repeats observations, until OPEN has begun.
 
-Whatever a step raises leaves the run as it is: before anything was changed it ends as refused, later it is
-held until somebody resumes or aborts it. A process that is killed leaves the same behind as one that was
-held.
+An error of a step leaves the run as it is: before the first change the run ends as refused, later it is held
+until a person resumes or aborts it. A killed process leaves the same state as a held run.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from drkit.kafka.raw import RawError
 
 _UNANSWERED: Final = "a cluster stopped answering"
 _AGAIN_SECONDS: Final = 10.0
-"""From the first silence in a step on: in that time another broker leads and coordinates."""
+"""Time for retries after the first silence in a step, until another broker is leader and coordinator."""
 _PAUSE_SECONDS: Final = 0.5
 _MOST_STEPS_BACK: Final = 5
-"""In one process; then a person decides."""
+"""Limit in one process; then a person decides."""
 
 
 class Planned(NamedTuple):
@@ -51,10 +50,10 @@ class Planned(NamedTuple):
 
 
 class Interpreter:
-    """One process at work on one run.
+    """Runs or aborts one run in one process.
 
-    :param steps: every row of the table has its step
-    :param stall: whether this process stood still
+    :param steps: one step for every row of the table
+    :param stall: notices pauses of this process
     """
 
     def __init__(
@@ -67,9 +66,9 @@ class Interpreter:
         self._steps_back = 0
 
     def walk(self) -> None:
-        """Go on from where the journal stands, to the end.
+        """Continue from the journal's last entry to the end of the table.
 
-        :raises DrkitError: a step refused or failed; that is journalled
+        :raises DrkitError: a step refused or failed; the error is journalled
         """
         ended = self._kept()
         at = 0
@@ -91,9 +90,9 @@ class Interpreter:
         self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
-        """Take back what was done, last step first.
+        """Undo the steps, last step first.
 
-        :raises Refused: the point of no return is behind
+        :raises Refused: the run has passed the point of no return
         :raises DrkitError: a step could not be undone; the abort may be repeated
         """
         run = self._journal.run
@@ -109,22 +108,22 @@ class Interpreter:
 
     @property
     def _opened(self) -> bool:
-        """Clients may write to the new primary: no earlier step is done again."""
+        """Whether clients may write to the new primary: then no earlier step is repeated."""
         return POINT_OF_NO_RETURN in self._journal.run.begun
 
     def _kept(self) -> set[StepName]:
-        """The steps of an earlier process that are not done again."""
+        """Return the steps of an earlier process that are not repeated."""
         known = self._journal.run.results
         return {s for s in known if self._opened or not ROW[s].is_finding}
 
     def _is_unfenced(self) -> bool:
-        """The old primary answers just now, and takes writes or may do so."""
+        """Whether the old primary answers now and takes, or may take, writes."""
         context, fence = self._context, self._context.result(StepName.FENCE)
         if fence.get("details", {}).get("answered"):
             return False  # a person decided, on record, to continue unfenced
         if context.look_at_source() is None:
             return False
-        # One that dies while it is asked takes no writes.
+        # A primary that dies during the check takes no writes.
         return not self._still_holds(ROW[StepName.FENCE]) and context.look_at_source() is not None
 
     def _still_holds(self, row: StepRow) -> bool:
@@ -140,7 +139,7 @@ class Interpreter:
         return True
 
     def _step_back(self, to: StepName) -> set[StepName]:
-        """Take back later steps before one is done again; returns the steps to do."""
+        """Undo later steps before one is repeated; return the steps to run."""
         again = set(ORDER[ORDER.index(to) :])
         if self._opened:
             return {to}
@@ -167,7 +166,7 @@ class Interpreter:
     # -- one step -----------------------------------------------------------------------------------
 
     def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
-        """Journal what a step raises; a lock that is gone allows no more entries."""
+        """Journal what a step raises, unless the lock is lost: then no entry may be written."""
         try:
             try:
                 work(row)
@@ -210,13 +209,13 @@ class Interpreter:
             self._tell(row.step, note)
 
     def _worked(self, name: StepName) -> tuple[StepResult, StepResult]:
-        """What a step did, and its proof; while a broker goes, every step may be repeated."""
+        """Return the result and the proof of a step; while a broker goes away, the step may be repeated."""
         step, context = self._steps[name], self._context
         deadline = float("inf")
         while True:
             try:
                 done = self._awake(name, lambda: step.run(context))
-                # What the step found is known to its own proof, and to nobody else until it is proven.
+                # Only the step's own proof sees its evidence until it is proven.
                 self._journal.found[name] = done.evidence
                 return done, self._awake(name, lambda: step.prove(context))
             except (RawError, ClusterUnreachable) as error:
@@ -228,9 +227,9 @@ class Interpreter:
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
     def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
-        """Do it again when this process stood still meanwhile, if the run is still its own.
+        """Return the result of `work`; repeat it after a pause of this process, if it still holds the run.
 
-        :raises RunLocked: it is not: nothing is sent any more
+        :raises RunLocked: it does not: nothing more is sent
         """
         while True:
             try:
@@ -258,9 +257,9 @@ class Interpreter:
 
 
 def refuse_late_abort(run: RunLog) -> None:
-    """No way back behind the point of no return.
+    """Refuse an abort after the point of no return.
 
-    :raises Refused: it has begun
+    :raises Refused: that step has begun
     """
     if not run.abortable:
         raise Refused(
@@ -272,7 +271,7 @@ def refuse_late_abort(run: RunLog) -> None:
 
 
 def rehearse(context: Context, steps: Mapping[StepName, Step]) -> list[Planned]:
-    """What every step would do now, in the order of the table; nothing is changed.
+    """Return what every step would do now, in the order of the table. Changes nothing.
 
     :raises DrkitError: a cluster does not answer
     """

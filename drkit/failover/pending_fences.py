@@ -1,6 +1,6 @@
-"""Fences beside a failover: what stands, what is owed, paying it at the first contact, taking them away.
+"""Fences outside a run: shows active and pending fences, applies pending ones at first contact, lifts them.
 
-A run that can still be aborted owns its fence: it is resumed or aborted, and nothing is done here.
+A run that can still be aborted owns its fence. This module then changes nothing: resume or abort the run.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class TopicFence(NamedTuple):
 
     topic: str
     fence: str
-    """``acl``, ``max.message.bytes``, ``owed``, or empty: drkit knows of none."""
+    """``acl``, ``max.message.bytes``, ``owed`` for a pending fence, or empty: drkit knows of none."""
     takes_writes: str
-    """What a canary was told just now: ``no``, ``yes`` with the partitions, or why nobody knows."""
+    """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
     promoted: bool
-    """The new primary owns it."""
+    """Whether the new primary owns the topic."""
 
 
 class Fences(NamedTuple):
@@ -49,12 +49,12 @@ class Fences(NamedTuple):
     topics: tuple[TopicFence, ...]
     debt: FenceDebt | None
     lift: PendingLift | None
-    """Fences that are to be lifted at the first contact."""
+    """Fences to lift at the first contact with the cluster."""
     unanswered: str
-    """Why the cluster could not be asked; empty: it was."""
+    """Why the cluster did not answer; empty: it did."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the fences as plain JSON data."""
         debt = None if self.debt is None else self.debt.to_json()
         lift = None if self.lift is None else self.lift.to_json()
         return {
@@ -64,7 +64,7 @@ class Fences(NamedTuple):
 
 
 class _Beside(NoJournal):
-    """No run journals these effects; they stand in the flow's state, and in the log."""
+    """Records effects in the log only. The flow's state holds them; no run journals them."""
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -75,7 +75,7 @@ class _Beside(NoJournal):
 
 
 class _Payment(FenceStep):
-    """The step FENCE of a failover that is over: a source that goes away again is not stopped by the site."""
+    """The step FENCE after the end of a failover. It never calls the site's stop hook for a silent source."""
 
     def _silent(self, context: Context) -> StepResult:
         raise _unreachable(context, _UP)
@@ -91,7 +91,7 @@ class _Payment(FenceStep):
 
 
 def shown(desk: FailoverService) -> Fences:
-    """What stands, what is owed, and what a canary says of it. Changes nothing.
+    """Return active and pending fences with the canary's result for each topic. Changes nothing.
 
     :raises DrkitError: the target cannot be read
     """
@@ -100,7 +100,7 @@ def shown(desk: FailoverService) -> Fences:
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     owed = set(debt.topics) if debt is not None else set()
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
-    # One that was put up before it was owed again may be gone since: what is owed comes first.
+    # A pending fence overrides a recorded one: the recorded fence may have been removed since.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
     kinds |= dict.fromkeys(owed, _OWED)
     unanswered = "" if context.source() is not None else context.source_error
@@ -114,9 +114,9 @@ def shown(desk: FailoverService) -> Fences:
 
 
 def planned(desk: FailoverService) -> list[StepEffect]:
-    """What paying would do now; changes nothing.
+    """Return what :func:`apply_pending` would do now. Changes nothing.
 
-    :raises DrkitError: as :func:`pay`
+    :raises DrkitError: as :func:`apply_pending`
     """
     context = _context(desk)
     debt, lift = _due(desk, context)
@@ -133,16 +133,16 @@ def planned(desk: FailoverService) -> list[StepEffect]:
 
 
 def apply_pending(desk: FailoverService) -> StepResult | None:
-    """Do what could not be done while the old primary was silent; None when nothing is owed.
+    """Apply what was postponed while the old primary was silent; return None when nothing is pending.
 
-    Lift the fences of failovers that were taken back; put up the fence that is owed, prove it, resolve open
+    Lifts the fences of aborted failovers. Applies the pending fence, proves it and resolves open
     transactions.
 
-    It may be repeated, and two at once do the same.
+    The call is idempotent, also when two processes make it at once.
 
     :raises ClusterUnreachable: the old primary does not answer
     :raises Refused: it still takes writes; or a failover that can be aborted is under way
-    :raises DrkitError: it refuses what has to be done
+    :raises DrkitError: the old primary refuses a request
     """
     context = _context(desk)
     debt, lift = _due(desk, context)
@@ -162,7 +162,7 @@ def apply_pending(desk: FailoverService) -> StepResult | None:
 
 
 def _lifted(context: Context, lift: PendingLift) -> str:
-    """Lift what is to be lifted, but for topics that were promoted since."""
+    """Lift the pending fences, except those of topics that were promoted since; return a note."""
     promoted = promoted_of(context.state.records)
     topics = [t for t in lift.topics if t not in promoted]
     lift_fences(context, topics)
@@ -172,11 +172,11 @@ def _lifted(context: Context, lift: PendingLift) -> str:
 
 
 def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
-    """The topics whose fences, or debts, would be taken away.
+    """Return the topics whose active or pending fences :func:`lift` would remove.
 
     :param topics: of the source; empty: all
-    :param reason: why topics may be lifted that the new primary owns
-    :raises ConfigError: a topic has none
+    :param reason: why fences of topics that the new primary owns may be lifted
+    :raises ConfigError: a topic has no fence
     :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way
     """
     context = _context(desk)
@@ -205,9 +205,9 @@ def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> lis
 
 
 def lift(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
-    """Take fences away, and forget what is owed for these topics; returns the topics.
+    """Lift active fences and drop pending ones for these topics; return the topics.
 
-    :raises ClusterUnreachable: a fence stands there, and it does not answer
+    :raises ClusterUnreachable: the cluster has an active fence and does not answer
     :raises DrkitError: as :func:`liftable`
     """
     wanted = set(liftable(desk, topics, reason))
@@ -235,7 +235,10 @@ def _for(desk: FailoverService, context: Context, topics: Collection[str]) -> Co
 
 
 def _due(desk: FailoverService, context: Context) -> tuple[FenceDebt | None, PendingLift | None]:
-    """What is owed; a run that may be aborted is asked to pay it itself."""
+    """Return the pending fence and the pending lift.
+
+    :raises Refused: a run that can still be aborted owns the fence
+    """
     run = desk.under_way
     if run is not None and run.abortable:
         raise Refused(

@@ -27,7 +27,7 @@ _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 
 
 def diagram() -> str:
-    """The states of a run, in mermaid's language."""
+    """Return the states of a run as a mermaid diagram."""
     return "\n".join(["```mermaid", "stateDiagram-v2", *(f"    {line}" for line in _lines()), "```"])
 
 
@@ -55,7 +55,7 @@ def _lines() -> Iterator[str]:
 
 
 def steps() -> str:
-    """The rows of the table."""
+    """Return the rows of the table."""
     lines = [
         "| step | does | rests on | may be repeated because | abort |",
         "| --- | --- | --- | --- | --- |",
@@ -69,19 +69,19 @@ def steps() -> str:
 
 
 def grounds() -> str:
-    """What the steps rest on, who can make it false, and when it is looked at again."""
+    """Return what the steps assume, what can make it false, and when it is checked again."""
     lines = ["| a step rests on | who can make it false | looked at again |", "| --- | --- | --- |"]
     lines += [f"| {g.belief} | {g.changed_by} | {g.looked_again} |" for g in GROUNDS]
     return "\n".join(lines)
 
 
 def gates() -> str:
-    """The reasons to refuse, each with its page."""
+    """Return the reasons to refuse, each with its page."""
     return "\n".join(f"- [{gate.name}](../../runbooks/{gate.name}.md): {gate.why}" for gate in GATES)
 
 
 def reasons() -> str:
-    """The reasons that `drkit watch` and `drkit failover` share."""
+    """Return the reasons that `drkit watch` and `drkit failover` share."""
     lines = ["| reason | `drkit watch` holds | `drkit failover` refuses | overruled by |"]
     lines += ["| --- | --- | --- | --- |"]
     lines += [
@@ -98,7 +98,7 @@ _PARTS: Final = {
 
 
 def filled(page: str) -> str:
-    """A page with everything generated put in."""
+    """Return a page with its generated parts replaced."""
     for name, make in _PARTS.items():
         place = re.compile(rf"<!-- generated: {name} -->\n(?:.*?\n)??<!-- end -->", re.DOTALL)
         text = _PLACE.format(name=name, text=make())
@@ -107,7 +107,7 @@ def filled(page: str) -> str:
 
 
 def main(page: Path) -> None:
-    """Put everything generated into the page."""
+    """Write the generated parts into the page."""
     page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(f"{page}\n")
 

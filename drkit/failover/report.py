@@ -1,4 +1,4 @@
-"""What became of a failover, from its journal alone: for whoever did it, and for those who ask later."""
+"""The report of a failover, made from its journal alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLIENTS_AGAIN = StepName.REPOINT
 
 
 def report_of(run: RunLog, flow: str) -> dict[str, Any]:
-    """The report as plain data."""
+    """Return the report as plain data."""
     results = {step: run.results[step] for step in ORDER if step in run.results}
     evidence: dict[StepName, dict[str, Any]] = {s: r.get("evidence", {}) for s, r in results.items()}
     scope = run.opening.get("scope", {})
@@ -52,7 +52,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
 
 
 def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
-    """The last word: TRANSLATE knows where the copy ended, REPOINT until when clients were not told."""
+    """Return the final loss: TRANSLATE knows where the copy ended, REPOINT when clients were redirected."""
     found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
@@ -78,7 +78,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
 
 
 def _still_writing(run: RunLog) -> float:
-    """Seconds from the loss statement until clients were told, in which an unfenced primary may write."""
+    """Return the seconds from the loss statement to REPOINT's end in which an unfenced primary may write."""
     fence = run.results.get(StepName.FENCE, {}).get("evidence", {})
     if fence.get("proven") or run.opening.get("decision", {}).get("dead_since_ms") is not None:
         return 0.0
@@ -89,7 +89,7 @@ def _still_writing(run: RunLog) -> float:
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
-    """What remains where it is, by SNAPSHOT, with what TRANSLATE and VERIFY have found since."""
+    """Return what does not move, by SNAPSHOT, with later findings of TRANSLATE and VERIFY."""
     found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
@@ -115,7 +115,7 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
 
 
 def _seconds(run: RunLog) -> dict[str, float]:
-    """How long it took: by step, and from the beginning until clients could work again."""
+    """Return durations in seconds: by step, and from the beginning until clients could work again."""
     found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
     ends = _ends(run)
     began = run.entries[0].at_ms
@@ -130,7 +130,7 @@ def _seconds(run: RunLog) -> dict[str, float]:
 
 
 def _ends(run: RunLog) -> dict[StepName | None, int]:
-    """When each step ended last."""
+    """Return when each step last ended, in milliseconds."""
     return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
 
 
@@ -149,7 +149,7 @@ def _held(run: RunLog) -> dict[str, Any]:
 
 
 def _pending(run: RunLog) -> list[str]:
-    """What could not be taken back yet."""
+    """Return what could not be undone yet."""
     undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
     return [told["pending"] for told in undone if "pending" in told]
 

@@ -1,4 +1,4 @@
-"""An error that no step foresees: the run is held by name, and may be resumed or taken back."""
+"""Unexpected errors: the run is held with the error's name, and may be resumed or aborted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ UNEXPECTED: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
     KafkaException,
 )  # fmt: skip
-"""What code raises that meets something it does not foresee; errors of drkit are none of these."""
+"""Types of unexpected errors; drkit's own errors are not among them."""
 
 
 def unexpected(error: BaseException, where: str) -> Failed:
-    """The error that holds the run.
+    """Return the error that holds the run.
 
     :param where: the step, and the flow
     """
@@ -33,5 +33,5 @@ def unexpected(error: BaseException, where: str) -> Failed:
 
 
 def _module(path: str) -> str:
-    """The last two parts of a file's path: where drkit is installed says nothing."""
+    """Return the last two parts of a file's path, without the installation folder."""
     return "/".join(path.replace("\\", "/").split("/")[-2:])

@@ -1,4 +1,4 @@
-"""What a topic of drkit's holds, and which of its records count when they are signed. No input or output."""
+"""The records of drkit's topics, and which of them are signed. No input or output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from drkit.flow_state.records import kind_of
 from drkit.offset_map import bucket
 
 _NOTES: Final = frozenset({"pause", "automatic"})
-"""Notes that stand until a person takes them back; the others are published again and again."""
+"""Notes that are valid until a person withdraws them; the others are published repeatedly."""
 
 
 class Sign(StrEnum):
-    """Whose a record is."""
+    """The signature of a record."""
 
     CURRENT = "signed"
     PREVIOUS = "signed with an older key"
@@ -24,7 +24,7 @@ class Sign(StrEnum):
 
 
 class ReadRecord(NamedTuple):
-    """A record as it was read."""
+    """A record from one of drkit's topics."""
 
     partition: int
     offset: int
@@ -34,7 +34,7 @@ class ReadRecord(NamedTuple):
 
 
 class TopicKind(StrEnum):
-    """What a topic is for; it decides which of its records are kept."""
+    """The purpose of a topic; it decides which of its records are kept."""
 
     STATE = "state"
     MAP = "offset map"
@@ -52,14 +52,14 @@ class TopicRecords:
     kind: TopicKind
     records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
-    """Of its partitions when it was read."""
+    """End offset of each partition when the topic was read."""
 
     def counts(self) -> dict[str, int]:
-        """How many there are of each sign."""
+        """Return the number of records by sign."""
         return {sign.value: n for sign in Sign if (n := sum(r.sign is sign for r in self.records))}
 
     def is_needed(self, record: ReadRecord) -> bool:
-        """Whether drkit reads such a record again."""
+        """Whether drkit will read such a record."""
         key = (record.key or b"").decode(errors="replace")
         if self.kind is TopicKind.STATE:
             return kind_of(key) is not None
@@ -68,11 +68,11 @@ class TopicRecords:
         return self.kind is not TopicKind.NOTES or key in _NOTES
 
     def newest(self, *, unsigned: bool) -> list[ReadRecord]:
-        """The record of every key that is to count, in the order of the offsets.
+        """Return the valid record of every key, in the order of the offsets.
 
-        One with a MAC wins over later ones without.
+        A record with a MAC wins over later ones without.
 
-        :param unsigned: where there is none with a MAC, the newest without counts
+        :param unsigned: for a key without any MAC, use the newest record
         """
         found: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
@@ -83,25 +83,25 @@ class TopicRecords:
         return sorted(found.values(), key=lambda r: (r.partition, r.offset))
 
     def foreign(self) -> list[ReadRecord]:
-        """The newest record of every key under which there is none with a valid MAC."""
+        """Return the newest record of every key that has no record with a valid MAC."""
         return [r for r in self.newest(unsigned=True) if not is_valid(r)]
 
     def is_signed(self) -> bool:
-        """Whether what counts has a MAC of the current key, and nothing later hides it."""
+        """Whether the newest needed record of every key has a MAC of the current control key."""
         last = {(r.partition, r.key): r for r in self.records if self.is_needed(r)}
         return all(r.sign is Sign.CURRENT for r in last.values())
 
 
 def is_valid(record: ReadRecord) -> bool:
-    """Whether it has the MAC of a key that is accepted."""
+    """Whether a record has the MAC of an accepted control key."""
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
 def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
-    """The entries of a journal that are to be signed, in their order; none when all that count are.
+    """Return the journal entries to sign, in order; empty when all valid ones have the current key.
 
-    Nothing in a journal is hidden by later records: entries without a MAC are adopted at first, and never
-    once there are some with one, or the marks of an adoption.
+    Later records do not replace entries of a journal. Entries without a MAC are adopted only the first time,
+    before the journal has entries with a MAC or the marks of an adoption.
     """
     marks = [r for r in topic.records if r.key == ADOPTED and is_valid(r)]
     unfinished = bool(marks) and marks[-1].value == BEGUN
@@ -113,5 +113,5 @@ def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
 
 
 def only_foreign(topic: TopicRecords) -> bool:
-    """Whether a journal has records, and none with a valid MAC: its reader refuses that."""
+    """Whether a journal has records, but none with a valid MAC: its reader refuses such a journal."""
     return bool(topic.records) and not any(map(is_valid, topic.records))

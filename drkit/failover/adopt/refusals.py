@@ -1,4 +1,4 @@
-"""When `drkit control adopt` refuses: it would replace or delete what drkit knows. No input or output."""
+"""The refusals of `drkit control adopt`: it would replace or delete needed records. No input or output."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from drkit.flow_state.state import FlowState
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
-    """Refuse while others write: what they write meanwhile would be replaced by what was read.
+    """Refuse while the flow runs: the records that were read would replace newer ones.
 
-    :raises Refused: a replicator or an orchestrator is at work
+    :raises Refused: a replicator runs
     """
     state = FlowState()
     for record in (r for t in topics if t.kind is TopicKind.STATE for r in t.newest(unsigned=True)):
@@ -31,9 +31,9 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_loss(topics: Iterable[TopicRecords]) -> None:
-    """Refuse to delete what has no MAC where nothing has one: that would be all that drkit knows.
+    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
 
-    :raises Refused: nothing in the flow's state was written with this key
+    :raises Refused: no record of the flow's state was written with this key
     """
     state = [t for t in topics if t.kind is TopicKind.STATE]
     if not any(is_valid(r) for t in state for r in t.records):
@@ -48,10 +48,10 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
-    """Refuse to sign what was read: newer records would be replaced by it.
+    """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
 
-    :param ends: of the topic's partitions now
-    :raises Refused: they are others than when it was read
+    :param ends: current end offsets of the topic's partitions
+    :raises Refused: they differ from those at the time of the read
     """
     if topic.ends != ends:
         raise Refused(

@@ -1,7 +1,7 @@
-"""Signs what a pair of clusters wrote before it had a control key, or with an older one (decision 24).
+"""Signs the records that a pair of clusters wrote without a control key, or with an older one (decision 24).
 
-The newest record of every key, and every entry of the journal, is written once more, with a MAC of the
-current key, in the order of the offsets. Nothing that has no MAC is believed afterwards.
+The newest record of every key, and every entry of the journal, is written again with a MAC of the current
+control key, in the order of the offsets. Records without a MAC are not trusted afterwards.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ class FlowRecords:
     keys: ControlKeys
     topics: list[TopicRecords]
     clusters: dict[str, Cluster]
-    """By the names in the topics."""
+    """Clusters by alias."""
 
     @property
     def adopted(self) -> bool:
-        """Whether this was done before: then what has no MAC was written by others."""
+        """Whether an adoption was done before: then records without a MAC were written by others."""
         marker = ControlKeyRecord.key().encode()
         state = [t for t in self.topics if t.kind is TopicKind.STATE]
         return any(r.key == marker for t in state for r in t.records)
 
     @property
     def lacks_mac(self) -> bool:
-        """Whether something that drkit needs has no valid MAC, and nothing under its key has one."""
+        """Whether some key that drkit needs has no record with a valid MAC."""
         if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is TopicKind.JOURNAL):
             return True
         return any(t.foreign() for t in self.topics if t.kind is not TopicKind.JOURNAL)
 
     def to_json(self) -> list[dict[str, object]]:
-        """The topics, for whoever decides."""
+        """Return the topics as plain data, for the decision."""
         return [
             {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)} for t in self.topics
         ]
@@ -83,7 +83,7 @@ def _shown(topic: TopicRecords) -> str:
 
 
 def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
-    """Read all topics of a flow.
+    """Return the records of all topics of a flow.
 
     :raises ConfigError: there is no control key
     :raises DrkitError: a cluster does not answer
@@ -112,21 +112,21 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
 
 
 def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
-    """Write what is to count with the current key; returns how many records, by topic.
+    """Sign the valid records with the current control key; return the number of records by topic.
 
-    :param unsigned: records without a MAC are adopted where their key has none with one
-    :param discard: such records are deleted instead
-    :raises Refused: others have written to one of them since it was read
-    :raises DrkitError: a topic does not take them
+    :param unsigned: adopt records without a MAC if their key has no record with one
+    :param discard: delete such records instead
+    :raises Refused: another process has written to a topic since it was read
+    :raises DrkitError: a topic refuses the records
     """
     written: dict[str, int] = {}
-    # The marker is in the state: it comes last, when everything else is signed.
+    # The state topic has the marker, so it is last: everything else is signed by then.
     for topic in sorted(found.topics, key=lambda t: t.kind is TopicKind.STATE):
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
         if topic.kind is TopicKind.NOTES:
-            # Observers may go on: what people have written since the question was asked counts.
+            # Observers may continue, so the notes are read again with those written since.
             topic.records.clear()
             _read(topic, cluster, found.keys)
         else:
@@ -140,7 +140,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
 
 
 def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
-    """Let tombstones stay, as those of a new topic do. Raises DrkitError."""
+    """Keep tombstones, as in a new topic. Raises DrkitError."""
     if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:
         changes = {topic.name: kept_tombstones(cluster.settings)}
         for error in alter_topic_configs(cluster, changes).values():
@@ -155,7 +155,7 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
     if topic.kind is TopicKind.MAP:
-        # What stood there before may have a valid MAC, too: it is not to be read twice.
+        # Earlier records may have a valid MAC too: the marks prevent reading them twice.
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
     if discard:
@@ -167,7 +167,7 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
-    """Read it from its first record to its end. Raises DrkitError."""
+    """Read a topic from its first record to its end. Raises DrkitError."""
     topic.ends = _ends(topic, cluster)
     starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
     read_partitions(
@@ -176,7 +176,7 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    """By partition; empty: there is no such topic."""
+    """Return end offsets by partition; empty: there is no such topic."""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}

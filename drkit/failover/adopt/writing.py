@@ -1,4 +1,4 @@
-"""Writes what `drkit control adopt` signs: all of a topic or nothing, where its reader knows transactions."""
+"""Writes the records that `drkit control adopt` signs, in one transaction if the topic's reader allows it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from drkit.kafka.quiet import QUIET
 
 _SECONDS: Final = 120.0
 Written = tuple[int, bytes | None, bytes | None]
-"""Partition, key and value of a record to be signed."""
+"""Partition, key and value of a record to sign."""
 
 
 @dataclass
 class Delivered:
-    """What the brokers answered."""
+    """The delivery results of the brokers."""
 
     failed: list[KafkaError] = field(default_factory=list)
     first: dict[int, int] = field(default_factory=dict)
     """Partition → offset of the first record."""
 
     def take(self, error: KafkaError | None, message: Message) -> None:
-        """Of one record."""
+        """Add the result of one record."""
         if error is not None:
             self.failed.append(error)
         else:
@@ -41,10 +41,10 @@ class Delivered:
 def write(
     topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
 ) -> None:
-    """Write records in their order, signed.
+    """Sign and write records in order.
 
-    :raises Refused: others have written between what was read and these
-    :raises Failed: they were not taken
+    :raises Refused: another process wrote to the topic after it was read
+    :raises Failed: the records were not accepted
     """
     config: dict[str, str | int | bool] = {
         **confluent_config(cluster.settings),
@@ -88,7 +88,10 @@ def write(
 
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
-    """Refuse where the first record does not stand right behind what was read; notes come all the time."""
+    """Refuse if another process wrote to the topic after the read, except for notes.
+
+    :raises Refused: another process wrote; the transaction is aborted
+    """
     if topic.kind is TopicKind.NOTES:
         return
     try:

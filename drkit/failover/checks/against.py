@@ -1,4 +1,4 @@
-"""The refusals of `drkit failover` by the reasons that `drkit watch` asks, too: their sentences. Pure."""
+"""The refusals of `drkit failover` for the reasons that it shares with `drkit watch`. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 
 
 class PreconditionInput(NamedTuple):
-    """What the preconditions look at."""
+    """The input of the preconditions."""
 
     survey: Survey
     scope: Scope
@@ -28,7 +28,7 @@ Sentence = Callable[[PreconditionInput, ReasonRow], Refused]
 
 
 def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Refused]]:
-    """A check that refuses for each of some reasons that applies, unless its flag is given."""
+    """Return a check that refuses for each of the reasons that applies, unless its flag is given."""
 
     def check(q: PreconditionInput) -> Iterator[Refused]:
         for row in map(ROW.__getitem__, reasons):
@@ -39,9 +39,9 @@ def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Ref
 
 
 def overruled(row: ReasonRow, request: RunRequest) -> bool:
-    """Whether a person passes over a reason, on record."""
+    """Whether a person overrules a reason, on record."""
     if row.flag is Flag.DATA_LOSS and request.planned:
-        return True  # a switchover waits until nothing is left
+        return True  # a switchover waits until everything is copied
     given = {
         Flag.SIGNS_OF_LIFE: request.despite_signs_of_life,
         Flag.QUORUM: request.without_quorum,

@@ -1,4 +1,4 @@
-"""Who decided on a failover, and what was known to whom: every run holds it, also one begun by hand."""
+"""Who decided on a failover, with the votes: every run records it, also one begun by hand."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from drkit.detect.votes import Vote
 from drkit.failover.core.context import Context
 
 _OLD_MS: Final = 300_000
-"""A vote of so long ago tells nothing about this failover."""
+"""A vote older than this does not count for this failover."""
 
 
 def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The decision as it is journalled.
+    """Return the decision for the journal.
 
-    :param told: by `drkit watch`, with votes and evidence; of a person's command empty: then it is the
-        person, and the votes are those that the observers published last
-    :raises DrkitError: their topic cannot be read
+    :param told: the decision of `drkit watch`, with votes and evidence; empty for a person's command: then
+        the person decides, and the votes are the latest that the observers published
+    :raises DrkitError: the observers' topic cannot be read
     """
     if told:
         return dict(told)

@@ -1,4 +1,4 @@
-"""What came after SNAPSHOT, or after TRANSLATE: groups that read a moved topic, topics without a copy."""
+"""Changes after SNAPSHOT or TRANSLATE: new groups that read a moved topic, new topics without a copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Late(TypedDict):
     """Evidence of TRANSLATE."""
 
     groups: list[str]
-    """Groups of the flow that are not in the scope, and move too."""
+    """Groups of the flow that are not in the scope but move too."""
     remaining: dict[str, str]
     """Groups that read a moved topic and do not move → why."""
     not_copied: dict[str, str]
@@ -24,12 +24,12 @@ class Late(TypedDict):
 
 
 def look_late(context: Context, source: RawCluster | None) -> Late:
-    """Compare what there is now with what SNAPSHOT found.
+    """Return what is new since SNAPSHOT.
 
     :raises RawError: the source stopped answering
     """
     if source is None:
-        # The checkpoints may name a group that is long gone from the source: it is named, not moved.
+        # The checkpoints may contain a group that no longer exists on the source: it is named, not moved.
         positions, _ = positions_of(context, None)
         why = "known from the last checkpoints alone, which have set its position on the target"
         new = look_outside(context, None, positions).late
@@ -43,9 +43,9 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
 
 
 def too_late(context: Context) -> dict[str, str]:
-    """Groups that first committed in a moved topic after TRANSLATE → why they have no position on the target.
+    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position.
 
-    Empty where the old primary does not answer.
+    Empty if the old primary does not answer.
     """
     translated = context.result(StepName.TRANSLATE)
     nothing: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def _before(context: Context) -> dict[str, Any]:
 
 
 def late_notes(late: Late) -> list[str]:
-    """Sentences for the report."""
+    """Return sentences for the report."""
     return [
         *(f"group {group} committed here after SNAPSHOT, and moves too" for group in late["groups"]),
         *(

@@ -1,7 +1,7 @@
-"""What a failover leaves where it is, though it belongs to what moves: topics without a copy, other readers.
+"""Topics and groups that relate to a scope but do not move: topics without a copy, other readers.
 
-The source alone knows all of it. While it is silent, the flow's state on the target names the topics that the
-last run left out, and the checkpoints name the groups.
+Only the source knows all of them. While it is silent, the flow's state on the target names the topics that
+the last run left out, and the checkpoints name the groups.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from drkit.offsets.group_guard import GuardVerdict
 from drkit.status.lag.source import all_topics
 
 _LEFT_OUT: Final = "topic_left_out"
-"""The event by which the topic sync names a topic that it does not copy."""
+"""The event of the topic sync for a topic that it does not copy."""
 _SHARE: Final = "share"
 
 
 class SourceReader(NamedTuple):
-    """A group of the source, whatever the flow's filters say of it."""
+    """A group of the source, before the flow's filters apply."""
 
     kind: str
     """Its protocol type; empty: offsets that were stored without a member."""
     topics: frozenset[str]
     """Topics in which it has committed offsets, of the flow or not."""
     is_known: bool = True
-    """False: the source does not tell drkit which topics it reads."""
+    """Whether the source shows which topics it reads."""
 
 
 Readers = Mapping[str, SourceReader]
@@ -45,29 +45,29 @@ Readers = Mapping[str, SourceReader]
 
 @dataclass(frozen=True)
 class Outside:
-    """What does not move, each with its reason."""
+    """Topics and groups that do not move, with the reasons."""
 
     not_copied: Mapping[str, str] = field(default_factory=dict)
-    """Topic that the flow is to copy → why it has no copy."""
+    """Topic that the flow should copy → why it has no copy."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Group that reads a topic of the scope → why it does not move."""
     late: tuple[str, ...] = ()
-    """Groups of the flow that read a topic of the scope, and committed there after it was chosen."""
+    """Groups of the flow that first committed in a topic of the scope after the scope was chosen."""
     unknown: tuple[str, ...] = ()
-    """Groups that do not move and of which it is not known what they read."""
+    """Groups that do not move and whose topics are unknown."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Group that is no consumer group, such as a share group, and does not move → why."""
+    """Group of another type, such as a share group, that does not move → why."""
     no_place: Mapping[str, str] = field(default_factory=dict)
     """Group without an exact position in a topic of the scope, by the last checkpoint round → why."""
     torn: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Group of the scope → other topics that it reads, which remain on the source."""
+    """Group of the scope → other topics that it reads and that remain on the source."""
     staying: tuple[str, ...] = ()
-    """Groups that do not move, and read topics of the flow that remain."""
+    """Groups that do not move and read remaining topics of the flow."""
     staying_topics: tuple[str, ...] = ()
     """Topics of the flow that remain on the source, with or without a copy."""
 
     def notes(self) -> list[str]:
-        """Sentences for the proposal and the report."""
+        """Return sentences for the proposal and the report."""
         return [
             *(f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())),
             *(
@@ -92,7 +92,7 @@ class Outside:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal: all but the names of the groups that have nothing to do with it."""
+        """Return plain data for the journal, without the groups that the run does not affect."""
         return {
             "not_copied": dict(self.not_copied),
             "groups": dict(self.groups),
@@ -106,9 +106,9 @@ class Outside:
 
 
 def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> Outside:
-    """What remains where it is when the scope of a run moves.
+    """Return what does not move when the scope of a run moves.
 
-    :param positions: of the flow's groups; all that is known of readers while the source is silent
+    :param positions: of the flow's groups; the only known readers while the source is silent
     :raises RawError: the source stopped answering
     """
     flow, state = context.flow, context.state.records
@@ -122,9 +122,9 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
 
 
 def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside:
-    """With the groups that the last checkpoint round named, while the source is silent. Pure.
+    """Return `found` with the groups of the last checkpoint round, for a silent source. Pure.
 
-    A group without an exact position has no checkpoint: nothing else names it then.
+    A group without an exact position has no checkpoint, so only the round's record names it.
     """
     last = state.get(CheckpointsRecord)
     if last is None:
@@ -138,7 +138,7 @@ def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside
 
 
 async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
-    """All groups that drkit may see, and the topics in which they have committed offsets.
+    """Return all groups that drkit may see, with the topics in which they have committed offsets.
 
     :raises DrkitError: the groups cannot be listed
     :raises RawError: no answer
@@ -159,9 +159,9 @@ async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
 def not_copied(
     flow: FlowSettings, listed: Mapping[str, TopicMetadata] | None, state: FlowState
 ) -> dict[str, str]:
-    """Topics that the flow is to copy and that have no copy, each with the reason. Pure.
+    """Return topics that the flow should copy but that have no copy, with the reasons. Pure.
 
-    :param listed: what the source has; None: it is silent, and the topics are those of the last events
+    :param listed: the source's topics; None: it is silent, and the topics of the last events are used
     """
     known, events = state.all(GenerationRecord), state.readable(EventRecord)
     promoted = promoted_of(state)
@@ -191,7 +191,7 @@ def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
 def outside(
     flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState
 ) -> Outside:
-    """What does not move, by what was seen. Pure.
+    """Return what does not move, by the given input. Pure.
 
     :param missing: topics without a copy, with the reasons
     """
@@ -219,7 +219,7 @@ def _elsewhere(flow: FlowSettings, topics: Iterable[str], moved: set[str]) -> tu
 
 
 def _reason(flow: FlowSettings, group: str, reader: SourceReader) -> str:
-    """Why a group does not move; empty: it would."""
+    """Return why a group does not move; empty: it would."""
     if reader.kind not in CONSUMERS:
         return OtherGroup(group, reader.kind).reason
     if not flow.group_filter.accepts(group):

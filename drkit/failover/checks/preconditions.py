@@ -1,7 +1,7 @@
-"""Why a failover is refused before anything is changed: one table of refusals, each with its runbook. Pure.
+"""The reasons to refuse a failover before any change: one table of refusals, each with its runbook. Pure.
 
-A refusal says the reason, what was seen, and the command that clears it (exit 3). Some can be overruled,
-always by name and on record.
+A refusal has the reason, the evidence, and the command that clears it (exit 3). Some can be overruled, always
+by a named flag and on record.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Precondition(NamedTuple):
     """One reason to refuse."""
 
     name: str
-    """Also the name of its page in ``runbooks/``."""
+    """Name of the reason and of its page in ``runbooks/``."""
     check: Callable[[PreconditionInput], Iterator[Refused]]
     why: str
-    """In one line, for people."""
+    """The reason in one line, for people."""
 
 
 def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
-    """Every reason to refuse, in the order of the table."""
+    """Return every refusal with its gate, in the order of the table."""
     return [(gate.name, refusal) for gate in GATES for refusal in gate.check(question)]
 
 
@@ -195,4 +195,4 @@ GATES: Final = (
         "a repoint way would also send clients to the standby that do not move",
     ),
 )
-"""The table: all are asked, in this order."""
+"""The table: all gates are checked, in this order."""

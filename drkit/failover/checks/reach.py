@@ -1,6 +1,6 @@
-"""Whom each way of [failover] repoint sends to the target: those who move, and those who remain.
+"""The clients that each way of [failover] repoint sends to the target: moving and remaining ones.
 
-A way that is not limited to what moves sends clients of other topics to copies that are still passive.
+A way that is not limited to the scope sends clients of other topics to copies that are still passive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drkit.failover.core.words import first_of
 from drkit.repoint import name_of
 
 _ONLY_SAYS: Final = "print"
-"""The kind that sends nobody anywhere by itself."""
+"""The kind that redirects no client by itself."""
 
 
 class Reach(NamedTuple):
@@ -23,17 +23,17 @@ class Reach(NamedTuple):
 
     way: str
     unlimited: bool
-    """Every client may follow it."""
+    """Whether every client may follow the way."""
     groups: tuple[str, ...]
-    """Groups that move, and follow it."""
+    """Groups that move and follow the way."""
     other_groups: tuple[str, ...] = ()
-    """Groups that remain on the source, and follow it."""
+    """Groups that remain on the source and follow the way."""
     other_topics: tuple[str, ...] = ()
-    """Topics that remain on the source, and whose producers may follow it."""
+    """Topics that remain on the source and whose producers may follow the way."""
 
     @property
     def others(self) -> str:
-        """Whom it reaches of those that remain; empty: nobody."""
+        """Remaining clients that the way reaches; empty: none."""
         found = []
         if self.other_groups:
             found.append(f"groups that remain: {first_of(self.other_groups)}")
@@ -42,7 +42,7 @@ class Reach(NamedTuple):
         return "; ".join(found)
 
     def in_words(self) -> str:
-        """A sentence for the proposal."""
+        """Return a sentence for the proposal."""
         who = (
             "every client that follows it" if self.unlimited else f"groups {first_of(self.groups) or 'none'}"
         )
@@ -50,12 +50,12 @@ class Reach(NamedTuple):
 
 
 def look_reach(context: Context, outside: Outside) -> tuple[Reach, ...]:
-    """Whom the ways of the settings reach when the scope of a run moves."""
+    """Return the clients that the configured ways reach when the scope of a run moves."""
     return reach(context.settings.failover.repoint, context.scope, outside)
 
 
 def reach(ways: Iterable[RepointSettings], scope: Scope, outside: Outside) -> tuple[Reach, ...]:
-    """Whom these ways reach, of what moves and of what remains."""
+    """Return the moving and remaining clients that these ways reach."""
     found = []
     for way in ways:
         if not scope.whole_flow and not way.tells(scope.groups, scope.topics):

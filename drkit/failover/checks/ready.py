@@ -1,4 +1,4 @@
-"""Whether the target's topics are fit to take over: leaders, replicas in sync, all partitions."""
+"""Whether the target's topics can take over: leaders, in-sync replicas, all partitions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from drkit.status.model import PartitionStatus
 from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
 
 _ENOUGH: Final = 20
-"""Reasons that are told."""
+"""Maximum number of reasons returned."""
 
 
 def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> list[str]:
-    """Why the scope's topics could not serve; empty when they could. At the most some reasons.
+    """Return why the scope's topics cannot take over; empty when they can.
 
-    :raises DrkitError: the target does not tell
+    :raises DrkitError: the target does not describe its topics
     """
     names = set(context.scope.topics.values())
     admin = context.target_admin()

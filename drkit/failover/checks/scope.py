@@ -1,6 +1,6 @@
-"""What a failover moves: topics with every group that reads them, or all that a flow copies.
+"""The scope of a failover: topics with every group that reads them, or all that a flow copies.
 
-What an earlier failover has opened is no part of it: it is named, and the rest moves.
+Topics that an earlier failover opened are not in the scope; they are named.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from drkit.flow_state.copied_topics import promoted_of
 
 
 class Basis(NamedTuple):
-    """What a choice rests on."""
+    """The input of a choice."""
 
     flow: FlowSettings
     copied: Mapping[str, str]
-    """Source topic → target topic, with those that were opened before."""
+    """Source topic → target topic, with topics opened earlier."""
     promoted: frozenset[str]
     """Source topics that an earlier failover opened."""
     positions: Positions
-    """Of every group of the flow."""
+    """Committed offsets of every group of the flow."""
     origin: str
-    """Where the positions come from."""
+    """Where the committed offsets were read."""
 
 
 class Chosen(NamedTuple):
-    """A scope, what was asked for, and what has to be said about it before anybody agrees."""
+    """A scope, the request, and the notes for the confirmation."""
 
     scope: Scope
     groups: tuple[str, ...]
@@ -43,10 +43,10 @@ class Chosen(NamedTuple):
     others: tuple[str, ...]
     """Groups that move too, because they read the same topics."""
     moved: tuple[str, ...]
-    """Topics that were asked for and that an earlier failover opened."""
+    """Requested topics that an earlier failover opened."""
 
     def notes(self) -> list[str]:
-        """Sentences for the proposal."""
+        """Return sentences for the proposal."""
         notes = []
         if self.moved:
             notes.append(f"already moved: {first_of(self.moved)}")
@@ -59,15 +59,15 @@ class Chosen(NamedTuple):
         return notes
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal, beside the scope."""
+        """Return the request as plain data, for the journal."""
         return {"groups": list(self.groups), "topics": list(self.topics), "moved": list(self.moved)}
 
 
 def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """The scope of some groups and topics; of all that the flow copies when none is named.
+    """Return the scope of some groups and topics, or of all that the flow copies when none is named.
 
     :param topics: source topics, also those that no group reads
-    :raises ConfigError: a group or topic is not known, or there is nothing to move
+    :raises ConfigError: a group or topic is unknown, or there is nothing to move
     """
     positions, origin = positions_of(context, context.source())
     promoted = promoted_of(context.state.records)
@@ -75,9 +75,9 @@ def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) 
 
 
 def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """The scope by what is known; see :func:`choose`. Pure.
+    """Return the scope by the given input; see :func:`choose`. Pure.
 
-    When an earlier failover opened everything that was asked for, the scope holds it: a gate refuses it.
+    If an earlier failover opened all requested topics, the scope contains them, and a gate refuses it.
     """
     _refuse_unknown(basis, groups, topics)
     copied, positions = basis.copied, basis.positions
@@ -98,7 +98,7 @@ def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> C
 
 
 def copied_of(context: Context) -> dict[str, str]:
-    """Source topic → target topic, without topics of heartbeats."""
+    """Return source topic → target topic, without heartbeat topics."""
     flow = context.flow
     return {
         name: target

@@ -1,7 +1,7 @@
-"""What this machine knows of a primary that is silent to it, as facts for the table of reasons.
+"""This machine's knowledge of a silent primary, as facts for the table of reasons.
 
-Votes count by the rules of `drkit watch`: fresh, not from the future, through the topics on the target and on
-the third cluster. What this process sees itself counts where there are fewer observers than configured.
+Votes count by the rules of `drkit watch`: fresh, not from the future, read from the topics on the target and
+on the third cluster. This process's own view counts if there are fewer observers than configured.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from drkit.status.heartbeat_tail import HeartbeatTail
 
 _RECENT_SECONDS: Final = 5.0
 _RECENT_BEATS: Final = 3
-"""After so many seconds, and so many intervals, without a heartbeat none is waited for."""
+"""Without a heartbeat for `_RECENT_SECONDS` and this number of intervals, none is awaited."""
 _WAIT_SECONDS: Final = 2.0
-"""And two intervals: in that time the next heartbeat of a living primary arrives."""
+"""With two intervals added, the time in which the next heartbeat of a living primary arrives."""
 _SETTLE_SECONDS: Final = 1.0
-"""Heartbeats that arrive later were not on their way any more when the primary fell silent."""
+"""Heartbeats that arrive after this time were not in flight when the primary became silent."""
 _PAUSE_SECONDS: Final = 0.1
 
 
 def facts_of(
     context: Context, notes: Notes, risk: Risk, unready: tuple[str, ...], *, silent: bool
 ) -> FailoverFacts:
-    """What speaks against a failover; of a primary that has just fallen silent some seconds are waited.
+    """Return the facts against a failover; waits some seconds if the primary has just become silent.
 
-    :param notes: the newest on the target, of observers, fence agents and people
+    :param notes: the newest notes of observers, fence agents and people on the target
     :param unready: why the target cannot take over
     """
     paused = (notes.pause,) if notes.pause else ()
@@ -63,7 +63,7 @@ def facts_of(
 
 
 def counted(context: Context, boards: tuple[Notes, ...]) -> tuple[Tally, bool]:
-    """The votes that count now, and whether the fence agents say, with proof, that they have fenced."""
+    """Return the valid votes, and whether enough fence agents report a proven fence."""
     settings, wall = context.settings, context.wall()
     watch, agent = settings.watch, settings.fence_agent
     rules = VoteRules(watch.vote_ttl_seconds, watch.clock_margin_seconds, watch.observer_count)
@@ -82,7 +82,7 @@ def counted(context: Context, boards: tuple[Notes, ...]) -> tuple[Tally, bool]:
 
 
 def _third(context: Context) -> Iterator[Notes]:
-    """The notes on the third cluster: an observer may reach that one, and not the target."""
+    """Yield the notes on the third cluster: an observer may reach it, but not the target."""
     alias = context.settings.watch.third
     if alias is None:
         return
@@ -96,9 +96,9 @@ def _third(context: Context) -> Iterator[Notes]:
 
 
 def _moving(context: Context, tail: HeartbeatTail) -> Iterator[str]:
-    """A heartbeat that is written after the primary fell silent here, and copied.
+    """Yield evidence that a heartbeat was written and copied after the primary became silent here.
 
-    What arrives counts, whatever its time says: the clock of who writes heartbeats may be wrong.
+    An arrival counts whatever its timestamp: the clock of the heartbeat's producer may be wrong.
     """
     kept, wall, began = context.kept, context.wall(), context.clock()
     before, kept.quiet = kept.quiet, None

@@ -1,4 +1,4 @@
-"""One look at everything a failover decides by: both clusters, the copy, the groups; changes nothing."""
+"""The survey on which a failover decides: both clusters, the copy, the groups. Changes nothing."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ _NO_PARTITION: Final = "the target has no such partition"
 
 
 class ClusterIdentity(NamedTuple):
-    """Which cluster is behind a name."""
+    """The cluster to which an alias leads."""
 
     alias: str
     id: str | None
-    """None: it does not answer."""
+    """The current cluster id; None: the cluster does not answer."""
     expected: str | None
-    """With which the flow was run; None: it never was."""
+    """The cluster id when the flow last ran; None: it never ran."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was seen."""
+    """The result of a survey."""
 
     at_ms: int
     source: ClusterIdentity
@@ -70,28 +70,28 @@ class Survey:
     """Why the source does not answer; empty when it does."""
     partitions: tuple[PartitionStatus, ...]
     positions: Positions
-    """What the groups of the scope have committed in its topics."""
+    """Committed offsets of the scope's groups in its topics."""
     positions_from: str
     positions_age_seconds: float | None
-    """How old that knowledge is; None: not known."""
+    """Age of the committed offsets; None: unknown."""
     target_groups: dict[str, TargetGroup]
     facts: FailoverFacts
-    """What the table of reasons decides by, the loss among it."""
+    """Facts for the table of reasons, with the loss."""
     replicator: LeaseHolder | None
     promoted: tuple[str, ...]
-    """Topics of the scope that a failover opened before."""
+    """Topics of the scope that an earlier failover opened."""
     outside: Outside
-    """What remains where it is."""
+    """Topics and groups that do not move."""
     reach: tuple[Reach, ...]
-    """Which clients are sent to the target, by which way."""
+    """Clients that are sent to the target, by way."""
 
     @property
     def risk(self) -> Risk:
-        """What would be lost."""
+        """The possible loss."""
         return self.facts.risk
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return the survey as plain data, for the journal."""
         return {
             "at_ms": self.at_ms,
             "source": self.source._asdict(),
@@ -111,13 +111,13 @@ class Survey:
 
 
 def survey(context: Context) -> Survey:
-    """Look at the scope of a run.
+    """Return the survey of a run's scope.
 
     :raises DrkitError: the target does not answer, or its state cannot be read
     """
     context.state.load()
     try:
-        # Where the source goes away meanwhile, what remains is asked of the target alone.
+        # If the source goes away meanwhile, the survey is repeated with the target alone.
         return asked(context, lambda source: _look(context, source))
     except RawError as error:
         raise ClusterUnreachable(
@@ -133,7 +133,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     identities = _identities(context, source)
     copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
     partitions = _partitions(context, copied, source, now)
-    # All groups while the source is silent: then the flow's checkpoints alone say who remains.
+    # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
     mine = {
@@ -166,9 +166,9 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
 def positions_of(
     context: Context, source: RawCluster | None, groups: Collection[str] | None = None
 ) -> tuple[Positions, str]:
-    """What groups of the flow had committed in copied topics, and from where that is known.
+    """Return committed offsets of the flow's groups in copied topics, and where they were read.
 
-    :param groups: the only ones to ask about; None: all
+    :param groups: the only groups to ask about; None: all
     """
     flow, known = context.flow, context.known
     if source is not None:
@@ -181,7 +181,7 @@ def positions_of(
 
 
 def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseHolder | None:
-    """Who copies; a switchover rests on it, so there the clock of another machine is not enough."""
+    """Return the replicator; a switchover depends on it, so there another machine's clock is not enough."""
     if context.request.planned and source is not None:
         return context.replicator(certain=True)
     return replicator_of(context.state.records, now)
@@ -201,7 +201,7 @@ def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIde
 
 
 async def cluster_id(cluster: RawCluster) -> str:
-    """The id that a cluster's brokers show."""
+    """Return the cluster id that the brokers show."""
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     answer = await cluster.send(request, timeout_ms=10_000)
     return str(answer.cluster_id)
@@ -240,7 +240,7 @@ def _waiting(
     places: Mapping[TopicPartition, CopyPosition],
     source: RawCluster | None,
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
-    """Ends of the source, as it says or as they were noted last, and what is not copied."""
+    """Return the source's current or last recorded ends, and the records that are not copied."""
     names = {c.topic for c in copied}
     if source is None:
         seen = context.state.get(SourceSeenRecord)

@@ -1,4 +1,4 @@
-"""The generation of the role: above all that the journal, the other side's journal or the clients know."""
+"""The term of a run: above all terms in the journal, the other side's journal and at the clients."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from drkit.repoint import adapters, ask_all
 from drkit.status.facts import term_of
 
 _CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
-"""Kinds of repoint ways that take an endpoint, and never say which one they took before."""
+"""Kinds of repoint ways that accept an endpoint but cannot be queried for the current one."""
 
 
 def least_term(context: Context, folder: Path) -> int:
-    """A term above all that are known outside of this journal; who does not answer is not waited for.
+    """Return a term above all known ones outside of this journal; skips what does not answer.
 
-    :param folder: of the journals of this machine: the one on the target may have been deleted
+    :param folder: this machine's journals: the one on the target may have been deleted
     """
     known = term_of(context.state.records)
     return 1 + max(known, _opposite(context), _told(context), _of_files(folder))
 
 
 def refused_later(context: Context) -> str:
-    """Which receivers may refuse the term of this run after OPEN, in a sentence; empty: none is known to.
+    """Return a sentence on receivers that may refuse the term of this run after OPEN; empty: none known.
 
-    A first term is a small one: where the journal was lost, and nothing that can be asked knows a later one,
-    receivers may know it.
+    The first term may be too small: if the journal was lost, receivers that cannot be queried may have a
+    larger term.
     """
     ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
     if context.term != 1 or not ways:
@@ -48,12 +48,12 @@ def _of_files(folder: Path) -> int:
             with path.open(encoding="utf-8") as file:
                 terms.append(JournalEntry.from_json(file.readline()).term)
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # no journal, or one that was cut off
+            continue  # not a journal, or a truncated one
     return max(terms)
 
 
 def _opposite(context: Context) -> int:
-    """Of the failovers in the other direction: their journal is on what is the source now."""
+    """Return the last term of failovers in the other direction; their journal is on the current source."""
     source = context.source()
     if source is None:
         return 0

@@ -1,4 +1,4 @@
-"""Questions that need the old primary, asked again as :meth:`Context.lose_source` allows."""
+"""Requests that need the old primary, repeated as :meth:`Context.lose_source` allows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
-    """The answer, with or without the old primary.
+    """Return the answer, with or without the old primary.
 
-    :param question: gets the old primary, None when it does not answer
+    :param question: gets the old primary; None when it does not answer
     :raises RawError: the target does not answer
     """
     while True:
@@ -29,9 +29,9 @@ def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
 
 
 def asked_now(context: Context, question: Callable[[RawCluster], T], otherwise: T) -> T:
-    """The answer of the old primary as of this second.
+    """Return the current answer of the old primary.
 
-    :param otherwise: the answer where it does not answer, or refuses
+    :param otherwise: returned when it does not answer, or refuses
     """
     while (source := context.look_at_source()) is not None:
         try:

@@ -1,4 +1,4 @@
-"""The checkpoints of a flow on its target, read on from where the last look ended."""
+"""The checkpoints of a flow on its target, read incrementally."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class CheckpointLog:
 
     @property
     def name(self) -> str:
-        """Of the topic."""
+        """Name of the topic."""
         return self._at.topic
 
     def read(self, topic: TopicMetadata, groups: Collection[str] | None = None) -> list[Checkpoint]:
-        """The newest checkpoints as they stand there now; none where there is no such topic.
+        """Return the newest checkpoints; empty if the topic does not exist.
 
-        :param topic: as the target describes it now
-        :param groups: only theirs; None: those of all
-        :raises DrkitError: they cannot be read
+        :param topic: the target's current metadata of the topic
+        :param groups: only checkpoints of these groups; None: of all groups
+        :raises DrkitError: the checkpoints cannot be read
         """
         now = topic.topic_id if topic.leaders else None
         if now != self._id:

@@ -23,20 +23,20 @@ from drkit.kafka.requests import metadata
 
 _LEASE_PAUSE_SECONDS: Final = 0.25
 REACH_MS: Final = 3000
-"""How long a connection to a source that answers is tried."""
+"""Timeout of a connection attempt to a source that answers."""
 LOOK_MS: Final = 2000
-"""How long a source that answered before may take to say that it still does."""
+"""Timeout of the check that a connected source still answers."""
 REMEMBERED_SECONDS: Final = 60.0
-"""A source that did not answer is left alone for so long: each look at one that hangs takes a second."""
+"""A silent source is not asked again for this time: each try on one that hangs takes a second."""
 
 _ONE_BROKER_SECONDS: Final = 20.0
-"""How long an old primary that leaves a question open is asked again while it answers others: longer than a
-broker's session (9 s) and the election of leaders after it."""
+"""How long a request is repeated while the old primary answers other requests: longer than a broker's
+session (9 s) and the leader election after it."""
 _AGAIN_SECONDS: Final = 0.5
 
 
 class Scope(NamedTuple):
-    """What a run moves; fixed when it begins, told and confirmed."""
+    """What a run moves: shown, confirmed, and fixed when the run begins."""
 
     topics: dict[str, str]
     """Name on the source → name on the target."""
@@ -46,48 +46,48 @@ class Scope(NamedTuple):
     """Everything that the flow copies and no earlier failover moved (``--all``): no topic remains."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the journal."""
+        """Return the scope as plain data, for the journal."""
         return {"topics": self.topics, "groups": list(self.groups), "whole_flow": self.whole_flow}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Scope:
-        """From the journal."""
+        """Return the scope from the journal's data."""
         return cls(dict(raw["topics"]), tuple(raw["groups"]), bool(raw["whole_flow"]))
 
 
 class RunRequest(NamedTuple):
-    """What was asked for."""
+    """The request of a run."""
 
     planned: bool = False
     """A switchover: demands a proven fence and zero lag."""
     accept_data_loss: str = ""
-    """The reason for which somebody accepts a loss above the budget, or an unknown one."""
+    """The reason to accept a loss above the budget, or an unknown one."""
     evict_members: bool = False
     """Remove members from groups on the target instead of refusing."""
     keep_positions: bool = False
-    """Groups that have committed by themselves on the target stay where they are, instead of refusing."""
+    """Groups that committed on the target by themselves keep their positions, instead of refusing."""
     despite_signs_of_life: str = ""
-    """The reason for which a primary that is silent here, and alive elsewhere, is given up."""
+    """The reason to give up a primary that is silent here and alive elsewhere."""
     without_quorum: str = ""
-    """The reason for which a person decides although too few observers say that the primary is gone."""
+    """The reason of a person to decide although too few observers say that the primary is gone."""
     leave_behind: tuple[str, ...] = ()
     """Topics without a copy that a switchover of everything may leave on the old primary."""
     repoint_others: bool = False
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the journal."""
+        """Return the request as plain data, for the journal."""
         return self._asdict() | {"leave_behind": list(self.leave_behind)}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
-        """From the journal."""
+        """Return the request from the journal's data."""
         said = {k: raw[k] for k in cls._fields if k in raw}
         return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
 
 
 class StepProgress(NamedTuple):
-    """Something that happened just now, for whoever watches."""
+    """Live progress of a step."""
 
     step: StepName
     what: str
@@ -95,15 +95,15 @@ class StepProgress(NamedTuple):
 
 
 class JournalView(Protocol):
-    """What steps may ask and tell the journal."""
+    """What steps may read from the journal and write to it."""
 
     def result(self, step: StepName) -> dict[str, Any] | None:
-        """The evidence of a step that ended, also one of an earlier process; None when it did not."""
+        """Return the evidence of a step that ended, also in an earlier process; None when it did not end."""
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        """Effects that were begun in a step, by their names, with what was told of them.
+        """Return the effects begun in a step, by name.
 
-        ``intent`` holds the details given before; ``result`` what came out, None when nobody knows.
+        ``intent`` holds the details given before; ``result`` the outcome, None when it is unknown.
         """
 
     def effect(
@@ -112,12 +112,12 @@ class JournalView(Protocol):
         """See :meth:`Context.effect`."""
 
     def renew(self) -> None:
-        """Say that this process lives, if it has written nothing for a while."""
+        """Record that this process lives, if it has written nothing for a while."""
 
 
 @dataclass
 class Context:
-    """One run, as its steps see it.
+    """One run, as passed to its steps.
 
     Steps are plain functions of the calling thread; raw requests are coroutines that :meth:`run` drives.
     """
@@ -128,7 +128,7 @@ class Context:
     request: RunRequest
     run_id: str
     term: int
-    """The generation of the role that this run brings about; larger than any before."""
+    """The generation of the role that this run creates; larger than any before."""
     journal: JournalView
     loop: EventLoop
     target: RawCluster
@@ -142,24 +142,24 @@ class Context:
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""
-    """Why the old primary did not answer when it was tried last; empty when it did, or was not tried."""
+    """Why the old primary did not answer at the last try; empty when it did, or was not tried."""
     source_refuses: bool = False
-    """It did not answer because it refuses this machine, or its names do not resolve: not seen to be gone."""
+    """Whether the old primary refuses this machine, or its names do not resolve: no proof that it is gone."""
     kept: ReadCache = field(default_factory=ReadCache)
     """What was read of the target's topics so far."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")
-    """When the old primary did not answer."""
+    """When the old primary last failed to answer."""
     _partly_since: float = float("-inf")
-    """When it left a question open first, in the last minute or so."""
+    """When the old primary first left a request unanswered, in about the last minute."""
     _target_admin: Cluster | None = None
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
-        """Drive a coroutine to its end."""
+        """Run a coroutine to its end; return its result."""
         return self.loop.run(coroutine, *args)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and keep the run.
+        """Wait for some seconds, and keep the lock on the run.
 
         :raises Refused: another orchestrator took over
         """
@@ -167,9 +167,9 @@ class Context:
         self.journal.renew()
 
     def replicator(self, *, certain: bool = False) -> LeaseHolder | None:
-        """Who holds the flow's lease, as its state is loaded; None: nobody does.
+        """Return the holder of the flow's lease, by the loaded state; None: no holder.
 
-        :param certain: where it is old by the clock of its machine alone, wait some seconds for a renewal
+        :param certain: if the lease is old only by its machine's clock, wait some seconds for a renewal
         """
         found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
         while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
@@ -183,23 +183,23 @@ class Context:
 
     @property
     def source_settings(self) -> ClusterSettings:
-        """How the old primary is reached for administration."""
+        """Settings of the old primary for administration."""
         return self.settings.cluster(self.flow.source).with_client(self.flow.source_admin)
 
     @property
     def target_settings(self) -> ClusterSettings:
-        """How the new primary is reached for administration."""
+        """Settings of the new primary for administration."""
         return self.settings.cluster(self.flow.target).with_client(self.flow.target_admin)
 
     @property
     def known(self) -> CopiedTopics:
-        """Topics with their ids on both sides, and producer ids, as the flow's state has them now."""
+        """Topics with their ids on both sides, and producer ids, by the loaded state."""
         return known_of(self.state.records)
 
     def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
-        """The old primary, connected; None when it does not answer.
+        """Return the old primary, connected; None when it does not answer.
 
-        :param remembered: for so many seconds one that did not answer is not asked again
+        :param remembered: seconds for which a silent primary is not asked again
         """
         if self._source is not None or self.clock() < self._asked + remembered:
             return self._source
@@ -219,7 +219,7 @@ class Context:
         return self._source
 
     def look_at_source(self) -> RawCluster | None:
-        """The old primary as of this second; None when it does not answer now."""
+        """Return the old primary after a check that it answers now; None when it does not."""
         if self._source is not None:
             try:
                 self.loop.run(partial(metadata, timeout_ms=LOOK_MS), self._source, [])
@@ -228,17 +228,17 @@ class Context:
         return self.source(0.0)
 
     def drop_source(self) -> None:
-        """Forget the connection to the old primary: it stopped answering."""
+        """Close the connection to the old primary: it stopped answering."""
         if self._source is not None:
             self._source.close()
             self._source = None
             self._asked = float("-inf")
 
     def lose_source(self, error: BaseException) -> None:
-        """A question to the old primary failed: it is left alone for a while, unless other brokers answer.
+        """Note a failed request to the old primary: it is not asked for a while, unless other brokers answer.
 
-        Then it is connected again, and may be asked again for some seconds: one of its brokers died, and
-        others take over. Whoever asks again asks :meth:`source` first.
+        If they do, this connects again and requests may be repeated for some seconds: one broker died, and
+        others take over. Call :meth:`source` before each repetition.
         """
         self.drop_source()
         if self.clock() > self._partly_since + REMEMBERED_SECONDS:
@@ -250,30 +250,30 @@ class Context:
         self._asked = self.clock()
 
     def target_admin(self) -> Cluster:
-        """The new primary for calls of confluent-kafka's admin client; never for calls about groups."""
+        """Return the new primary for confluent-kafka's admin client; never for calls about groups."""
         if self._target_admin is None:
             self._target_admin = Cluster.connect(self.target_settings)
         return self._target_admin
 
     def forget_admin(self) -> None:
-        """The next one knows the brokers that there are then."""
+        """Drop the admin client; the next one reads the current brokers."""
         self._target_admin = None
 
     def result(self, step: StepName) -> dict[str, Any]:
-        """The evidence of an earlier step; empty when it has not run (as in a dry run)."""
+        """Return the evidence of an earlier step; empty when it has not run (as in a dry run)."""
         return self.journal.result(step) or {}
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        """Effects begun in a step: name → ``{"intent": details, "result": what came out or None}``."""
+        """Return effects begun in a step: name → ``{"intent": details, "result": outcome or None}``."""
         return self.journal.effects(step)
 
     def effect(self, step: StepName, name: str, **details: Any) -> AbstractContextManager[dict[str, Any]]:
-        """An effect on something outside: journalled before it, and after it.
+        """Journal an effect on an outside system, before and after it.
 
-        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put what
-        came out into ``outcome``. Entering it commits to the journal, which fails when another orchestrator
-        took over: then the effect must not happen, and does not. One effect may be many requests of the same
-        kind; an effect begun again under the same name replaces what was told of it.
+        Use it as ``with context.effect(StepName.FENCE, "acl orders", acls=[...]) as outcome:`` and put the
+        result into ``outcome``. Entering it writes to the journal, which fails when another orchestrator took
+        over: then the effect must not happen, and does not. One effect may be many requests of the same kind;
+        an effect begun again under the same name replaces the earlier entry.
 
         :param name: stable over restarts, unique in the step
         :param details: plain JSON data, enough to undo it
@@ -282,7 +282,7 @@ class Context:
         return self.journal.effect(step, name, details)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.drop_source()
         self.kept.close()
         self.target.close()

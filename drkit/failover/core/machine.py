@@ -1,7 +1,7 @@
-"""The one table of a failover: its steps, what each rests on, what may be undone or repeated. Pure.
+"""The table of a failover: its steps, what each assumes, what may be undone or repeated. Pure.
 
-Everything else is derived from it: the interpreter walks it, a dry run walks it without effects, the journal
-is checked against it, the picture in the documentation is drawn from it.
+The interpreter runs it, a dry run walks it without effects, the journal is checked against it, and the
+picture in the documentation is generated from it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class StepName(StrEnum):
 
 
 class RunState(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     HELD = "held"
-    """A step refused or failed: somebody clears the reason and resumes, or aborts."""
+    """A step refused or failed: the run waits until a person resumes or aborts it."""
     ABORTING = "aborting"
     ABORTED = "aborted"
     REFUSED = "refused"
-    """Ended before anything was changed."""
+    """The run ended before any change."""
     DONE = "done"
 
     @property
     def is_over(self) -> bool:
-        """Nobody goes on with it."""
+        """Whether the run has ended and cannot continue."""
         return self in {RunState.ABORTED, RunState.REFUSED, RunState.DONE}
 
 
 class Belief(StrEnum):
-    """What a step assumes about the clusters, and what others can make false meanwhile."""
+    """What a step assumes about the clusters, and others can make false while the run continues."""
 
     MINE = "the run is mine"
     SOURCE = "the old primary is silent"
@@ -83,7 +83,7 @@ GROUNDS: Final[tuple[Ground, ...]] = (
     Ground(_B.POSITIONS, "consumers that go on committing on the old primary",
         "translated and written again after each FREEZE and when the run is resumed, until OPEN has begun"),
 )  # fmt: skip
-"""What the steps rest on."""
+"""What the steps assume."""
 
 
 class StepRow(NamedTuple):
@@ -92,20 +92,20 @@ class StepRow(NamedTuple):
     step: StepName
     does: str
     repeatable: str
-    """Why it may be run again after its process was killed anywhere in it."""
+    """Why the step may be run again after its process was killed anywhere in it."""
     changes: bool
-    """Whether it changes anything besides the journal; a refusal before the first that does ends the run."""
+    """Whether it changes anything but the journal; a refusal before the first such step ends the run."""
     abortable: bool
     """Whether the run may still be aborted when this step has begun or ended."""
     standing: bool
-    """Whether its effect must still hold later: proven again by whoever resumes."""
+    """Whether its effect must still hold later: a resumed run proves it again."""
     rests_on: tuple[Belief, ...] = (Belief.MINE,)
     looks_again: bool = False
-    """Whether the old primary is asked once more just before it."""
+    """Whether the old primary is asked again just before it."""
 
     @property
     def is_finding(self) -> bool:
-        """Whether its result is only what it found: `--resume` looks again, until OPEN has begun."""
+        """Whether its result is only an observation: `--resume` repeats it, until OPEN has begun."""
         return not self.standing and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
 
 
@@ -153,7 +153,7 @@ FIRST_CHANGE: Final = next(row.step for row in TABLE if row.changes)
 
 
 def following(step: StepName | None) -> StepName | None:
-    """The step behind one; the first one behind None; None behind the last."""
+    """Return the step after one; the first step for None; None after the last."""
     at = -1 if step is None else ORDER.index(step)
     return ORDER[at + 1] if at + 1 < len(ORDER) else None
 

@@ -1,4 +1,4 @@
-"""What a process has read of the target's topics: each look reads on from where the last one ended."""
+"""Readers of the target's topics that keep their position between reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Asking(Protocol):
 
     @property
     def target_settings(self) -> ClusterSettings:
-        """How the target is reached."""
+        """Settings of the target."""
 
     @property
     def wall(self) -> Millis:
@@ -40,7 +40,7 @@ class Asking(Protocol):
 
 @dataclass
 class ReadCache:
-    """Made when they are asked for first; of one flow."""
+    """The readers of one flow, each created on first use."""
 
     _places: PositionReader | None = None
     _side: CopyLocator | None = None
@@ -48,11 +48,11 @@ class ReadCache:
     _beats: HeartbeatTail | None = None
     lease: LeaseWatch = field(default_factory=LeaseWatch)
     quiet: tuple[float, int] | None = None
-    """When replication was last found not to move while the source was silent, and how many heartbeats had
-    arrived by then."""
+    """When replication last made no progress while the source was silent, and the number of heartbeats that
+    had arrived by then."""
 
     def places_of(self, target: RawCluster, source: str) -> PositionReader:
-        """Exact places, by the offset map.
+        """Return the reader of exact positions, by the offset map.
 
         :param source: alias
         """
@@ -60,7 +60,7 @@ class ReadCache:
         return self._places
 
     def side_of(self, target: RawCluster, source: str) -> CopyLocator:
-        """How far the copy got.
+        """Return the reader of the copy's progress.
 
         :param source: alias
         """
@@ -68,20 +68,20 @@ class ReadCache:
         return self._side
 
     def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointLog:
-        """What groups had committed on the source."""
+        """Return the reader of the groups' checkpoints."""
         topic = flow.mm2_topics.checkpoints(flow.source)
         self._checkpoints = self._checkpoints or CheckpointLog(target, topic)
         return self._checkpoints
 
     def beats_of(self, asking: Asking) -> HeartbeatTail:
-        """The heartbeats on the target; those from the future do not count."""
+        """Return the reader of heartbeats on the target; those from the future do not count."""
         if self._beats is None:
             ahead_ms = round(1000 * asking.settings.watch.clock_margin_seconds)
             self._beats = HeartbeatTail(asking.target_settings, asking.flow, asking.wall, ahead_ms=ahead_ms)
         return self._beats
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._beats is not None:
             self._beats.close()
             self._beats = None

@@ -1,4 +1,4 @@
-"""Whether this process stood still, so that what it decided by may be old."""
+"""Detects pauses of this process, after which its knowledge may be stale."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from drkit.clock import Seconds, boottime
 from drkit.detect.awake import AwakeClock, Ticker
 
 LONGEST_SECONDS: Final = 3.0
-"""A longer pause counts: a busy machine keeps within it, and a takeover needs longer."""
+"""Longest pause that does not count: longer than on a busy machine, shorter than a takeover."""
 
 
 class StoodStill(Exception):
-    """This process stood still since the journal was read: what it is about to send may be old.
+    """This process was paused since it read the journal: its next request may be stale.
 
-    No :class:`drkit.errors.DrkitError`: no step may take it for the refusal of a cluster.
+    Not a :class:`drkit.errors.DrkitError`, so that no step treats it as a cluster's refusal.
     """
 
 
 class Stall:
-    """Notices pauses of this process by a clock that counts suspended time too. Use it in a ``with``."""
+    """Detects pauses of this process by a clock that counts suspended time. Use it in a ``with``."""
 
     def __init__(self, clock: Seconds = boottime, longest_seconds: float = LONGEST_SECONDS) -> None:
         self._clock = AwakeClock(clock, longest_seconds=longest_seconds)
@@ -37,15 +37,15 @@ class Stall:
         self._ticker.stop()
 
     def ask(self) -> None:
-        """Nothing, if the process has worked on without a pause.
+        """Check that the process was not paused.
 
-        :raises StoodStill: it has not
+        :raises StoodStill: it was
         """
         self._clock.now()
         if self._clock.lost_seconds > self._known:
             raise StoodStill
 
     def renew(self) -> None:
-        """What is known was read again just now."""
+        """Forget earlier pauses: the journal was read again."""
         self._clock.now()
         self._known = self._clock.lost_seconds

@@ -1,8 +1,8 @@
-"""What each step of the table implements.
+"""The interface of the steps of the table.
 
-A step may be killed between any two of its lines and is then run again by another process, perhaps on another
-machine: `run` looks at the clusters and changes only what is not as it should be. What later steps, a
-resumed run, an abort or the report need is in what it returns, never in memory.
+A step may be killed at any line. Another process, perhaps on another machine, then runs it again: `run`
+inspects the clusters and changes only what differs from the wanted state. It returns everything that later
+steps, a resumed run, an abort or the report need; nothing is kept in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drkit.failover.core.machine import StepName
 
 
 class StepEffect(NamedTuple):
-    """Something a step does, or would do, in words."""
+    """An effect of a step, done or planned, in words."""
 
     what: str
     """Such as ``deny WRITE on the topic orders to User:shop``."""
@@ -46,27 +46,27 @@ class Step(Protocol):
 
     @property
     def name(self) -> StepName:
-        """Which row of the table this is."""
+        """The row of the table."""
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """What `run` would do now, in its order, for a dry run: only looks, changes and journals nothing.
+        """Return what `run` would do now, in order, for a dry run. Changes and journals nothing.
 
-        What cannot be known before earlier steps have run is told as such.
+        Effects that depend on earlier steps are marked as unknown.
         """
 
     def run(self, context: Context) -> StepResult:
-        """Do it. Each effect on a cluster, file or other system goes through :meth:`Context.effect`."""
+        """Run the step. Each effect on a cluster, file or other system uses :meth:`Context.effect`."""
 
     def prove(self, context: Context) -> StepResult:
-        """Look at the clusters, not at the journal, and return the evidence that the effect is in force.
+        """Inspect the clusters, not the journal, and return the evidence that the effect is in force.
 
-        Called right after `run`, and again by whoever resumes if the row is ``standing``; what it raises
-        there lets `run` be called again. A step without effects returns an empty result.
+        Called right after `run`, and again by a resumed run if the row is ``standing``; an error there causes
+        another `run`. A step without effects returns an empty result.
         """
 
     def undo(self, context: Context) -> StepResult:
-        """Take back what `run` did, also if only in part; for an abort, before the point of no return.
+        """Undo what `run` did, also in part; for an abort, before the point of no return.
 
-        Must find out by itself what stands (`Context.effects` has the intents, perhaps without a result) and
+        Must find out which effects exist (`Context.effects` has the intents, perhaps without a result) and
         may be run again. A step without effects returns an empty result.
         """

@@ -1,4 +1,4 @@
-"""How names are listed in a sentence."""
+"""Numbers and lists of names for sentences."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _SHOWN: Final = 5
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, which has an s unless there is one."""
+    """Return a number with its noun, in the plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def first_of(names: Iterable[object], most: int = _SHOWN) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     found = [str(name) for name in names]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more

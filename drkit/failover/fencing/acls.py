@@ -1,7 +1,7 @@
-"""Which ACLs keep everybody from writing to topics, and take nothing else away. Pure.
+"""The ACLs that refuse writes to topics by every principal, and change no other access. Pure.
 
-By the rules of Kafka's StandardAuthorizer: a DENY wins, then an ALLOW; a topic on which no ACL stands is
-closed, or on an open cluster open to everybody. Super users pass every ACL.
+They follow Kafka's StandardAuthorizer: a DENY wins, then an ALLOW. A topic without ACLs is closed, or on an
+open cluster open to all principals. Super users pass every ACL.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def fence_acls(
     own: Collection[str] = (),
     spare_own: bool = False,
 ) -> frozenset[Acl]:
-    """The ACLs to create.
+    """Return the ACLs to create.
 
-    :param existing: those of the cluster, without the fence's own
-    :param is_open: whether a topic without ACLs is open to everybody
+    :param existing: the cluster's ACLs, without the fence's own
+    :param is_open: whether a topic without ACLs is open to all principals
     :param own: drkit's principals
-    :param spare_own: let drkit write on; otherwise it is fenced like everybody
+    :param spare_own: drkit may still write; otherwise it is fenced like every principal
     """
     return frozenset(
         acl
@@ -38,21 +38,22 @@ def fence_acls(
 
 
 def refusing_own(fence: Iterable[Acl], own: Collection[str]) -> list[Acl]:
-    """Those of a fence that refuse drkit itself; of everybody is of drkit too."""
+    """Return the ACLs of a fence that refuse drkit itself; those on all principals do too."""
     return sorted(a for a in fence if a.denies and a.principal in {*own, EVERYBODY})
 
 
 def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
-    """Topics on which no ACL stands: who may use them is a matter of the cluster."""
+    """Return the topics without ACLs; the cluster's settings decide who may use them."""
     return [topic for topic in topics if not _on(topic, existing)]
 
 
 def may_write(
     topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
 ) -> bool | None:
-    """Whether some ACL lets one of these principals write; DENYs, which fences are made of, are not asked.
+    """Whether some ACL lets one of these principals write; DENYs, which fences consist of, are ignored.
 
-    :param is_open: whether a topic without ACLs is open to everybody; None: nobody knows, nor do we then
+    :param is_open: whether a topic without ACLs is open to all principals; None: unknown
+    :returns: None for a topic without ACLs if `is_open` is unknown
     """
     there = _on(topic, existing)
     if not there:
@@ -67,7 +68,7 @@ def _of_topic(
     there = _on(topic, existing)
     if not there:
         if is_open:
-            # Any ACL closes the topic: reading is given back to everybody.
+            # Any ACL closes the topic, so all principals get their read access back.
             yield from (_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
             if spare:
                 yield from (_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)

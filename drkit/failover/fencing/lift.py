@@ -1,7 +1,7 @@
-"""Takes fences away, by what the flow's state has on record of them.
+"""Lifts fences by their record in the flow's state.
 
-A fence is on record before it is put up, so the record has every fence that may exist, also one of a process
-that died while it put it up.
+A fence is recorded before it is applied, so the record has every fence that may exist, also that of a process
+that died while applying it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from drkit.topology.acls import to_json
 
 
 def fenced(context: Context, topics: Collection[str]) -> list[str]:
-    """Those of some topics of the source that have a fence on record, sorted."""
+    """Return the given source topics that have a fence on record, sorted."""
     on_record = {*recorded_sizes(context.state), *(a.name for a in recorded_acls(context.state))}
     return sorted(on_record & set(topics))
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
-    """Lift the fences of some topics of the source; returns the means that were lifted.
+    """Lift the fences of some topics of the source; return the lifted means.
 
-    It may be repeated: what is gone already is fine.
+    The call is idempotent.
 
     :raises ClusterUnreachable: a fence is on record, and the source does not answer
     :raises DrkitError: the source refuses

@@ -1,7 +1,7 @@
-"""The two ways to keep producers off topics of a cluster that answers: put up, looked at, taken away.
+"""The two fences that keep producers off topics of a cluster that answers: apply, inspect, remove.
 
-What is put up stands on the target's record of the flow first: neither ACLs nor settings of a fence are ever
-copied, and whoever finds them later knows whose they are.
+The flow's state on the target records a fence before it is applied. The record identifies ACLs and settings
+as drkit's own, so that they are never copied.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ Details = Mapping[str, Any]
 
 
 def recorded_acls(state: StateTopic) -> frozenset[Acl]:
-    """The ACLs of fences, from the flow's state."""
+    """Return the ACLs of fences, from the flow's state."""
     found = state.get(FenceAclsRecord)
     return found.acls if found is not None else frozenset()
 
 
 def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
-    """The topics fenced by size with what they had before, from the flow's state."""
+    """Return the topics fenced by size with their previous values, from the flow's state."""
     found = state.get(FenceSizesRecord)
     return dict(found.topics) if found is not None else {}
 
 
 class FenceMethod(Protocol):
-    """One way."""
+    """One kind of fence."""
 
     name: str
     holds_markers: bool
-    """Whether also the markers wait that end transactions."""
+    """Whether the fence also blocks transaction markers."""
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """What would be put up now, as plain data, enough to take it away."""
+        """Return what :meth:`apply` would create now, as plain data, enough to remove it."""
 
     def apply(self, details: Details) -> None:
-        """Put it up. Raises DrkitError."""
+        """Apply the fence. Raises DrkitError."""
 
     def remove(self, details: Details) -> None:
-        """Take it away; what is gone already is fine. Raises DrkitError."""
+        """Remove the fence; missing parts are ignored. Raises DrkitError."""
 
 
 class AclFence:
     """The cluster's authorizer refuses producers.
 
-    :param spare_own: drkit may write on, since another principal proves the fence
+    :param spare_own: drkit may still write, since another principal proves the fence
     """
 
     name = ACL
@@ -73,8 +73,8 @@ class AclFence:
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """See :class:`FenceMethod`.
 
-        :raises NoAuthorizer: there is none
-        :raises Refused: an ACL could give more than it takes, or would refuse drkit, which is to be spared
+        :raises NoAuthorizer: the cluster has no authorizer
+        :raises Refused: an ACL could grant access to others, or would refuse drkit, which must keep it
         """
         ours = self._recorded()
         there = list_acls(self._settings).acls - ours
@@ -92,12 +92,12 @@ class AclFence:
         wanted = fence_acls(topics, there, is_open=bool(found), own=own, spare_own=self._spare)
         if self._spare and wanted:
             self._refuse_own(wanted, own)
-        # What stands there already is somebody else's: it must stay when the fence goes.
+        # Existing ACLs belong to someone else and must remain when the fence is removed.
         wanted -= there
         return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
 
     def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
-        """A DENY wins over every ALLOW: drkit could not copy back under it."""
+        """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
         alias = self._settings.alias
         if not own:
             raise Refused(
@@ -124,7 +124,7 @@ class AclFence:
     def remove(self, details: Details) -> None:
         """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
-        with suppress(NoAuthorizer):  # without one there is nothing that could stand
+        with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
             _judge(self._settings, delete_acls(self._settings, sorted(gone)), "taken away")
         self._record(self._recorded() - gone)
 
@@ -137,7 +137,7 @@ class AclFence:
 
 
 class SizeFence:
-    """Topics that take no record (``max.message.bytes`` = 0): none of drkit's either, and no markers."""
+    """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers."""
 
     name = SIZE
     holds_markers = True
@@ -150,7 +150,7 @@ class SizeFence:
         there = topic_configs(Cluster.connect(self._settings), topics)
         known = self._recorded()
         if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in there.items()):
-            # Somebody has put it up since the state was read, and has recorded what was before: that counts.
+            # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
             known = self._recorded()
         sizes = {}
@@ -170,7 +170,7 @@ class SizeFence:
         self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
 
     def suspend(self, details: Details) -> None:
-        """Let everything through, for a moment: the record of the fence stays."""
+        """Restore the previous sizes temporarily; the record of the fence is kept."""
         self._alter(dict(details["sizes"]), "taken away")
 
     def _alter(self, sizes: Mapping[str, str | None], done: str) -> None:
@@ -221,11 +221,11 @@ def choose(
     canary: Mapping[str, str],
     topics: Collection[str] = (),
 ) -> FenceMethod | None:
-    """The means that the settings name; None for "none".
+    """Return the means that the settings name; None for "none".
 
-    :param canary: who proves the fence: client properties of an ordinary producer; empty: drkit's own
-    :param topics: that are to be fenced: "auto" takes ACLs where they are sure to give nothing to anybody,
-        and to refuse the canary
+    :param canary: client properties of the ordinary producer that proves the fence; empty: drkit's own
+    :param topics: the topics to fence: "auto" uses ACLs only if they certainly grant access to no other
+        principal and refuse the canary
     :raises Refused: the canary can prove nothing
     :raises DrkitError: the cluster does not answer
     """
@@ -238,7 +238,7 @@ def choose(
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
-    """What the authorizer of a cluster goes by; None: it has none, or does not show its ACLs."""
+    """Return what a cluster's authorizer decides by; None: no authorizer, or it does not show its ACLs."""
     try:
         there = list_acls(settings).acls - recorded_acls(state)
     except (NoAuthorizer, NotAuthorized):
@@ -255,7 +255,7 @@ def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
 def by_name(
     name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool
 ) -> FenceMethod | None:
-    """The means of this name, None for any other name."""
+    """Return the means of this name; None for any other name."""
     if name == ACL:
         return AclFence(settings, state, spare_own=spare_own)
     return SizeFence(settings, state) if name == SIZE else None

@@ -1,11 +1,11 @@
-"""Open transactions behind a fence: each ends by itself or is aborted; then ends of partitions stand.
+"""Open transactions under a fence: each ends by itself or is aborted; then partition ends do not move.
 
-A transaction that was open before the fence can still commit behind it and move the last stable offset.
+A transaction that was open before the fence can still commit afterwards and move the last stable offset.
 
-A topic that takes no record (``max.message.bytes`` = 0) refuses markers too, and a coordinator gives up a
-marker that is refused for its size: it is never sent again, also when the topic is open. So under such a
-fence transactions are ended while it is away for a moment, and of those that ended under it drkit writes the
-lost markers, as their coordinators have decided.
+A topic that takes no record (``max.message.bytes`` = 0) also refuses markers. A coordinator gives up a marker
+that is refused for its size, and never sends it again. So drkit suspends such a fence briefly to end
+transactions. For those that ended under the fence, drkit writes the lost markers, as their coordinators
+decided.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
 _MARKERS_SECONDS: Final = 5.0
-"""How long markers may take once they are decided and nothing holds them back."""
+"""Timeout for markers once they are decided and not blocked."""
 _LOST_SECONDS: Final = 0.25
-"""A marker that is decided and not there after so long is not on its way; a second one costs an offset."""
+"""A decided marker that is missing after this time is not in flight; a duplicate costs one offset."""
 _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _SHOWN: Final = 5
@@ -36,15 +36,15 @@ Found = Mapping[TopicPartition, list[OpenProducer]]
 
 @dataclass
 class Resolved:
-    """What became of the transactions that were open when the fence stood."""
+    """The outcome of the transactions that were open when the fence was applied."""
 
     seen: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Producer id → transactional id, partitions, and how it ended."""
+    """Producer id → transactional id, partitions, and how the transaction ended."""
     left: list[str] = field(default_factory=list)
     """Partitions whose transactions are still open."""
 
     def see(self, found: Found, known: Mapping[int, Owner]) -> None:
-        """Remember transactions that are open."""
+        """Add open transactions."""
         for at, opened in sorted(found.items()):
             for one in opened:
                 owner = known.get(one.producer_id)
@@ -60,7 +60,7 @@ class Resolved:
                     seen["partitions"].append(str(at))
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return the outcome as plain data, for the journal."""
         return {
             "transactions": [{"producer_id": i, **v} for i, v in sorted(self.seen.items())],
             "left": self.left,
@@ -68,20 +68,20 @@ class Resolved:
 
     @property
     def aborted(self) -> int:
-        """How many were cut."""
+        """Number of transactions that did not end by themselves."""
         return sum(v["ended"] != _BY_ITSELF for v in self.seen.values())
 
     @property
     def marked(self) -> list[str]:
-        """Transactional ids whose coordinators have lost a marker, which drkit wrote in their place."""
+        """Transactional ids whose coordinators lost a marker that drkit wrote instead."""
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
 
 
 class TransactionResolver:
     """Resolves the open transactions on some topics.
 
-    :param suspend: takes the fence away where it also refuses markers; None where it does not
-    :param restore: puts it up again
+    :param suspend: suspends a fence that also refuses markers; None if it does not
+    :param restore: applies the fence again
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class TransactionResolver:
         self.resolved = Resolved()
 
     def beforehand(self) -> None:
-        """Before a fence stands that refuses markers: what is open ends while they still pass.
+        """End open transactions before a fence that refuses markers is applied.
 
-        Nothing is done where the settings say to hold: then nothing is to be aborted.
+        Does nothing if the settings say to hold, since no transaction may be aborted then.
 
         :raises RawError: the cluster stopped answering
         """
@@ -115,7 +115,7 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until none is open.
+        """Wait, then abort, until no transaction is open; return the outcome.
 
         :raises Refused: some are open, and the settings say to hold then
         :raises RawError: the cluster stopped answering
@@ -143,9 +143,9 @@ class TransactionResolver:
         return owner is not None and owner.is_decided
 
     def _gone(self, seconds: float) -> Found:
-        """What is open when those that are open now have ended, or the time is over.
+        """Wait until the transactions open now have ended, or `seconds` have passed; return the open ones.
 
-        Where the fence refuses markers, those have ended of whom that is decided.
+        If the fence refuses markers, the wait also ends when every open transaction is decided.
         """
         deadline = self._clock() + seconds
         first = _each(found := self._open())
@@ -176,7 +176,7 @@ class TransactionResolver:
         return str(known or f"producer {opened.producer_id}")
 
     def _suspended(self) -> None:
-        """End them while markers pass: the fence is put up again in any case."""
+        """End transactions while the fence is suspended; the fence is always restored."""
         if self._suspend is None or self._restore is None:
             self._end(self._open())
             return
@@ -187,7 +187,7 @@ class TransactionResolver:
             self._restore()
 
     def _end(self, found: Found) -> None:
-        """Have every one that is not decided aborted, and wait for the markers of all."""
+        """Abort every undecided transaction, and wait for the markers of all."""
         wanted = _each(found)
         if self._aborts:
             self._abort(found)
@@ -209,7 +209,7 @@ class TransactionResolver:
                 known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
-        """Markers that their coordinators sent in vain."""
+        """Write the markers of decided transactions that their coordinators failed to write."""
         for producer, places in sorted(_by_producer(found).items()):
             if self._is_decided(producer):
                 self._mark(producer, places, commits=self._owners[producer].commits)
@@ -218,7 +218,7 @@ class TransactionResolver:
     def _mark(
         self, producer: int, places: list[tuple[TopicPartition, OpenProducer]], *, commits: bool
     ) -> None:
-        """End a transaction without its coordinator (KIP-664), in the epoch in which its records are."""
+        """End a transaction without its coordinator (KIP-664), in the epoch of its records."""
         for at, one in places:
             marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (at,), commits)
             self._cluster.loop.run(write_markers, self._cluster, one.node, [marker])
@@ -229,7 +229,7 @@ def _producers(found: Found) -> set[int]:
 
 
 def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
-    """Single transactions: a producer's next one begins at another offset."""
+    """Return single transactions: a producer's next transaction begins at another offset."""
     return {(at, one.producer_id, one.state.open_since) for at, some in found.items() for one in some}
 
 

@@ -1,8 +1,8 @@
 """Fences drkit's own writers on the target, partition by partition, and proves it.
 
-A transaction marker with a newer epoch, straight to the partition's leader, makes it refuse every older one;
-a copy task that was frozen and wakes up is told so at its first append. The proof: the leader shows the
-epoch, and a batch of the old one, with a sequence that could never be appended, is refused.
+A transaction marker with a newer epoch, sent to the partition's leader, makes the leader refuse older epochs.
+A copy task that was suspended and resumes is refused at its first append. Proof: the leader shows the epoch
+and refuses a batch of the old epoch, whose sequence could never be appended.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from drkit.wire import Record, encode, stamp
 _PAUSE_SECONDS: Final = 0.1
 _TIMEOUT_MS: Final = 10_000
 _GAP: Final = 1_000_003
-"""A sequence that follows no other: a leader that did not refuse the epoch would refuse this."""
+"""A sequence that follows no other: a leader that accepts the epoch still refuses the batch."""
 _UNCOMPRESSED: Final = 0
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A producer of ours, and the epoch from which on writers are not ours any more."""
+    """A producer of drkit, and the epoch that fences it."""
 
     producer_id: int
     epoch: int
-    """The marker's: every smaller one is fenced."""
+    """The marker's epoch: every smaller one is fenced."""
 
 
 Topics = Mapping[str, TopicMetadata]
@@ -43,7 +43,7 @@ Writers = Mapping[TopicPartition, tuple[Writer, ...]]
 
 @dataclass(frozen=True)
 class UnfencedWriter(Writer):
-    """A writer that a leader does not refuse, and the coordinator's epoch that it remembers."""
+    """A writer that a leader does not refuse, and the coordinator epoch that the leader has."""
 
     coordinator_epoch: int = 0
 
@@ -53,7 +53,7 @@ _Behind = dict[UnfencedWriter, list[TopicPartition]]
 
 @dataclass
 class FenceProgress:
-    """How far the fence has come."""
+    """The progress of a fence."""
 
     proven: set[TopicPartition]
     waiting: dict[TopicPartition, str]
@@ -69,9 +69,9 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence until every partition proves it, or the deadline; one whose leader is down is waited for.
+    """Fence until every partition proves it, or the deadline; return the progress. Waits for leaders.
 
-    :param effects: False only proves
+    :param effects: False: only prove
     :raises NotAuthorized: drkit may not write markers
     """
     standing = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
@@ -84,7 +84,7 @@ async def fence(
 
 
 async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress, *, effects: bool) -> None:
-    """Ask every leader once about what is not proven."""
+    """Ask every leader once about its unproven partitions."""
     missing = standing.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
@@ -118,7 +118,7 @@ async def _node(
     topics: Topics,
     effects: bool,  # noqa: FBT001  spawn passes no keywords
 ) -> dict[TopicPartition, str]:
-    """One leader: fence what it does not refuse yet, prove what it does. Empty texts are proofs."""
+    """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:
         behind = await _behind(cluster, node, writers)
         if effects and behind:
@@ -164,11 +164,11 @@ async def _sing(
     at: TopicPartition,
     writers: Iterable[Writer],
 ) -> str:
-    """Send a batch of each old epoch; empty when all are refused as they should be."""
+    """Send a batch of each old epoch; return why the fence is not proven, empty when all are refused."""
     topic_id = topics[at.topic].topic_id
     for writer in writers:
         if writer.epoch < 1:
-            continue  # there never was an older one
+            continue  # there is no older epoch
         batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
         stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
         request = produce_request([Append(at.topic, topic_id, at.partition, batch)])

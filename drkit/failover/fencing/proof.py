@@ -1,7 +1,7 @@
 """The proof of a fence: an ordinary producer's record is refused by every partition's leader.
 
-A refusal proves something only if the canary could write there otherwise: one that no ACL lets in is refused
-with and without a fence, and one that passes every ACL (a super user) by no ACL at all.
+A refusal proves the fence only if the canary could write without it. A canary without WRITE is refused with
+and without a fence. A canary that passes every ACL (a super user) is refused by none.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _NO_ANSWER: Final = -1
 
 
 class Proof(NamedTuple):
-    """What the canary was told."""
+    """The result of a canary on every partition."""
 
     refused: dict[TopicPartition, str]
-    """Partitions that refuse it, and how."""
+    """Partitions that refuse the canary, and how."""
     without_leader: tuple[TopicPartition, ...]
-    """Nobody can write there; a leader to come knows of the fence before it leads."""
+    """Partitions that accept no writes for lack of a leader; a new leader knows the fence before it leads."""
     open: dict[TopicPartition, str]
     """Partitions that would take a record, or did not answer."""
 
@@ -50,31 +50,31 @@ class Worth(Enum):
     """What the refusals of a canary are worth."""
 
     PROOF = "proof"
-    """Without a fence it may write, and ACLs hold for it."""
+    """The canary may write without a fence, and ACLs apply to it."""
     NOTHING = "nothing"
-    """No ACL lets it write to any of the topics: it is refused with and without a fence."""
+    """No ACL lets the canary write to any of the topics: it is refused with and without a fence."""
     PASSES = "passes"
-    """ACLs do not hold for it, as for a super user: only what refuses everybody refuses it."""
+    """ACLs do not apply to the canary, as for a super user: only a fence without ACLs refuses it."""
 
 
 class Rights(NamedTuple):
-    """What a cluster's authorizer goes by."""
+    """What a cluster's authorizer decides by."""
 
     acls: Collection[Acl]
-    """Without those of fences."""
+    """The cluster's ACLs, without those of fences."""
     principals: Collection[str]
-    """As whom the cluster knows the canary; none: nobody knows."""
+    """The canary's principals on the cluster; empty: unknown."""
     is_open: bool | None
-    """Whether a topic without ACLs is open to everybody; None: nobody knows."""
+    """Whether a topic without ACLs is open to all principals; None: unknown."""
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
-    """What a canary's refusals are worth, by what it is told now, whatever fence stands. Pure.
+    """Return what a canary's refusals are worth, by its current results, with or without a fence. Pure.
 
-    :param codes: what the leader of each partition answers to it
+    :param codes: the error code of each partition's leader
     """
     if not rights.principals:
-        return Worth.PROOF  # nobody can say otherwise
+        return Worth.PROOF  # the canary's principal is unknown
     given = {
         topic: may_write(topic, rights.acls, rights.principals, is_open=rights.is_open)
         for topic in {at.topic for at in codes}
@@ -88,10 +88,10 @@ def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
 def worth_of(
     settings: ClusterSettings, canary: Mapping[str, str], topics: Collection[str], rights: Rights
 ) -> Worth:
-    """Ask every partition once, and say what the canary's refusals are worth.
+    """Ask every partition once; return what the canary's refusals are worth.
 
     :param canary: client properties of an ordinary producer; empty: drkit's own
-    :raises Refused: they are worth nothing
+    :raises Refused: the refusals are worth nothing
     :raises DrkitError: the canary cannot connect at all
     """
     with connections("canary", settings.with_client(canary)) as (cluster,):
@@ -99,7 +99,7 @@ def worth_of(
         try:
             codes: dict[TopicPartition, int] = cluster.loop.run(_codes, cluster, topics)
         except RawError:
-            return Worth.PROOF  # nothing was learned; whoever proves asks again, and tells
+            return Worth.PROOF  # no answer yet; the proof asks again and reports
     found = worth(codes, rights)
     if found is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
@@ -121,7 +121,7 @@ def prove(
     seconds: float = 0.0,
     clock: Seconds = monotonic,
 ) -> Proof:
-    """Ask every partition, again until all refuse or the time is over. Nothing is ever appended.
+    """Ask every partition until all refuse or `seconds` have passed; return the last result. Appends nothing.
 
     :param canary: client properties of an ordinary producer; empty: drkit's own
     :raises DrkitError: the canary cannot connect at all
@@ -153,7 +153,7 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str]) -> Pro
 
 
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:
-    """What each leader answers; a topic that the canary may not even see has one answer, of partition −1."""
+    """Return each leader's error code; a topic hidden from the canary has one code, for partition −1."""
     codes = await write_codes(cluster, topics)
     unseen = set(topics) - {at.topic for at in codes}
     known = await metadata(cluster, sorted(unseen)) if unseen else {}
@@ -165,7 +165,7 @@ async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPart
 
 
 def canary_name(settings: ClusterSettings, canary: Mapping[str, str]) -> str:
-    """Who the canary is, in words."""
+    """Return the canary's name, for people."""
     return canary.get("sasl.username") or (
         "a producer of its own" if canary else f"drkit on {settings.alias}"
     )

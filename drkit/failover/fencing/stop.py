@@ -1,4 +1,4 @@
-"""The site's own way to stop a primary that does not answer, and the look whether it worked."""
+"""The site's own hook to stop a silent primary, and the check that it worked."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 def has_stop(settings: FenceSettings) -> bool:
-    """Whether there is a hook."""
+    """Whether a stop hook is configured."""
     return bool(settings.stop_command or settings.stop_webhook)
 
 
 def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
-    """Have the site stop the primary; returns how.
+    """Call the site's hook to stop the primary; return which one.
 
-    :raises DrkitError: it could not
+    :raises DrkitError: the hook failed
     """
     body = json.dumps(document, indent=2) + "\n"
     if settings.stop_command:
@@ -75,9 +75,9 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
 def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
 ) -> list[ProbeFinding]:
-    """Servers that still take connections when the time is over: frozen ones do.
+    """Return the servers that still take connections after `seconds`, suspended ones among them.
 
-    :raises ConfigError: certificate files that do not load
+    :raises ConfigError: certificate files cannot be loaded
     """
     security, deadline = read_security(settings), clock() + seconds
     while True:

@@ -1,8 +1,8 @@
-"""Whether producers can write to a partition, asked with a batch that a healthy leader refuses last.
+"""Checks whether producers can write to a partition, with a batch that a healthy leader refuses last.
 
-Its header counts one record more than it has. Permission, size, leader and replicas in sync are checked
-before the records are (LogValidator), so the answer "invalid record" says that all of these are fine;
-nothing is appended.
+The batch header counts one record more than the batch has. The broker checks permission, size, leader and
+in-sync replicas before the records (LogValidator), so the error "invalid record" shows that all of them are
+fine. Nothing is appended.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from drkit.wire import Record, encode, stamp
 
 WRITABLE: Final = codes.INVALID_RECORD
 _COUNT_AT: Final = 57
-"""Of the number of records in a batch's header."""
+"""Byte offset of the record count in a batch's header."""
 _UNCOMPRESSED: Final = 0
 _TIMEOUT_MS: Final = 10_000
 _AGAIN: Final = codes.LEADER_MOVES | {-1}
-"""Leaders that change, and no answer: asked once more."""
+"""Codes after which a partition is asked again: a leader change, or no answer."""
 
 
 async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, int]:
-    """What each partition's leader answers to the batch; −1: nobody answered."""
+    """Return the error code of each partition's leader for the batch; −1: no answer."""
     out: dict[TopicPartition, int] = {}
     wanted = sorted(topics)
     for _ in range(2):
@@ -63,5 +63,5 @@ def _impossible() -> bytearray:
 
 
 def code_name(code: int) -> str:
-    """Kafka's name of a code."""
+    """Return Kafka's name of an error code."""
     return "no answer" if code == -1 else codes.error_name(code)

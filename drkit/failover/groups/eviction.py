@@ -1,4 +1,4 @@
-"""Removes the members of groups from outside, each group's as one effect of a step."""
+"""Removes the members of groups, as one effect of a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN: Final = 5
 
 
 def evict_members(context: Context, step: StepName, cluster: RawCluster, groups: Iterable[str]) -> None:
-    """Remove every member of some groups; consumers that still run come back as soon as they can.
+    """Remove every member of some groups; consumers that still run rejoin.
 
     :raises Failed: a member was not removed
     """

@@ -1,4 +1,4 @@
-"""Consumer groups on both sides: where they are on the source, what stands for them on the target."""
+"""Consumer groups on both sides: committed offsets on the source, state and offsets on the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drkit.offsets.mm2_records import Checkpoint
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
 Positions = dict[str, dict[TopicPartition, StoredOffset]]
-"""Group → source partition → what it had committed."""
+"""Group → source partition → committed offset."""
 
 
 class TargetGroup(NamedTuple):
@@ -25,12 +25,12 @@ class TargetGroup(NamedTuple):
 
     state: str
     members: tuple[str, ...]
-    """Its members in words."""
+    """Its members, in words."""
     stored: dict[TopicPartition, StoredOffset]
-    """By target partition."""
+    """Committed offsets by target partition."""
 
     def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
-        """Where it has committed by itself, in some topics of the target."""
+        """Return the partitions of these target topics in which the group committed by itself."""
         return sorted(
             at
             for at, s in self.stored.items()
@@ -41,11 +41,11 @@ class TargetGroup(NamedTuple):
 async def committed_on_source(
     source: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
-    """What groups that the flow takes along have committed in copied topics.
+    """Return the committed offsets of the flow's groups in copied topics.
 
-    :param groups: the only ones to ask about, consumers all; None: all that there are
-    :raises DrkitError: the source does not tell of some group
-    :raises RawError: it stopped answering
+    :param groups: the only groups to ask about, all of them consumer groups; None: all groups
+    :raises DrkitError: the source refuses the offsets of some group
+    :raises RawError: the source stopped answering
     """
     asked = Groups(source)
     if groups is None:
@@ -64,7 +64,7 @@ async def committed_on_source(
 def checkpointed(
     checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: CopiedTopics, marks: Positions
 ) -> Positions:
-    """What groups had committed, as written down on the target: in checkpoints, else in drkit's own marks."""
+    """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks."""
     names, accepted = known.upstream, flow.group_filter.accepts
     out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
     for c in checkpoints:
@@ -78,9 +78,9 @@ def checkpointed(
 async def marked(
     target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
-    """Source offsets by the marks on what the target keeps for groups.
+    """Return source offsets by the marks in the groups' committed offsets on the target.
 
-    :param groups: the only ones to ask about; None: all that there are
+    :param groups: the only groups to ask about; None: all groups
     """
     asked, names = Groups(target), known.upstream
     if groups is None:
@@ -97,9 +97,9 @@ async def marked(
 
 
 async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
-    """State, members and offsets of groups on the target.
+    """Return state, members and offsets of groups on the target.
 
-    :raises DrkitError: it does not tell of some group
+    :raises DrkitError: the target refuses to describe some group
     """
     names = list(groups)
     asked = Groups(target)
@@ -119,21 +119,21 @@ async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, Targ
 
 
 def stored_of(offsets: Offsets) -> dict[TopicPartition, StoredOffset]:
-    """Offsets as the guard looks at them."""
+    """Return offsets in the form that the guard uses."""
     return {at: StoredOffset(*c) for at, c in offsets.items()}
 
 
 def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, StoredOffset]]) -> dict[str, Any]:
-    """For the journal."""
+    """Return positions as plain data, for the journal."""
     return {g: {str(at): [s.offset, s.metadata] for at, s in p.items()} for g, p in positions.items()}
 
 
 def positions_from_json(raw: Mapping[str, Mapping[str, Any]]) -> Positions:
-    """From the journal."""
+    """Return positions from the journal's data."""
     return {g: {partition_of(at): StoredOffset(*s) for at, s in p.items()} for g, p in raw.items()}
 
 
 def partition_of(text: str) -> TopicPartition:
-    """A partition from its name as text."""
+    """Return the partition with this name, such as ``topic-0``."""
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))

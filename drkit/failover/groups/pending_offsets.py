@@ -1,8 +1,8 @@
-"""Transactions that have sent offsets of a group and are open: their commits would come after TRANSLATE.
+"""Open transactions with offsets of a group: they would commit after TRANSLATE.
 
-A fence on topics does not end a transaction that only sent offsets (``sendOffsetsToTransaction``): it commits
-on the old primary when the group's position is written on the new one, and is lost to the group. So the
-offsets are read when they are stable; else such transactions are treated as those behind the fence are.
+A fence on topics does not end a transaction that only sent offsets (``sendOffsetsToTransaction``). It could
+commit on the old primary after the group's position is written on the new one, and the group would lose that
+commit. So drkit reads stable offsets, and treats such transactions like those under the fence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drkit.model import TopicPartition
 _OFFSETS: Final = "__consumer_offsets"
 _PAUSE_SECONDS: Final = 0.1
 _END_SECONDS: Final = 5.0
-"""How long the markers of aborted transactions may take."""
+"""Timeout for the markers of aborted transactions."""
 
 
 class Pending(NamedTuple):
@@ -31,9 +31,9 @@ class Pending(NamedTuple):
 
     group: str
     at: TopicPartition
-    """Where its offsets are kept."""
+    """The partition that stores its offsets."""
     producers: Mapping[int, Owner | None]
-    """Who has open transactions there; None: drkit may not see its transactional id."""
+    """Producers with open transactions there; None: drkit may not see the transactional id."""
 
     def __str__(self) -> str:
         named = (o.transactional_id if o else f"producer {i}" for i, o in sorted(self.producers.items()))
@@ -41,9 +41,9 @@ class Pending(NamedTuple):
 
 
 def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Return when no open transaction holds offsets of the groups; with what was done, in sentences.
+    """Wait until no open transaction holds offsets of the groups; return what was done, in sentences.
 
-    :raises Refused: some do, and the settings say to hold then
+    :raises Refused: some transactions do, and the settings say to hold then
     :raises RawError: the source stopped answering
     """
     settings, names = context.settings.failover.fence, sorted(groups)
@@ -68,7 +68,7 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
 
 
 async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
-    """The groups with offsets in open transactions, and whose these are.
+    """Return the groups with offsets in open transactions, with the producers.
 
     :raises RawError: the source stopped answering
     """
@@ -88,7 +88,7 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
 
 
 def kept_in(group: str, partitions: int) -> int:
-    """The partition that keeps a group's offsets: the absolute value of Java's hash of its name."""
+    """Return the partition that stores a group's offsets, by the absolute Java hash of its name."""
     units = group.encode("utf-16-be")
     value = 0
     for i in range(0, len(units), 2):

@@ -1,4 +1,4 @@
-"""What groups committed on the old primary after their places were taken: they repeat it on the new one."""
+"""Offsets that groups committed on the old primary after TRANSLATE: they reprocess them on the new one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drkit.model import TopicPartition
 
 
 def repeated(context: Context) -> dict[str, int]:
-    """Group → how many offsets it went on reading there; nothing of a primary that does not answer."""
+    """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
     placed = context.result(StepName.TRANSLATE).get("positions", {})
     there = {target: name for name, target in context.scope.topics.items()}
     nothing: Positions = {}

@@ -1,4 +1,4 @@
-"""Waits until consumers on a fenced source can move no further: then a switchover repeats nothing."""
+"""Waits until consumers on a fenced source reach its end, so that a switchover repeats nothing."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from drkit.offsets.translation import Exact, PartitionPosition
 
 _PAUSE_SECONDS: Final = 0.3
 STUCK_SECONDS: Final = 15.0
-"""A group that commits nothing for so long is not waited for: three times Kafka's `auto.commit.interval.ms`.
+"""A group without a commit for this time is not awaited: three times Kafka's `auto.commit.interval.ms`.
 
-An application that writes what it makes of its records into a fenced topic can commit nothing more.
+An application that writes its results into a fenced topic cannot commit any more.
 """
 
 
 class Moving:
-    """Which groups still get nearer to their ends."""
+    """Tracks which groups still approach the end offsets."""
 
     def __init__(self, clock: Seconds) -> None:
         self._clock = clock
         self._since: dict[str, tuple[int, float]] = {}
 
     def of(self, left: Mapping[str, int]) -> list[str]:
-        """Groups whose distance has changed within `STUCK_SECONDS`, of those that are behind now."""
+        """Return the groups in `left` whose distance changed within `STUCK_SECONDS`."""
         now = self._clock()
         before = self._since
         self._since = {g: (n, now) for g, n in left.items()}
@@ -42,8 +42,8 @@ class Moving:
 def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
     """Wait until every group of the scope is at the fenced end, has no members, or commits nothing more.
 
-    :param deadline: as of the context's clock
-    :returns: groups that are not at the end when the waiting is over, and how far they are behind
+    :param deadline: by the context's clock
+    :returns: groups that are not at the end after the wait, and their lag
     """
     moving = Moving(context.clock)
     while True:
@@ -66,9 +66,9 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 
 
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
-    """How many records each group with members is before the fenced end, and how many members it has."""
+    """Return the lag in records of each group with members to the fenced end, and the number of members."""
     places = standing(context, source, final=True)
-    # All groups: one that began to commit since SNAPSHOT moves too.
+    # All groups: a group that began to commit after SNAPSHOT moves too.
     committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
     left: dict[str, int] = {}
     for group, partitions in committed.items():

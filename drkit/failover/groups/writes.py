@@ -1,4 +1,4 @@
-"""Writes positions of groups on a cluster, reads them back, and takes them back."""
+"""Writes committed offsets of groups on a cluster, reads them back, and restores earlier ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 
 Writes = dict[str, dict[TopicPartition, StoredOffset]]
-"""Group → partition → what is to be written."""
+"""Group → partition → the offset to write."""
 
 
 async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
-    """Write and read back; returns what does not stand there afterwards, and why."""
+    """Write and read back; return the offsets that were not stored, with the reason."""
     groups = Groups(cluster)
     wanted = {g: {at: Committed(*s) for at, s in p.items()} for g, p in writes.items()}
     answers = await groups.alter(wanted)
@@ -35,9 +35,9 @@ async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPart
 async def restore(
     cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
 ) -> int:
-    """Let the positions of before return where ours still stand; returns how many.
+    """Restore earlier offsets where drkit's are still stored; return how many.
 
-    :param source: alias in our marks
+    :param source: alias in drkit's marks
     """
     groups = Groups(cluster)
     there = await groups.committed(before)
@@ -50,7 +50,7 @@ async def restore(
             now = (there[group].value or {}).get(at)
             mark = StoredOffset(*now).mark if now is not None else None
             if mark is None or mark.source != source:
-                continue  # somebody has worked there since
+                continue  # the group has committed since
             if value is None:
                 gone.append(at)
             else:

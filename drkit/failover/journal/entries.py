@@ -1,7 +1,7 @@
-"""The journal's entries, and what they say when read in their order. Pure.
+"""The journal's entries, and the state that follows from their order. Pure.
 
-The log decides, not clocks: of two runs that began at once the one whose entry stands first is under way,
-and the newest HOLD says who works at it. Whoever reads the log comes to the same answer.
+The log decides, not clocks: of two runs that began at once, the one with the first entry is under way, and
+the newest HOLD names its holder. Every reader of the log gets the same result.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, Ste
 from drkit.failover.journal.shape import check, check_part, loaded
 
 _PART_BYTES: Final = 1_000_000
-"""Of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
+"""Largest part of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
 _VERSION: Final = 1
 
 
 class EntryKind(StrEnum):
-    """What an entry says."""
+    """The kind of an entry."""
 
     RUN = "run"
     """A run begins: its scope, request, term and holder."""
     HOLD = "hold"
-    """Another process goes on with it: its holder, and what it was asked for."""
+    """Another process continues the run: its holder and request."""
     INTENT = "intent"
     """A step, or an effect of it, is about to begin."""
     RESULT = "result"
-    """It ended; with its evidence."""
+    """A step, or an effect of it, ended; with its evidence."""
     HELD = "held"
-    """A step refused or failed; somebody has to decide."""
+    """A step refused or failed; a person has to decide."""
     ABORT = "abort"
-    """The run is to be taken back."""
+    """The run is about to be rolled back."""
     UNDO = "undo"
     """A step is about to be undone."""
     UNDONE = "undone"
-    """It was."""
+    """A step was undone."""
     END = "end"
     """The run is over; with its last state."""
 
@@ -50,7 +50,7 @@ class JournalEntry(NamedTuple):
     number: int
     """Counts up from 0 in a run."""
     by: str
-    """Which process wrote it: the token of its holder."""
+    """Token of the process that wrote the entry."""
     term: int
     kind: EntryKind
     step: StepName | None
@@ -60,12 +60,12 @@ class JournalEntry(NamedTuple):
     body: dict[str, Any]
 
     def to_json(self) -> str:
-        """As one line of text."""
+        """Return the entry as one line of JSON."""
         return json.dumps({"v": _VERSION, **self._asdict()}, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> JournalEntry:
-        """What :meth:`to_json` made. Raises ValueError for anything else."""
+        """Return the entry from the text of :meth:`to_json`. Raises ValueError for anything else."""
         raw = loaded(text)
         if raw.pop("v", None) != _VERSION:
             raise ValueError("an entry of another version of drkit")
@@ -75,7 +75,7 @@ class JournalEntry(NamedTuple):
 
 
 def parts_of(entry: JournalEntry) -> list[bytes]:
-    """The values of the records that hold an entry; a large one takes several."""
+    """Return the values of the records that hold an entry; a large entry takes several."""
     text = entry.to_json()
     if len(whole := text.encode()) <= _PART_BYTES:
         return [whole]
@@ -88,7 +88,7 @@ def parts_of(entry: JournalEntry) -> list[bytes]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces of which each fits into a record as JSON: there a character takes 1 to 6 bytes."""
+    """Split a text into pieces that fit into a record as JSON, where a character takes 1 to 6 bytes."""
     begin = 0
     while begin < len(text):
         end = min(len(text), begin + _PART_BYTES)
@@ -99,14 +99,14 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class Assembly:
-    """Makes entries of records again; the parts of an entry that was never finished say nothing."""
+    """Makes entries from records; parts of an incomplete entry are dropped."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._of = ""
 
     def take(self, value: bytes) -> JournalEntry | None:
-        """The entry that a record completes.
+        """Return the entry that a record completes; None: parts are missing.
 
         :raises ValueError: not a record of the journal
         """
@@ -127,29 +127,29 @@ class Assembly:
 
 @dataclass
 class RunLog:
-    """One run, as its entries tell it."""
+    """One run, as recorded in its entries."""
 
     run_id: str
     term: int
     entries: list[JournalEntry] = field(default_factory=list)
     holder: dict[str, Any] = field(default_factory=dict)
-    """Host, process and token of who works at it."""
+    """Host, process and token of the holder."""
     results: dict[StepName, dict[str, Any]] = field(default_factory=dict)
     effects: dict[StepName, dict[str, dict[str, Any]]] = field(default_factory=dict)
     begun: set[StepName] = field(default_factory=set)
     undone: set[StepName] = field(default_factory=set)
     state: RunState = RunState.RUNNING
     held: dict[str, Any] = field(default_factory=dict)
-    """Why it was held, and in which step; the newest reason."""
+    """The newest reason why the run was held, with the step."""
 
     @property
     def opening(self) -> dict[str, Any]:
-        """Scope, request and decision with which it began."""
+        """Scope, request and decision at the beginning of the run."""
         return self.entries[0].body
 
     @property
     def request(self) -> dict[str, Any]:
-        """What was asked for, with what was added by whoever went on with it."""
+        """The request, with the additions of processes that continued the run."""
         said: dict[str, Any] = dict(self.opening.get("request", {}))
         for entry in self.entries:
             if entry.kind is EntryKind.HOLD:
@@ -163,12 +163,12 @@ class RunLog:
 
     @property
     def abortable(self) -> bool:
-        """Whether it may still be taken back."""
+        """Whether the run may still be rolled back."""
         last = self.last_step
         return last is None or is_before(last, POINT_OF_NO_RETURN)
 
     def take(self, entry: JournalEntry) -> None:
-        """Read on by one entry of this run."""
+        """Add the next entry of this run."""
         self.entries.append(entry)
         match entry.kind:
             case EntryKind.RUN | EntryKind.HOLD:
@@ -183,7 +183,7 @@ class RunLog:
             case EntryKind.ABORT:
                 self.state = RunState.ABORTING
             case EntryKind.UNDO if entry.step is not None and self.state is not RunState.ABORTING:
-                self.results.pop(entry.step, None)  # to be done again
+                self.results.pop(entry.step, None)  # the step will run again
             case EntryKind.UNDONE if entry.step is not None:
                 self.undone.add(entry.step)
             case EntryKind.END:
@@ -210,7 +210,7 @@ class JournalHistory:
 
     runs: dict[str, RunLog] = field(default_factory=dict)
     open: RunLog | None = None
-    """The run that is under way; there is one at the most."""
+    """The run that is under way; None: no run is."""
 
     @property
     def term(self) -> int:
@@ -223,23 +223,23 @@ class JournalHistory:
         return next(reversed(self.runs.values()), None)
 
     def take(self, entry: JournalEntry) -> None:
-        """Read on by one entry; one that does not count is passed over."""
+        """Add the next entry; an invalid one is skipped."""
         if entry.kind is EntryKind.RUN:
             if self.open is not None or entry.run_id in self.runs:
-                return  # it came second
+                return  # another run began first, or the entry is a duplicate
             self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
         run = self.open
         if run is None or run.run_id != entry.run_id or entry in run.entries:
-            return  # the same entry again says nothing new
+            return  # no run of this id is open, or the entry is a duplicate
         if entry.kind not in {EntryKind.RUN, EntryKind.HOLD} and entry.by != run.holder.get("token"):
-            return  # of a process that was overtaken
+            return  # from an overtaken process
         run.take(entry)
         if run.state.is_over:
             self.open = None
 
 
 def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:
-    """Read a whole journal."""
+    """Return the history of a whole journal."""
     history = JournalHistory()
     for entry in entries:
         history.take(entry)
@@ -247,7 +247,7 @@ def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:
 
 
 def violations(run: RunLog) -> list[str]:
-    """Where a run's entries do not follow the table; empty for every run that drkit made."""
+    """Return where a run's entries do not follow the table; empty for every run that drkit made."""
     found: list[str] = []
     done: list[StepName] = []
     begun: StepName | None = None
@@ -285,6 +285,6 @@ def _out_of_order(
 
 
 def told(entry: JournalEntry) -> Mapping[str, Any]:
-    """An entry for a timeline: without its body."""
+    """Return an entry without its body, for a timeline."""
     named = {k: v for k, v in entry._asdict().items() if k in {"at_ms", "kind", "step", "effect"} and v}
     return {**named, "at_ms": entry.at_ms}

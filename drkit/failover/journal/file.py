@@ -1,7 +1,7 @@
-"""The journal once more as a file on this machine: one line an entry, on the disk before the target is asked.
+"""A copy of the journal as a file on this machine: one line an entry, written before the target's topic.
 
-The target's topic decides; the file shows whether that topic lost something. A disk that takes no line is
-told and stops nothing.
+The target's topic decides; the file shows whether that topic lost entries. A failed write is logged and does
+not stop the run.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from drkit.failover.journal.shape import RUN_ID
 
 
 def private(path: str, flags: int) -> int:
-    """Opened without following a link, for its owner alone: a journal names topics, groups and people."""
+    """Open a file for its owner alone, following no link: a journal names topics, groups and people."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def default_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """Where this user's journals lie: ``drkit/failover`` in the state folder (XDG base directories)."""
+    """Return this user's journal folder: ``drkit/failover`` in the state folder (XDG base directories)."""
     home = env.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home, "drkit", "failover")
 
 
 def folder_of(configured: str | None) -> Path:
-    """Where this machine keeps journals.
+    """Return the journal folder of this machine.
 
     :param configured: ``journal_folder`` of ``[failover]``
     """
@@ -36,7 +36,7 @@ def folder_of(configured: str | None) -> Path:
 
 
 def path_of(folder: Path, run_id: str, ending: str) -> Path:
-    """The file of a run. Its id may come from the target, so it is no path.
+    """Return the file of a run. The id may come from the target, so it must not be a path.
 
     :raises Refused: no run of drkit has this id
     """
@@ -53,16 +53,16 @@ def path_of(folder: Path, run_id: str, ending: str) -> Path:
 class JournalFile:
     """The lines of one run that this machine wrote.
 
-    :param folder: made when the first line is written
+    :param folder: created with the first line
     """
 
     def __init__(self, folder: Path, run_id: str) -> None:
         self.path = path_of(folder, run_id, "jsonl")
         self.trouble = ""
-        """Why lines are missing; empty when none are."""
+        """Why lines are missing; empty: none are."""
 
     def append(self, entry: JournalEntry) -> None:
-        """Write a line and have it on the disk; a disk that does not take it is told once."""
+        """Write a line and sync it to disk; only the first failure is logged."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(self.path, "a", encoding="utf-8", opener=private) as file:
@@ -75,7 +75,10 @@ class JournalFile:
             self.trouble = str(error)
 
     def entries(self) -> list[JournalEntry]:
-        """What this machine wrote; a line cut off by a crash is left out."""
+        """Return the entries that this machine wrote, without a line truncated by a crash.
+
+        :raises Failed: the file cannot be read
+        """
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")
         except FileNotFoundError:
@@ -96,12 +99,12 @@ class JournalFile:
         return found
 
     def compare(self, log: Iterable[JournalEntry]) -> None:
-        """Whether the target's journal is the one that this machine wrote.
+        """Check that the target's journal has the entries that this machine wrote.
 
-        The last line of each process may be missing there: it was killed, or overtaken, before the target had
-        it.
+        The last entry of each process may be missing there: the process was killed or overtaken before it
+        reached the target.
 
-        :raises Refused: others are missing, so the target's journal lost what it had acknowledged
+        :raises Refused: other entries are missing, so the target's journal lost acknowledged entries
         """
         known = {(e.by, e.number): e for e in log}
         ours = self.entries()

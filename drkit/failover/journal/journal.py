@@ -1,4 +1,4 @@
-"""One run's hold on the journal: what it says, and writing to it before and after every effect."""
+"""One process's lock on the journal of a run; it writes an entry before and after every effect."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
 
 _TRIES: Final = 5
-"""How often the lock is taken back from somebody who only asked for it."""
+"""How often the lock is taken back from a process that only asked for it."""
 _RENEW_SECONDS: Final = 4.0
-"""While a step waits, an entry at least so often says that its process lives."""
+"""Longest time between entries while a step waits; each entry shows that the process lives."""
 OUTLIVE_SECONDS: Final = 12.0
-"""Without an entry for so long, a process that cannot be seen from here has left its run."""
+"""A process on another machine that writes no entry for this time has left its run."""
 _LOOK_SECONDS: Final = 0.5
 
 
 class RunLocked(Refused):
-    """Another orchestrator works at it."""
+    """Another orchestrator works on the run."""
 
 
 class NoRun(Usage):
     """The journal on the target has no run that is under way."""
 
     runs: frozenset[str] = frozenset()
-    """Those that it has."""
+    """Ids of the runs in the journal."""
 
 
 class Journal:
-    """The lock and the pen of one process.
+    """The lock and the writer of one process.
 
     :param topic: whose history was read
     :param file: the copy on this machine
@@ -70,11 +70,11 @@ class Journal:
         self.token = uuid.uuid4().hex[:12]
         self.term = 0
         self.found: dict[StepName, dict[str, Any]] = {}
-        """Evidence of steps that are being proven: in the journal it stands behind the proof."""
+        """Evidence of steps that are being proven; the journal gets it after the proof."""
 
     @property
     def run(self) -> RunLog:
-        """The run as the log tells it."""
+        """The run as recorded in the log."""
         return self._topic.history.runs[self.run_id]
 
     @property
@@ -98,18 +98,18 @@ class Journal:
         self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
         if self.run_id not in self._topic.history.runs:
             refuse_open(self._topic)
-            assert self._topic.history.last is not None  # noqa: S101  it came first, or ours would stand
+            assert self._topic.history.last is not None  # noqa: S101  another run began first
             raise taken(self._topic.history.last, "it began a moment earlier")
 
     def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
-        """Go on with a run that another process left behind.
+        """Continue a run that another process left.
 
-        :param request: what was asked for in addition
-        :param at_once: do not look whether a process of another machine still writes
+        :param request: what was requested in addition
+        :param at_once: do not check whether a process on another machine still writes
         :raises RunLocked: that process lives, or another one was faster
         """
         self.term = self.run.term
-        # One that goes on after it has left the run, as `drkit watch` does, keeps nobody from it.
+        # A process that lives but has left the run, as `drkit watch` does, does not block others.
         lives = not self._is_left and lives_here(_process(self.run.holder))
         if lives:
             raise taken(self.run, "the process that works at it lives")
@@ -121,9 +121,9 @@ class Journal:
         self.write(EntryKind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
 
     def _outlive(self) -> None:
-        """Return when the process that works at the run, on another machine, has left it.
+        """Return when the run's process, on another machine, has left it. Raises RunLocked if it wrote.
 
-        Clocks of two machines differ: what counts is whether it writes while this process looks on.
+        Clocks of two machines differ, so only entries written while this process waits count.
         """
         known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
         while not self._is_left and self._clock() < deadline:
@@ -134,7 +134,7 @@ class Journal:
 
     @property
     def _is_left(self) -> bool:
-        """Its process has written that it works no more."""
+        """Whether the run's process has recorded that it stopped working."""
         return self.run.entries[-1].kind is EntryKind.HELD
 
     def _holder(self) -> dict[str, Any]:
@@ -155,15 +155,15 @@ class Journal:
         if not effect and kind in {EntryKind.INTENT, EntryKind.RESULT, EntryKind.HELD, EntryKind.UNDO}:
             self._step = step if kind is EntryKind.INTENT else None
         began = boottime()
-        with permitted_by(None):  # an entry of whoever was overtaken is refused by the log itself
+        with permitted_by(None):  # the log itself refuses entries of an overtaken process
             self._to_file(entry)
             self._to_topic(entry)
             if kind is EntryKind.INTENT and boottime() - began > LONGEST_SECONDS:
-                self.confirm()  # what follows an intent is not to follow one of long ago
+                self.confirm()  # an effect must not follow an old intent
         self._written = self._clock()
 
     def renew(self) -> None:
-        """Say that this process lives, if it has written nothing for a while: the step's intent once more."""
+        """Repeat the step's intent, if nothing was written for a while: it shows that the process lives."""
         if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
             self.write(EntryKind.INTENT, self._step, "", {"renewed": True})
 
@@ -179,7 +179,7 @@ class Journal:
                 self._still_ours(entry)
                 if self.run_id in self._topic.history.runs and entry in self.run.entries:
                     return
-                # Whoever has the newer epoch only asked for the lock and wrote nothing that counts.
+                # The process with the newer epoch only asked for the lock and wrote no valid entry.
                 self._loop.run(self._topic.take_epoch)
                 continue
             if not alone:
@@ -188,16 +188,16 @@ class Journal:
         raise taken(self.run, f"the lock was taken away {_TRIES} times")
 
     def confirm(self) -> None:
-        """Read the log again: this process stood still, and another may have taken over meanwhile.
+        """Read the log again after this process was suspended: another may have taken over.
 
-        :raises RunLocked: it did
+        :raises RunLocked: another process took over
         """
         self._loop.run(self._topic.read)
         if self.run.state.is_over or str(self.run.holder.get("token")) != self.token:
             raise taken(self.run, "it took over while this process stood still")
 
     def _still_ours(self, entry: JournalEntry) -> None:
-        """Somebody else wrote: the log says whether this run is still under way, and in whose hands."""
+        """Check in the log that this process still holds the run. Raises RunLocked if another one does."""
         if entry.kind is EntryKind.RUN:
             if self.run_id not in self._topic.history.runs:
                 refuse_open(self._topic)
@@ -225,7 +225,7 @@ class Journal:
 
 
 class NoJournal:
-    """Of a dry run: nothing is written, and what was found so far is told to later steps."""
+    """The journal of a dry run: writes nothing, and passes evidence to later steps."""
 
     def __init__(self) -> None:
         self.found: dict[StepName, dict[str, Any]] = {}
@@ -235,7 +235,7 @@ class NoJournal:
         return self.found.get(step)
 
     def renew(self) -> None:
-        """Nothing: there is no lock."""
+        """Do nothing: a dry run has no lock."""
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.context.JournalView`."""
@@ -251,14 +251,14 @@ class NoJournal:
 def refuse_open(topic: JournalTopic) -> None:
     """Refuse to begin while a run is under way.
 
-    :raises RunLocked: one is
+    :raises RunLocked: a run is under way
     """
     if topic.history.open is not None:
         raise taken(topic.history.open, "it is under way")
 
 
 def taken(run: RunLog, why: str) -> RunLocked:
-    """Who works at a run, and how far it is."""
+    """Return the error that names a run's holder and its progress."""
     holder, last = run.holder, run.entries[-1]
     age = max(0, wall_ms() - last.at_ms) / 1000
     at = run.last_step or "its beginning"
@@ -273,7 +273,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
 
 
 def _process(holder: Mapping[str, Any]) -> Process:
-    """The process in a holder's entry; one of no machine where the entry does not say it."""
+    """Return the process in a holder's entry; one without a machine if the entry is malformed."""
     try:
         return Process.read(Fields(dict(holder)))
     except Malformed:
@@ -281,9 +281,9 @@ def _process(holder: Mapping[str, Any]) -> Process:
 
 
 def open_run(topic: JournalTopic, verb: str) -> RunLog:
-    """The run that is under way.
+    """Return the run that is under way.
 
-    :raises NoRun: there is none
+    :raises NoRun: no run is under way
     """
     if topic.history.open is None:
         last = topic.history.last

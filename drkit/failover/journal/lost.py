@@ -1,4 +1,4 @@
-"""What the files of this machine say of a run that the journal on the target does not have."""
+"""Runs in this machine's files that the journal on the target does not have."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PAGE: Final = "runbooks/failover-journal-lost.md"
 
 
 def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
-    """The error with what is known from the files; unchanged where these have no run that is under way.
+    """Return the error with the findings in the files; unchanged if they have no run that is under way.
 
-    :param folder: of the journals of this machine
+    :param folder: this machine's journals
     """
     left = left_runs(folder, flow, error.runs)
     if not left:
@@ -38,10 +38,10 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
 
 
 def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog]:
-    """Runs that are under way by the files of this machine, the newest first.
+    """Return the runs that are under way by this machine's files, the newest first.
 
-    :param flow: runs whose report names another flow are left out
-    :param known: runs that the target's journal has
+    :param flow: runs whose report names another flow are skipped
+    :param known: runs in the target's journal
     """
     found = []
     for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
@@ -52,7 +52,7 @@ def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog
 
 
 def _flow_of(folder: Path, run: RunLog) -> str | None:
-    """The flow in the report of a run; None while it has none that can be read."""
+    """Return the flow in the report of a run; None: no readable report."""
     try:
         report = json.loads(path_of(folder, run.run_id, "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the records of a journal look like: anything else is refused before it is read. Pure."""
+"""The format of a journal's records; other records are refused before they are read. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from drkit.failover.core.machine import RunState
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-"""What the id of a run may consist of; drkit gives hexadecimal digits. Files here have its name."""
+"""Valid run ids; drkit uses hexadecimal digits. Local files are named after them."""
 _TYPES: Final = {
     "run_id": str, "number": int, "by": str, "term": int, "effect": str, "at_ms": int, "body": dict,
 }  # fmt: skip
@@ -20,7 +20,7 @@ _OF_STEPS: Final = frozenset({"intent", "result"})
 
 
 def loaded(text: str | bytes) -> dict[str, Any]:
-    """The object in JSON data. Raises ValueError."""
+    """Return the object in JSON data. Raises ValueError."""
     try:
         raw = json.loads(text)
     except RecursionError:
@@ -31,7 +31,7 @@ def loaded(text: str | bytes) -> dict[str, Any]:
 
 
 def check(raw: Mapping[str, Any]) -> None:
-    """See that the fields of an entry are those that a run is made of. Raises ValueError."""
+    """Check the fields of an entry. Raises ValueError."""
     if unknown := raw.keys() - _TYPES.keys() - {"kind", "step"}:
         raise ValueError(f"a field that this drkit does not know: {min(unknown)!r:.50}")
     _check_types(raw, _TYPES)
@@ -48,7 +48,7 @@ def check(raw: Mapping[str, Any]) -> None:
 
 
 def check_part(raw: Mapping[str, Any]) -> None:
-    """The same of a part of a large entry. Raises ValueError."""
+    """Check the fields of a part of a large entry. Raises ValueError."""
     _check_types(raw, _PART)
 
 

@@ -1,10 +1,9 @@
-"""The journal on the target, and its lock: whoever appends in a newer epoch shuts the older one out.
+"""The journal on the target, and its lock: a writer with a newer producer epoch fences the older one.
 
-The epoch is that of a transactional id (KIP-98): InitProducerId gives a newer one to whoever asks, and from
-its first append on the partition's leader refuses every older one. Between the two the older may still
-append; so the newer one reads the log up to its own entry, and only then knows who was there. Sequence
-numbers make a repeated append the same append, and the offset in the answer shows whether anybody else wrote
-in between.
+The epoch belongs to a transactional id (KIP-98). InitProducerId gives every caller a newer epoch. From the
+first append in that epoch, the partition's leader refuses older epochs. Until then the older writer may still
+append, so the newer one reads the log up to its own entry before it trusts the history. Sequence numbers make
+a repeated append idempotent. The offset in the response shows whether another process wrote in between.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
 ADOPTED: Final = b"adopted"
-"""Key of the records between which every entry stands that `drkit control adopt` signed."""
+"""Key of the two records that enclose all entries signed by `drkit control adopt`."""
 BEGUN: Final = b"begun"
 DONE: Final = b"done"
 
 
 class JournalFenced(Failed):
-    """Somebody appends to the journal in a newer epoch."""
+    """Another process appends to the journal in a newer epoch."""
 
 
 def ensure_topic(target: Cluster, name: str) -> None:
-    """Create the journal where it is missing; it keeps everything for ever.
+    """Create the journal topic if it is missing, with unlimited retention.
 
     :raises DrkitError: it cannot be created
     """
@@ -55,7 +54,7 @@ def ensure_topic(target: Cluster, name: str) -> None:
 
 
 class JournalTopic:
-    """Reads the journal on, and appends to it in an epoch of its own.
+    """Reads the journal incrementally, and appends to it in its own epoch.
 
     :param cluster: the target, connected
     """
@@ -79,7 +78,7 @@ class JournalTopic:
         self._assembly = Assembly()
         self._clock, self._wall = clock, wall
         self.dropped = Dropped(self.where)
-        """Records without a valid MAC: they were passed over."""
+        """Records skipped because they have no valid MAC."""
         self._refused: list[tuple[bytes | None, int, str]] = []
         self._genuine = self._unfinished = False
         self.next_offset = 0
@@ -87,20 +86,20 @@ class JournalTopic:
 
     @property
     def where(self) -> str:
-        """For errors."""
+        """Topic and cluster, for errors."""
         return f"{self.name} on {self._cluster.alias}"
 
     # -- reading ------------------------------------------------------------------------------------
 
     async def exists(self) -> bool:
-        """Whether there was ever a failover of this flow."""
+        """Whether the journal topic exists, so that this flow ever had a failover."""
         found = (await metadata(self._cluster, [self.name]))[self.name]
         return found.error not in codes.NO_SUCH_TOPIC
 
     async def read(self) -> list[JournalEntry]:
-        """Read on to the end; returns what is new and takes it into the history.
+        """Read to the end of the topic; return the new entries and add them to the history.
 
-        :raises Failed: the topic cannot be read, or holds what is no entry
+        :raises Failed: the topic cannot be read, or holds a record that is not an entry
         """
         fresh: list[JournalEntry] = []
         deadline = self._clock() + _SECONDS
@@ -142,7 +141,7 @@ class JournalTopic:
         return [r for chunk in out.chunks for r in records_in(chunk) if self._is_ours(r)]
 
     def _is_ours(self, record: Record) -> bool:
-        """Whether a record has a valid MAC, where there is a control key; others are counted and named."""
+        """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
         why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
         if why:
             self._refused.append((record.key, record.offset, why))
@@ -150,15 +149,16 @@ class JournalTopic:
         self._genuine = True
         if self._cluster.control is not None and record.key == ADOPTED:
             self._unfinished = record.value == BEGUN
-            self._refused.clear()  # what was there before was adopted, or is none of drkit's
+            self._refused.clear()  # earlier records were adopted, or are not drkit's
         return True
 
     def _name_dropped(self) -> None:
-        """Name what has no valid MAC.
+        """Report records without a valid MAC.
 
-        A journal of which nothing counts would say that there never was a failover: it is refused.
+        A journal without any valid record would read as "no failover yet", so it is refused.
 
-        :raises Refused: it was written before there was a control key, or by a process with another one
+        :raises Refused: the journal was written without a control key or with another one, or an adoption
+            did not end
         """
         for refused in self._refused:
             self.dropped.add(*refused)
@@ -187,9 +187,9 @@ class JournalTopic:
     # -- appending ----------------------------------------------------------------------------------
 
     async def take_epoch(self) -> None:
-        """Get a newer epoch than anybody before. Fences nobody until the first append.
+        """Get a newer epoch than all before. It fences no other process until the first append.
 
-        :raises DrkitError: the target gives none
+        :raises DrkitError: the target gives no epoch
         """
         self._identity = await self._transactions.begin_epoch()
         self._sequence = 0
@@ -197,9 +197,9 @@ class JournalTopic:
     async def append(self, entry: JournalEntry) -> bool:
         """Make an entry durable (acks=all) and read it back.
 
-        :returns: False when somebody else's entries stand between what was read before and this one: whoever
-            appended has to look at the history, which has them now
-        :raises JournalFenced: somebody appends in a newer epoch; nothing of this entry counts
+        :returns: False when another process's entries precede this one since the last read: the caller has to
+            check the history, which now contains them
+        :raises JournalFenced: another process appends in a newer epoch; no part of this entry counts
         :raises Failed: it was not accepted in time
         """
         expected = self.next_offset

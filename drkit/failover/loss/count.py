@@ -1,4 +1,4 @@
-"""What is lost, by partition: exact where the source can be asked, else from which offset on."""
+"""The loss by partition: exact where the source answers, otherwise the offset from which records are lost."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ class Lost(NamedTuple):
     topic: str
     partition: int
     lost_from: int | None = None
-    """Its first offset that is not on the target: everything from there on is not. None: not known."""
+    """First source offset that is not on the target, nor is any later one. None: unknown."""
     end: int | None = None
-    """Its last stable offset; of a silent source the last that was noted. None: nobody ever noted one."""
+    """Its last stable offset; for a silent source the last recorded one. None: none was ever recorded."""
     records: int | None = None
-    """Between the two; of a silent source there may be more behind."""
+    """Records from `lost_from` to `end`; a silent source may have more after `end`."""
     bytes: int | None = None
     oldest_ms: int | None = None
     open_transaction: bool = False
-    """Records behind the end belong to a transaction that is still open."""
+    """Whether records after the end belong to a transaction that is still open."""
     exact: bool = False
     reason: str = ""
     high_watermark: int | None = None
-    """Of a silent source the last that was noted; None: not known."""
+    """For a silent source the last recorded one; None: unknown."""
     held_back: int = 0
-    """Records between the last stable offset and the high watermark, at the most: besides `records`."""
+    """Upper bound on records between the last stable offset and the high watermark, not in `records`."""
     held_acknowledged: int = 0
-    """Of them those that are not known to belong to an undecided transaction, at the most."""
+    """Upper bound on those of `held_back` not known to belong to an undecided transaction."""
     held_oldest_ms: int | None = None
-    """Timestamp of the oldest of these."""
+    """Timestamp of the oldest record of `held_acknowledged`, in milliseconds."""
 
     def held(self, ends: Ends | None, frontier: int | None) -> Lost:
-        """The same with what is held back there."""
+        """Return a copy with the records that open transactions hold back."""
         if ends is None:
             return self
         back = ends.held_from(frontier)
@@ -63,7 +63,7 @@ class Lost(NamedTuple):
 
 
 def lost_partitions(context: Context, places: Standing, source: RawCluster | None) -> list[Lost]:
-    """What each partition of the scope loses.
+    """Return the loss of each partition of the scope.
 
     :raises RawError: the source stopped answering
     """
@@ -81,14 +81,14 @@ def lost_partitions(context: Context, places: Standing, source: RawCluster | Non
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: frozenset[int]) -> dict[TopicPartition, Ends]:
-    """Ends of all partitions, with what open transactions hold back there."""
+    """Return the ends of all partitions, with the records that open transactions hold back."""
     topics = await metadata(source, sorted(names))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
     return with_held(ends, await held_back(source, topics, ends, skip))
 
 
 def _span(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
-    """Source offsets that are not on the target; None when nothing is missing, or nobody knows."""
+    """Return the source offsets that are not on the target; None: nothing is missing, or it is unknown."""
     if isinstance(place, Unavailable) or place.source_end is None:
         return None
     start = _from(place)
@@ -96,7 +96,7 @@ def _span(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
 
 
 def _from(place: PartitionPosition) -> int | None:
-    """The first source offset that is missing; of a partition that was never copied its start."""
+    """Return the first missing source offset; for a partition that was never copied its start."""
     if place.frontier is None:
         return place.source_start
     return max(place.frontier, place.source_start or 0)
@@ -139,26 +139,26 @@ def _of_answering(
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
-    """Nothing is missing, and no open transaction can move an end."""
+    """Whether nothing is missing and no open transaction can move an end."""
     return all(p.exact and p.records == 0 and not p.open_transaction for p in lost)
 
 
 def known_records(lost: Sequence[Lost]) -> int | None:
-    """How many records are known to be missing; None where nobody knows of some partition."""
+    """Return the number of records known to be missing; None: unknown for some partition."""
     known = [p.records for p in lost if p.records is not None]
     return sum(known) if len(known) == len(lost) else None
 
 
 def held_of(lost: Sequence[Lost]) -> HeldBack:
-    """What open transactions hold back in all partitions, or held back when the source was seen last."""
+    """Return what open transactions hold back in all partitions, as of the last answer of the source."""
     return held_total(HeldBack(p.held_back, p.held_acknowledged, p.held_oldest_ms, None) for p in lost)
 
 
 def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, fenced: bool) -> LossEvidence:
-    """The loss statement.
+    """Return the loss statement.
 
-    :param silent: the bound of a source that does not answer; None when it does
-    :param fenced: nobody writes there any more, so ends stand still
+    :param silent: the bound for a silent source; None when the source answers
+    :param fenced: no client can write to the source, so ends do not move
     """
     known, held = known_records(lost), held_of(lost)
     total = None if known is None else known + held.records
@@ -211,7 +211,7 @@ def _places(missing: Sequence[Lost]) -> str:
 
 
 def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
-    """First missing source offsets, for the journal."""
+    """Return the first missing source offsets, for the journal."""
     return {
         str(at): p.frontier if isinstance(p, PartitionPosition) else None for at, p in sorted(places.items())
     }

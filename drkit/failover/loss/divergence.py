@@ -1,7 +1,7 @@
-"""What the old primary has and the new one has not: by partition and record by record, once it answers again.
+"""Records that only the old primary has: by partition and one by one, once it answers again.
 
-For every topic that a failover promoted, its role in the flow's state says from which offset on nothing was
-copied. What stands there now is the divergent tail: what was lost, and what the old primary took afterwards.
+The role of every promoted topic, in the flow's state, holds the first offset that was not copied. The records
+from there on are the divergent tail: lost records, and records that the old primary accepted afterwards.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from drkit.status.lag.source import Ends, all_topics, ends_of
 
 
 class DivergenceState(StrEnum):
-    """How a partition of the old primary stands to its copy."""
+    """How a partition of the old primary compares with its copy."""
 
     CLEAN = "clean"
-    """It has nothing that was not copied."""
+    """Every record was copied."""
     DIVERGED = "diverged"
-    """It has records that the new primary has not."""
+    """The partition has records that the new primary does not have."""
     REGRESSED = "regressed"
-    """It ends before the place up to which it was copied: it lost records that the new primary has."""
+    """The partition ends before its last copied offset: it lost records that the new primary has."""
     RECREATED = "recreated"
-    """The topic is another one of the same name: nothing of it was ever copied."""
+    """The topic was recreated under the same name: none of its records was copied."""
     GONE = "gone"
-    """There is no such partition any more."""
+    """The partition does not exist any more."""
     UNKNOWN = "unknown"
-    """Nobody can say; `why` tells the reason."""
+    """The state is unknown; `why` has the reason."""
 
 
 class PartitionDivergence(NamedTuple):
@@ -54,13 +54,13 @@ class PartitionDivergence(NamedTuple):
     lost_from: int
     """The first offset that was not copied."""
     end: int | None = None
-    """Its end now, up to which transactions are decided; None where there is none."""
+    """Its current last stable offset; None: no log."""
     records: int = 0
     bytes: int = 0
     removed: int = 0
-    """Offsets behind `lost_from` that the old primary's retention has removed since: lost, and not listed."""
+    """Offsets from `lost_from` on that the old primary's retention removed since: lost, and not listed."""
     open_transaction: bool = False
-    """Behind the end there are records whose transaction is not decided."""
+    """Whether records after the end belong to an undecided transaction."""
     why: str = ""
     held_back: int = 0
     """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
@@ -68,18 +68,18 @@ class PartitionDivergence(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """All partitions, or why they could not be looked at."""
+    """All partitions, or why they could not be read."""
 
     flow: str
     tails: tuple[PartitionDivergence, ...]
     unanswered: str = ""
-    """Why the old primary could not be asked; empty: it was."""
+    """Why the old primary did not answer; empty: it did."""
     owed: str = ""
-    """Why its fence is owed: then it may take more records; empty: it is not."""
+    """Why its fence is pending: then it may take more records; empty: no fence is pending."""
 
     @property
     def is_known(self) -> bool:
-        """Whether every partition could be looked at."""
+        """Whether every partition could be read."""
         return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self.tails)
 
     @property
@@ -90,7 +90,7 @@ class Divergence:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the result as plain JSON data."""
         return {
             "flow": self.flow,
             "statement": self.statement(),
@@ -105,7 +105,7 @@ class Divergence:
         }
 
     def statement(self) -> str:
-        """In one sentence."""
+        """Return the result in one sentence."""
         old = self.flow.partition("->")[0]
         if self.unanswered:
             return f"{old} does not answer: {self.unanswered}"
@@ -126,11 +126,11 @@ def _places(tails: list[PartitionDivergence]) -> str:
 
 
 def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[DivergenceState, int, int]:
-    """How a partition stands, the first offset to be read, and how many before it are gone. Pure.
+    """Return a partition's state, the first offset to read, and how many offsets before it are gone. Pure.
 
-    :param frontier: first offset that was not copied; None: nothing was
-    :param log: its begin and end now; None: there is none
-    :param same: it is the topic that was copied
+    :param frontier: first offset that was not copied; None: nothing was copied
+    :param log: the current start and end of the partition; None: no log
+    :param same: whether it is the topic that was copied
     """
     if log is None:
         return DivergenceState.GONE, frontier or 0, 0
@@ -144,7 +144,7 @@ def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[Diver
 
 
 def divergence(context: Context, take: Take = lambda _at, _record: None) -> Divergence:
-    """Look at the old primary; `take` gets every record that it has and the new one has not.
+    """Return the divergence of the old primary; `take` gets every record that only the old primary has.
 
     :raises ConfigError: no failover of this flow has promoted anything
     :raises DrkitError: a cluster refuses what has to be read
@@ -173,7 +173,7 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
 
 
 def _copied_back(context: Context) -> frozenset[int]:
-    """Producers of the flow in the other direction: what it wrote there came from the new primary."""
+    """Return producer ids of the reverse flow: their records came from the new primary."""
     name = state_topic(context.flow.target)
     cluster = Cluster.connect(context.source_settings)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
@@ -207,7 +207,7 @@ async def _look(
 def _partitions(
     roles: Mapping[str, RoleRecord], there: Mapping[str, TopicMetadata]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
-    """Every partition of the promoted topics, also those that came later, with its frontier."""
+    """Yield every partition of the promoted topics, also those added later, with its frontier."""
     for topic in sorted(roles):
         known = dict(roles[topic].frontiers or {})
         for number in sorted(known.keys() | (there[topic].leaders.keys() if topic in there else set())):
@@ -229,7 +229,7 @@ def _read(tail: PartitionDivergence, passed: Passed) -> PartitionDivergence:
         return tail._replace(
             found=DivergenceState.UNKNOWN, why=why, records=passed.records, bytes=passed.bytes
         )
-    # Markers, aborted records and what drkit copied there are no divergence.
+    # Markers, aborted records and records that drkit copied there do not diverge.
     is_clean = not passed.records and not tail.removed and tail.found is DivergenceState.DIVERGED
     found = DivergenceState.CLEAN if is_clean else tail.found
     return tail._replace(found=found, records=passed.records, bytes=passed.bytes)

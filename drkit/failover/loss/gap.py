@@ -1,4 +1,4 @@
-"""Counts exactly what lies between the copy's frontier and the source's end: every batch is read."""
+"""Counts the records between the copy's frontier and the source's end exactly: it reads every batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drkit.wire import decode, read_header, visible
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
 MOST_BYTES: Final = 512 << 20
-"""Of one partition that are read; what lies behind is not counted, and that is said."""
+"""Maximum bytes read from one partition; later records are not counted, and the result shows that."""
 
 
 class Counted(NamedTuple):
@@ -25,13 +25,13 @@ class Counted(NamedTuple):
     oldest_ms: int | None
     newest_ms: int | None
     next_offset: int
-    """The first source offset that was not looked at; the end of the gap when all of it was."""
+    """The first source offset that was not read; the end of the gap when all of it was."""
 
 
 async def count_gaps(
     source: RawCluster, gaps: Iterable[UncopiedRange], skip: frozenset[int]
 ) -> dict[TopicPartition, Counted]:
-    """What waits in each gap. Markers, aborted records and what the flow leaves out are not counted.
+    """Return the records in each gap, without markers, aborted records and records that the flow skips.
 
     :raises RawError: the source stopped answering
     """

@@ -1,4 +1,4 @@
-"""What open transactions hold back: the sum over partitions, and in words. Pure."""
+"""The records that open transactions hold back: the sum over partitions, and in words. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drkit.status.lag.source import HeldBack
 
 
 def held_total(held: Iterable[HeldBack]) -> HeldBack:
-    """The sum over partitions; the time of the oldest record is not known where it is not of one."""
+    """Return the sum over partitions; the oldest time is unknown if it is unknown for one partition."""
     some = [h for h in held if h.records]
     times = [h.oldest_ms for h in some if h.acknowledged]
     known = [t for t in times if t is not None]
@@ -22,7 +22,7 @@ def held_total(held: Iterable[HeldBack]) -> HeldBack:
 
 
 def held_text(records: int, acknowledged: int) -> str:
-    """What open transactions hold back, in words; empty when it is nothing."""
+    """Return what open transactions hold back, in words; empty if nothing."""
     if not records:
         return ""
     return f"up to {records:,} records held back by open transactions ({acknowledged:,} acknowledged)"

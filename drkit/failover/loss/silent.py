@@ -1,4 +1,4 @@
-"""What a source that does not answer took with it, by what is known of it on the target."""
+"""The loss bound of a silent source, by what the target knows of it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from drkit.flow_state.records import RoleRecord, SourceSeenRecord
 from drkit.status.lag.source import HeldBack
 
 STOP: Final = "stop"
-"""The effect of FREEZE after which the flow copies these topics no more."""
+"""The effect of FREEZE that stops the copy of these topics."""
 
 
 def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
-    """The bound of what a source that does not answer took with it.
+    """Return the loss bound of a silent source.
 
-    :param records: known to be missing
-    :param held: what open transactions held back besides
+    :param records: number of records known to be missing
+    :param held: records that open transactions held back in addition
     """
     source_seen = context.state.get(SourceSeenRecord)
     stopped = context.result(StepName.FENCE).get("details", {}).get("stopped_ms")
@@ -41,11 +41,11 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
 def copied_until(
     beat: int | None, roles: Iterable[RoleRecord | None], effects: Mapping[str, Mapping[str, Any]]
 ) -> int | None:
-    """Up to when the copy of these topics is complete: a heartbeat says nothing once they are frozen.
+    """Return the time, in milliseconds, up to which these topics are completely copied; None: unknown.
 
-    The flow may go on with other topics, and so with its heartbeats.
+    Once they are frozen, newer heartbeats do not count: the flow may still copy its other topics.
 
-    :param beat: the newest heartbeat on the target, by its time; None: there is none
+    :param beat: time of the newest heartbeat on the target; None: no heartbeat
     :param effects: of FREEZE
     """
     frozen = [role.at_ms for role in roles if role is not None and role.is_frozen]
@@ -56,7 +56,7 @@ def copied_until(
 
 
 def newest_beat(context: Context) -> int | None:
-    """When the newest heartbeat that reached the target was sent, in milliseconds; None: there is none."""
+    """Return the send time of the newest heartbeat on the target, in milliseconds; None: no heartbeat."""
     tail = context.kept.beats_of(context)
     tail.read()
     return tail.newest_ms

@@ -1,4 +1,4 @@
-"""Where every partition of a run's scope stands: the offset map settled against the target's log."""
+"""The position of every partition in a run's scope: the offset map checked against the target's log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Standing = dict[TopicPartition, PartitionPosition | Unavailable]
 
 
 def pairs_of(context: Context) -> list[CopiedPartition]:
-    """All partitions of the scope that the target has, with those they are copies of.
+    """Return all partitions of the scope that the target has, with their source partitions.
 
     :raises RawError: the target does not answer
     """
@@ -32,9 +32,9 @@ def pairs_of(context: Context) -> list[CopiedPartition]:
 
 
 def standing(context: Context, source: RawCluster | None, *, final: bool = False) -> Standing:
-    """Where they stand now.
+    """Return the current position of every partition in the scope.
 
-    :param final: nothing more will be copied, whatever the source has
+    :param final: no more records will be copied
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """

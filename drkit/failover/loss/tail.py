@@ -1,4 +1,4 @@
-"""Reads what lies behind the frontier in a partition of the old primary, record by record."""
+"""Reads the records after the frontier of a partition on the old primary, one by one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from drkit.wire import Record, records_in, visible
 
 _FETCH_BYTES: Final = 4 << 20
 Take = Callable[[TopicPartition, Record], None]
-"""Gets each record, with its offset on the source."""
+"""Receives each record, with its offset on the source."""
 
 
 class Passed(NamedTuple):
-    """What was read."""
+    """The result of a read."""
 
     records: int
     bytes: int
-    """Of keys and values."""
+    """Size of keys and values."""
     next_offset: int
-    """The first offset that was not looked at."""
+    """The first offset that was not read."""
     error: int
-    """Kafka's code that ended the reading; 0: none."""
+    """Kafka's error code that ended the read; 0: none."""
 
 
 async def read_tail(
@@ -35,9 +35,9 @@ async def read_tail(
     skip: frozenset[int],
     take: Take,
 ) -> Passed:
-    """Hand every record of a span of offsets to `take`, as a consumer with read_committed sees them.
+    """Pass every record of an offset range to `take`, as a read_committed consumer sees them.
 
-    :param skip: producers whose records are left out: what drkit itself copied there
+    :param skip: producers whose records are skipped: records that drkit itself copied there
     :raises RawError: the source stopped answering
     :raises CorruptBatch: a batch cannot be read
     """

@@ -1,7 +1,7 @@
-"""COMMIT_OFFSETS: the groups' places are written on the target, guarded, and read back.
+"""COMMIT_OFFSETS: writes the groups' committed offsets on the target, guarded, and reads them back.
 
-The table that guards checkpoint rounds decides here too (`drkit.offsets.group_guard`): a group with members,
-or one that has worked on the target, is never moved unasked, and what is written lies within the log.
+The table that guards checkpoint rounds decides here too (`drkit.offsets.group_guard`). A group with members,
+or one that committed on the target by itself, is not moved without request. Offsets are within the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, t
 from drkit.offsets.translation import Exact
 
 _AT_ONCE: Final = 250
-"""Groups in one effect."""
+"""Maximum number of groups in one effect."""
 _NEVER_MS: Final = 1 << 62
 _SHOWN: Final = 5
 _FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
@@ -53,8 +53,8 @@ class CommitOffsetsStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: a group has members on the target, or has worked there
-        :raises Failed: the target did not store what it was told
+        :raises Refused: a group has members on the target, or has committed there by itself
+        :raises Failed: the target did not store an offset
         """
         positions = context.result(StepName.TRANSLATE)["positions"]
         groups = sorted(positions)
@@ -78,9 +78,9 @@ class CommitOffsetsStep:
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: what the target keeps is what was translated.
+        """See :class:`drkit.failover.core.step.Step`: the target stores the translated offsets.
 
-        :raises Failed: it is not
+        :raises Failed: it stores others
         """
         positions = context.result(StepName.TRANSLATE)["positions"]
         there: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
@@ -89,7 +89,7 @@ class CommitOffsetsStep:
         for group, partitions in positions.items():
             found = there[group]
             if found.own_work(context.flow.source, topics):
-                continue  # its own work: it was left alone
+                continue  # the group committed by itself, so its offsets were not written
             for target, (_, downstream, *mark) in partitions.items():
                 stored = found.stored.get(partition_of(target))
                 if mark or (stored is not None and stored.offset == downstream):
@@ -107,12 +107,12 @@ class CommitOffsetsStep:
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: what was there before returns, if nobody moved on."""
+        """See :class:`drkit.failover.core.step.Step`: restores earlier offsets, if no group has committed."""
         restored = 0
         for name, told in context.effects(self.name).items():
             before = told["intent"].get("before")
             if before is None:
-                continue  # an eviction: members come back by themselves
+                continue  # an eviction: members rejoin by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
             context.tell(StepProgress(self.name, f"{name}: taken back"))
         return StepResult({"restored": restored})
@@ -121,7 +121,10 @@ class CommitOffsetsStep:
 def _decided(
     context: Context, there: Mapping[str, TargetGroup]
 ) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
-    """What becomes of each position, and what is to be written."""
+    """Return the verdict on each position, and the offsets to write.
+
+    :raises DrkitError: a verdict does not allow the write
+    """
     topics = set(context.scope.topics.values())
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}

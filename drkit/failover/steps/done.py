@@ -1,4 +1,4 @@
-"""DONE: nobody protects the new primary yet; what to do next."""
+"""DONE: reports that the new primary is not protected yet, and what to do next."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DoneStep:
 
 
 def next_steps(context: Context) -> list[str]:
-    """What a person has to do, the most urgent first."""
+    """Return what a person has to do, the most urgent first."""
     flow = context.flow
     reverse = f"{flow.target}->{flow.source}"
     lines = []

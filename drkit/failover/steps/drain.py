@@ -1,4 +1,4 @@
-"""DRAIN: wait until the copy reaches the fenced end, or the deadline; then say exactly what is missing."""
+"""DRAIN: waits until the copy reaches the fenced end, or the deadline; then states what is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from drkit.kafka.raw import RawError
 _PAUSE_SECONDS: Final = 0.2
 _TELL_SECONDS: Final = 1.0
 _RETURN_SECONDS: Final = 20.0
-"""In that time a replicator begins again whose topics were frozen and are not any more."""
+"""Time in which a replicator resumes after its topics are no longer frozen."""
 
 
 class DrainStep:
@@ -96,9 +96,9 @@ class DrainStep:
 
 
 def _is_copied(context: Context, until: float) -> bool:
-    """Whether waiting helps: these topics are copied, or will be in a moment.
+    """Whether waiting helps: these topics are copied, or will be soon.
 
-    :param until: a replicator whose producer this run had fenced is back by then, as of the context's clock
+    :param until: time by which a replicator fenced by this run is back, by the context's clock
     """
     context.state.load()
     roles = context.state.all(RoleRecord)
@@ -120,7 +120,10 @@ def _left(lost: Sequence[Lost]) -> str:
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
-    """Hold before anything is given up that nobody accepted."""
+    """Refuse a loss that was not accepted.
+
+    :raises Refused: the loss is above the budget or unknown, or a switchover is incomplete
+    """
     request, budget = context.request, context.settings.failover.rpo_seconds
     if request.planned and not (loss["drained"] and fenced):
         raise Refused(

@@ -1,7 +1,7 @@
 """FENCE: no client writes on the old primary any more, proven by a canary that every partition refuses.
 
-One that answers is fenced by its own means and its open transactions are resolved; one that does not is
-stopped by the site's hook, where there is one; else the fence is owed, and paid at the first contact.
+A primary that answers is fenced by its own means, and its open transactions are resolved. A silent primary is
+stopped by the site's hook, if there is one; otherwise the fence is pending until the first contact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
 _REMEMBERED_SECONDS: Final = 5.0
-"""One that is back by now is fenced instead of owed the fence."""
+"""A silent primary is asked again after this time, so that one that is back is fenced at once."""
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
@@ -61,11 +61,11 @@ class FenceStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: it answers and cannot be fenced, or transactions are open and are to be kept
+        :raises Refused: the source answers and cannot be fenced, or open transactions are to be kept
         :raises Failed: the site's hook failed
         """
         context.state.load()
-        # A fence that an earlier failover left standing is wanted again; its record tells what was before.
+        # A fence left by an earlier failover is wanted again; its record holds the previous settings.
         settle(context.state, PendingLift, context.scope.topics)
         while (source := context.source(_REMEMBERED_SECONDS)) is not None:
             try:
@@ -77,7 +77,7 @@ class FenceStep:
     def prove(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Failed: somebody could write there; or what was owed can be paid now
+        :raises Failed: a partition takes writes; or the pending fence can be applied now
         """
         found = context.result(self.name)
         how, alias = found.get("how"), context.flow.source
@@ -100,8 +100,8 @@ class FenceStep:
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        A primary that does not answer, or refuses, keeps its fence for now: the lift is put on record, and
-        the run ends. Else nobody could fail over to the standby until the primary is back.
+        A primary that is silent or refuses keeps its fence: the lift is recorded as pending, and the run
+        ends. Otherwise no failover to the standby could begin until the primary is back.
         """
         context.state.load()
         topics, pending = context.scope.topics, ""
@@ -122,7 +122,7 @@ class FenceStep:
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
         try:
             method = _method(context)
-        except Refused as error:  # it could be put up, and not be proven
+        except Refused as error:  # the fence could be applied, but not proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
             return self._owed(context, error.in_short, answered=True)
@@ -180,7 +180,10 @@ class FenceStep:
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        """It answers and takes writes: go on only if somebody takes that upon himself."""
+        """Record the fence as pending, if the request accepts data loss.
+
+        :raises Refused: the request does not, or the failover is planned
+        """
         request = context.request
         if request.planned or not request.accept_data_loss:
             raise Refused(
@@ -200,7 +203,7 @@ class FenceStep:
     def _canary(self, context: Context) -> str:
         return canary_name(context.source_settings, context.settings.failover.fence.canary)
 
-    # -- one that does not --------------------------------------------------------------------------
+    # -- a silent primary ---------------------------------------------------------------------------
 
     def _silent(self, context: Context) -> StepResult:
         settings, why = context.settings.failover.fence, context.source_error or "it does not answer"

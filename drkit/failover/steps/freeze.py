@@ -1,4 +1,4 @@
-"""FREEZE: the flow leaves these topics alone, and drkit's writers are fenced on every partition there."""
+"""FREEZE: the flow stops copying these topics, and drkit's writers are fenced on every target partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
 
 _NOTICE_SECONDS: Final = 1.0
-"""How long a running replicator has to let go of the topics by itself."""
+"""Time for a running replicator to stop copying the topics by itself."""
 _PROOF_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.1
 _SHOWN: Final = 5
@@ -55,7 +55,7 @@ class FreezeStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Failed: some partition does not refuse our older writers
+        :raises Failed: some partition does not refuse drkit's older writers
         :raises NotAuthorized: drkit may not write markers on the target
         """
         context.state.load()
@@ -76,9 +76,9 @@ class FreezeStep:
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: each leader's word, and a canary of the old epoch.
+        """See :class:`drkit.failover.core.step.Step`: each leader's epoch, and a canary of the old epoch.
 
-        :raises Failed: some partition lets an older writer in
+        :raises Failed: some partition accepts an older writer, or the flow would copy again
         """
         context.state.load()
         told = context.result(self.name).get("details", {})
@@ -111,9 +111,10 @@ class FreezeStep:
     # -- the flow -----------------------------------------------------------------------------------
 
     def _let_go(self, context: Context) -> bool:
-        """Wait for a running replicator to make a plan without these topics; fenced it is in any case.
+        """Wait for a running replicator to drop these topics from its plan; return whether it did.
 
-        It makes none while the source does not answer, and has nothing to copy: then it is not waited for.
+        Its writers are fenced in any case. While the source is silent, it makes no plan and has nothing to
+        copy, so this does not wait.
         """
         state = context.state
         before = state.get(ControlRecord)
@@ -128,7 +129,7 @@ class FreezeStep:
         return False
 
     def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
-        """Take every bucket that these topics are in: its open transaction is aborted, its writer fenced."""
+        """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
         names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
@@ -169,20 +170,20 @@ class FreezeStep:
         return found
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
-        """A new live id for the flow: the fenced one stays fenced. Once, also when repeated."""
+        """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
         known = context.state.get(ProducerIdsRecord)
         assert known is not None  # noqa: S101  the intent names ids that were on record
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
         if known.current.id not in fenced:
             return known.current.id
         fresh: ProducerIdentity = context.run(new_producer_id, context.target)
-        # On record before it is used: a flow in the other direction leaves out what it writes.
+        # Recorded before its first use, so that the reverse flow skips the records of this id.
         context.state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
         return fresh.id
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Up to when these topics are copied, as it was known when they froze; None: the old primary answers."""
+    """Return the time up to which these topics were copied at the freeze; None: the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
@@ -202,7 +203,7 @@ def _plan(control: ControlRecord | None) -> int | None:
 
 
 def _live(context: Context) -> list[ProducerIdentity]:
-    """Every live id, with the epoch that fences whatever epoch a task has turned to."""
+    """Return every live id, with an epoch that fences every epoch of a copy task."""
     known = context.state.get(ProducerIdsRecord)
     return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
 

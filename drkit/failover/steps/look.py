@@ -1,4 +1,4 @@
-"""LOCK and SNAPSHOT: who works at it, and what is known before anything is changed."""
+"""LOCK and SNAPSHOT: the holder of the run, and the state of both clusters before any change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drkit.failover.core.words import counted
 
 
 class LockStep:
-    """LOCK: the run's first entry is the lock; this step says what it holds."""
+    """LOCK: the run's first entry is the lock; this step returns its term and decision."""
 
     @property
     def name(self) -> StepName:
@@ -32,7 +32,7 @@ class LockStep:
         return StepResult(told, tuple(filter(None, (refused_later(context),))))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: every entry that follows is the proof."""
+        """See :class:`drkit.failover.core.step.Step`: every later entry is the proof."""
         return StepResult()
 
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
@@ -41,7 +41,7 @@ class LockStep:
 
 
 class SnapshotStep:
-    """SNAPSHOT: looks at both clusters, and refuses while nothing is changed."""
+    """SNAPSHOT: surveys both clusters, and refuses before any change."""
 
     @property
     def name(self) -> StepName:
@@ -59,7 +59,7 @@ class SnapshotStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: the first reason of the gates
+        :raises Refused: the first refusal of the gates
         """
         seen = survey(context)
         for _, refusal in refusals(question_of(context, seen)):
@@ -76,7 +76,7 @@ class SnapshotStep:
 
 
 def question_of(context: Context, seen: Survey) -> PreconditionInput:
-    """What the gates are asked."""
+    """Return the input of the gates."""
     return PreconditionInput(seen, context.scope, context.request, context.flow.name)
 
 

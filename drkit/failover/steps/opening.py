@@ -1,8 +1,8 @@
 """OPEN: the target's topics become writable. The point of no return.
 
-First the flow's state says that producers own the topics: from then on no sync of settings, ACLs or positions
-touches them, and `drkit replicate` leaves them out. Then the source's own settings return, and what its ACLs
-let producers do is given.
+First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
+positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
+producers get the rights of its ACLs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHOWN: Final = 5
 _HELD: Final = "held back while passive"
 _GUARD: Final = "guard of a passive topic"
 _HEARD_SECONDS: Final = 10.0
-"""How long a broker may take to apply what the controller has acknowledged."""
+"""Timeout for brokers to apply changes that the controller acknowledged."""
 _PAUSE_SECONDS: Final = 0.1
 
 
@@ -107,9 +107,9 @@ class OpenStep:
         return f"{len(given.grant)} ACLs were given to producers, {len(given.lift)} guards lifted"
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: roles, settings and ACLs, as the target has them.
+        """See :class:`drkit.failover.core.step.Step`: checks roles, settings and ACLs on the target.
 
-        :raises Failed: one is not as it should be
+        :raises Failed: one differs
         """
         context.state.load()
         roles, topics = context.state.all(RoleRecord), context.scope.topics
@@ -127,12 +127,12 @@ class OpenStep:
         return StepResult({"topics_open": len(topics), "acls": acls})
 
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: there is no way back from here but a failback."""
+        """See :class:`drkit.failover.core.step.Step`: does nothing; only a failback moves back."""
         return StepResult()
 
 
 def _promote(context: Context) -> None:
-    """Write the roles; those that this run wrote before stay as they are."""
+    """Write the roles; roles that this run already wrote are kept."""
     translated, state = context.result(StepName.TRANSLATE), context.state
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
@@ -152,7 +152,7 @@ def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | N
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
-    """What each topic of the target is to have: the source's own settings where copies needed others."""
+    """Return the settings for each target topic: the source's own values where copies needed others."""
     found: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)
@@ -175,7 +175,7 @@ def _other_settings(context: Context) -> list[str]:
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Grants that the target does not list; None: it has no authorizer."""
+    """Return the grants that the target does not list; None: it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant
@@ -184,7 +184,7 @@ def _missing_acls(context: Context) -> frozenset[Acl] | None:
 
 
 def _wait_until_heard(context: Context) -> None:
-    """Return when the target shows the settings and ACLs, or after a while: the proof decides.
+    """Return when the target shows the settings and ACLs, or after a timeout; the proof decides.
 
     The controller acknowledges a change before every broker has applied it.
     """
@@ -194,7 +194,7 @@ def _wait_until_heard(context: Context) -> None:
 
 
 def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
-    """What is given and lifted, and what of the record is not: the flow cannot have put it there."""
+    """Return the ACLs to grant and lift, and the recorded ACLs to skip: the flow cannot have created them."""
     record = context.state.get(AclsRecord)
     if not context.flow.sync_topic_acls or record is None:
         return Promotion(frozenset(), frozenset()), frozenset()
@@ -218,7 +218,7 @@ def _shown(settings: Mapping[str, str | None]) -> str:
 
 def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
     if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
-        return silent[0]  # a broker goes: nobody has refused anything
+        return silent[0]  # a broker went away; the target refused nothing
     shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
     return Failed(
         f"the target refused {what}",

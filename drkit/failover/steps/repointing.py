@@ -1,4 +1,4 @@
-"""REPOINT: clients are told where their cluster is now, by every way in the settings, with the term."""
+"""REPOINT: sends the new primary's endpoint, with the term, to clients by every configured way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RepointStep:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises Refused: clients know a newer term
-        :raises Failed: some way failed; those that worked are kept, `--resume` tries all of them again
+        :raises Failed: some way failed; successful ways keep the endpoint, `--resume` tries all again
         """
         endpoint, ways = _endpoint(context), _ways(context)
         if not ways:
@@ -58,7 +58,7 @@ class RepointStep:
         return StepResult()
 
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: behind the point of no return."""
+        """See :class:`drkit.failover.core.step.Step`: does nothing after the point of no return."""
         return StepResult()
 
 
@@ -79,7 +79,7 @@ def _no_way(context: Context) -> str:
 
 
 def _endpoint(context: Context) -> Endpoint:
-    """With every name that is another one there: who moved before follows the same file, perhaps."""
+    """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
     flow = context.flow
     context.state.load()
     known = {t: there for t, (there, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
@@ -92,7 +92,7 @@ def _endpoint(context: Context) -> Endpoint:
 
 
 def _renamed(context: Context) -> dict[str, str]:
-    """Of the topics that move, under a policy that renames: those that are called otherwise there."""
+    """Return the moved topics that have another name on the target."""
     return {a: b for a, b in context.scope.topics.items() if a != b}
 
 

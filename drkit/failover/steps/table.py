@@ -1,4 +1,4 @@
-"""Which step stands behind each row of the table."""
+"""The step of each row of the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drkit.failover.steps.verify import VerifyStep
 
 
 def all_steps() -> Mapping[StepName, Step]:
-    """A step for every row."""
+    """Return a step for every row."""
     steps: tuple[Step, ...] = (
         LockStep(), SnapshotStep(),
         FenceStep(), DrainStep(), FreezeStep(),

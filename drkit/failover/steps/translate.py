@@ -1,4 +1,4 @@
-"""TRANSLATE: each group and partition to its exact place, the proof, and the last word on what is lost."""
+"""TRANSLATE: the exact target offset of each group and partition, the proof, and the final loss statement."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TranslateStep:
         return StepName.TRANSLATE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`: as of now; the copy goes on until FREEZE."""
+        """See :class:`drkit.failover.core.step.Step`: current values; the copy continues until FREEZE."""
         found = self._translated(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
@@ -53,7 +53,7 @@ class TranslateStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: nobody can say where some group reads on
+        :raises Refused: the exact position of some group is unknown
         """
         found = asked(context, lambda source: self._translated(context, source, act=True))
         if found["unavailable"] and not context.request.accept_data_loss:
@@ -100,7 +100,7 @@ class TranslateStep:
         }
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: each place leads back to where it came from.
+        """See :class:`drkit.failover.core.step.Step`: each position translates back to its source offset.
 
         :raises Failed: one does not
         """
@@ -136,10 +136,16 @@ def _bounds(context: Context, places: Standing) -> dict[str, dict[str, int]]:
 
 
 def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:
-    """The first record at or behind the place is the first copied one at or behind the group's offset."""
+    """Check that a target offset and its source offset point to the same first record.
+
+    The first target record at or after `downstream` is the copy of the first copied record at or after
+    `upstream`.
+
+    :raises Failed: it is not
+    """
     if isinstance(place, PartitionPosition):
         if not len(place.segments) and downstream == place.end:
-            return  # nothing was copied that one could come back to
+            return  # no record was copied, so none can be translated back
         back = place.backward(downstream)
         if isinstance(back, Exact):
             again = place.forward(back.offset)

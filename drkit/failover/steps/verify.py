@@ -1,4 +1,4 @@
-"""VERIFY: the new primary takes and gives records; each group is at work, or it is said which is not."""
+"""VERIFY: writes and reads records on the new primary, and reports the groups that do not work yet."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class VerifyStep:
                 ill = {n: why for n, why in sung.items() if why}
                 if (sung and not ill) or context.clock() > deadline:
                     break
-                # Its leaders are new, or move.
+                # The leaders of the canary's topic are new, or move.
                 context.pause(_CANARY_PAUSE_SECONDS)
             outcome["ill"] = {str(n): why for n, why in ill.items()}
         if ill or not sung:
@@ -97,7 +97,7 @@ class VerifyStep:
         return len(sung)
 
     def _groups(self, context: Context) -> dict[str, str]:
-        """How each group does; waits until all work, or the time is over."""
+        """Wait until all groups work, or `verify_seconds` have passed; return each group's state."""
         committed = context.result(StepName.COMMIT_OFFSETS)
         names = [*committed.get("groups", ()), *committed.get("kept", ())]
         deadline = context.clock() + context.settings.failover.verify_seconds
@@ -116,16 +116,19 @@ class VerifyStep:
             context.pause(min(_PAUSE_SECONDS, left))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: it is one itself."""
+        """See :class:`drkit.failover.core.step.Step`: the step is a proof itself."""
         return StepResult()
 
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: behind the point of no return."""
+        """See :class:`drkit.failover.core.step.Step`: does nothing after the point of no return."""
         return StepResult()
 
 
 def _partitions(context: Context) -> list[str]:
-    """Every partition takes records; those that only refuse drkit itself are returned."""
+    """Check that every partition takes records; return those that refuse drkit itself.
+
+    :raises Failed: a partition takes no records
+    """
     codes = context.run(write_codes, context.target, context.scope.topics.values())
     bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
@@ -139,7 +142,7 @@ def _partitions(context: Context) -> list[str]:
 
 
 async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
-    """Broker → why its canary failed; empty text when it did not."""
+    """Return broker → why its canary failed; empty text when it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
     out: dict[int, str] = {}
