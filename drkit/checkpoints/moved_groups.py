@@ -38,7 +38,7 @@ class MovedGroups:
             self._tell(f"{error.what}: {error.where}", error.hint)
             return None
         except (DrkitError, RawError):
-            self._let_go()  # whether the source answers is told by the round that asks it for the offsets
+            self._let_go()  # the round that asks the source for the offsets reports whether it answers
             return None
         if groups and self._tail is not None and self._tail.missing:
             self._tell(f"{OFFSETS_TOPIC} on {self._source.alias} is not there", _DO_WITHOUT)

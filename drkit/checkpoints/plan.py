@@ -52,7 +52,7 @@ class GroupsFrame(NamedTuple):
     terms: Terms
     groups: frozenset[str]
     gone: tuple[str, ...] = ()
-    """Groups that are no longer on the source and are to go on the target, too."""
+    """Groups that are no longer on the source and are to be deleted on the target."""
     others: tuple[OtherGroup, ...] = ()
     """Groups that the flow's filter accepts and that are not consumer groups."""
 

@@ -11,9 +11,9 @@ import zlib
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 
 NO_ROUND: Final = -1
-"""In place of a round's number."""
+"""Replaces a round's number where no round is meant."""
 SHOWN: Final = 50
-"""Refusals told by name; all are counted."""
+"""Refusals reported by name; all are counted."""
 Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 
@@ -24,7 +24,7 @@ class Shard:
 
     number: int
     source: str
-    """Alias of the source; it stands in the mark of every offset that is written."""
+    """Alias of the source; the mark of every written offset contains it."""
     groups: tuple[str, ...]
     known: CopiedTopics
     topic: str = ""
@@ -35,7 +35,7 @@ class Shard:
     promoted: frozenset[str] = frozenset()
     """Topics of the target that producers own."""
     gone: tuple[str, ...] = ()
-    """Groups that are no longer on the source and are to go here too."""
+    """Groups that are no longer on the source and are to be deleted here too."""
     topic_id: str = ""
     """Id of the topic of checkpoints: another one of the same name has none of them yet."""
     round: int = NO_ROUND
@@ -119,7 +119,7 @@ class ShardReport:
     """When the round began for this shard, in milliseconds since 1970."""
     seconds: float = 0.0
     error: str = ""
-    """Why the round broke off; the next one begins anew."""
+    """Why the round broke off; the next one starts over."""
 
     def to_json(self) -> str:
         """The report as JSON."""

@@ -44,9 +44,9 @@ Positions = dict[TopicPartition, GroupPosition]
 async def sync_groups(
     shard: Shard, groups: Groups, loop: EventLoop, positions: Mapping[str, Positions], report: ShardReport
 ) -> None:
-    """Write the groups' offsets on the target, some groups at a time; tell what became of them.
+    """Write the groups' offsets on the target, some groups at a time; the report receives the results.
 
-    Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
+    Some at a time: nothing is locked between the look at a group and the write, so that time must be short.
     """
     names = sorted(group for group, of_group in positions.items() if of_group)
     some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
@@ -135,7 +135,7 @@ def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
 async def _write(
     groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]], until: float
 ) -> dict[str, dict[TopicPartition, str]]:
-    """Write and read back; returns what of it does not stand on the target, and why, by group."""
+    """Write and read back; returns the offsets missing on the target, and why, by group."""
     if not writes:
         return {}
     answers = await groups.alter(writes, until)
@@ -156,7 +156,7 @@ def _reason(code: int) -> str:
 
 
 async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:
-    """Delete the groups that are gone from the source, where nobody but this flow made them."""
+    """Delete the groups that are gone from the source, where only this flow wrote them; returns these."""
     states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
     until = boottime() + _DECIDED_SECONDS
     doomed = []

@@ -1,4 +1,4 @@
-"""Where partitions are, for whoever only reads: the offset map settled against the target's log."""
+"""Where partitions are, for code that only reads: the offset map settled against the target's log."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class PartitionLocator:
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
     def _other_map(self, expected: str) -> str:
-        """Why the map that is there is none: made anew, it says that nothing was ever copied."""
+        """Why the existing map is not valid: a recreated one says that nothing was ever copied."""
         found = self.topics[self.name]
         if not expected or not found.leaders or str(found.topic_id) == expected:
             return ""

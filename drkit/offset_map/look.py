@@ -155,7 +155,7 @@ async def _written(
     """Where the leader's log ends and which producers it knows; returns only the errors.
 
     Producers first: what they had appended is before the end seen afterwards. EndTxn answers before its
-    markers are written, so a partition in which a transaction of ours is open is left for another try.
+    markers are written, so a partition with an open transaction of this flow is left for another try.
     """
     partitions = [w.target for w in wanted]
     if not partitions:

@@ -32,13 +32,13 @@ async def read_on(
     later are not waited for.
 
     :param undecided: wait for the transactions that are open now; False stops before the first of them
-    :raises Failed: the topic was made anew, a transaction stays open, or the bucket has no leader
+    :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
     """
     deadline, end, name = monotonic() + _PATIENCE_SECONDS, None, bucket.name
     while end is None or bucket.next_offset < end:
         leader = topic.leaders[bucket.bucket].node
         before = bucket.next_offset
-        wait_ms = 0 if end is None else _WAIT_MS  # mostly there is nothing new
+        wait_ms = 0 if end is None else _WAIT_MS  # mostly the bucket has no new record
         answer = await fetch_one(
             cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=wait_ms
         )

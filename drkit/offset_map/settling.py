@@ -32,7 +32,7 @@ class Wanted:
     bulk_id: int = -1
     """Producer id of the bucket's transactions: its markers must be written before the end counts."""
     seen_epoch: int = -1
-    """Leader epoch under which whoever asks has seen the partition before."""
+    """Leader epoch under which the caller has seen the partition before."""
     bulk_ids: frozenset[int] = frozenset()
     """All that the flow's transactions ever had; empty: unknown."""
 
@@ -82,7 +82,7 @@ Looks = dict[TopicPartition, Look]
 def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]:
     """Look at the logs first and read the map second, until both are of one time.
 
-    The order matters while somebody else appends (another task by mistake, or the copier while a reader
+    The order matters while another process appends (another task by mistake, or the copier while a reader
     translates): a claim is durable before its batch, so a map read after the log knows every batch in it.
     """
     looks: Looks = dict((yield LookAt(wanted)))
@@ -123,7 +123,7 @@ def settling(
         state = replace(wanted.state, segments=wanted.state.segments.copy())
         answer = resolve(state, look.log_look(state, wanted.own_ids, wanted.bulk_ids), log, log_from)
         if isinstance(answer, Resolution) and answer.first_foreign:
-            # Aborted beginnings of our own are nobody else's records.
+            # Aborted batches of this flow at the beginning are not foreign records.
             first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
             answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
         if not isinstance(answer, NeedLog):
@@ -161,7 +161,7 @@ def is_stale(look: Look, state: PartitionMap) -> bool:
 
 
 def _is_older(look: Look, wanted: Wanted) -> bool:
-    """Whoever asks has seen a later leader, though the map does not say so yet."""
+    """Whether the caller has seen a later leader epoch, which the map does not contain yet."""
     return -1 < look.leader_epoch < wanted.seen_epoch
 
 

@@ -18,11 +18,11 @@ from drkit.offsets.translation import Translation
 
 _MARK: Final = "drkit/1"
 _IDLE: Final = frozenset({"", "Empty", "Dead"})
-"""States of a group in which nobody is in it."""
+"""States of a group without members."""
 
 
 class OffsetMark(NamedTuple):
-    """What the metadata of an offset says that drkit wrote."""
+    """The metadata of a committed offset that drkit wrote."""
 
     source: str
     """Alias of the cluster from which the group's position comes."""
@@ -34,12 +34,12 @@ class OffsetMark(NamedTuple):
     """When, in milliseconds since 1970."""
 
     def text(self) -> str:
-        """As it stands in the metadata."""
+        """The metadata text."""
         return f"{_MARK} {self.source} {self.upstream} {self.downstream} {self.written_ms}"
 
     @classmethod
     def of(cls, text: str) -> OffsetMark | None:
-        """Read metadata; None when somebody else wrote them."""
+        """Read metadata; None when drkit did not write them."""
         return _mark(text) if text.startswith(_MARK) else None
 
 
@@ -126,7 +126,7 @@ class Case(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The offset to write; −1 when there is none."""
+        """The offset to write; −1 without one."""
         return -1 if isinstance(self.position, Unavailable) else self.position.offset
 
     @property
@@ -171,7 +171,7 @@ def to_write(case: Case) -> StoredOffset:
 
 
 def may_delete(source: str, state: str | None, there: list[StoredOffset]) -> bool:
-    """Whether a group that is gone from the source may be deleted here: nobody but this flow made it."""
+    """Whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
     if state is None or state not in _IDLE or not there:
         return False
     marks = [s.mark for s in there]

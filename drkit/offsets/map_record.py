@@ -73,7 +73,7 @@ NO_HISTORY: Final = History(-1, -1)
 
 
 NO_ANCHOR: Final = -1
-"""In place of a sequence number or an offset, where a cut goes back beyond its history's beginning."""
+"""Replaces a sequence number or an offset where a cut reaches back beyond its history's beginning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""How a task goes on with a partition that was settled: in its history, or in a new one behind a fence.
+"""How a task continues a settled partition: in its history, or in a new one after a fence.
 
-All writers of a history must agree on the source record of each sequence number (decision 0021). Whoever is
-about to append something else than an earlier writer may still append (the history is contested) ends the
-history first: a marker with a newer producer epoch makes the partition's leader refuse every append of the
-old one, and a turn in the map says where the old one ended.
+All writers of a history must agree on the source record of each sequence number (decision 0021). A history
+is contested when an earlier writer may still append something else. The new writer ends such a history
+first: a marker with a newer producer epoch makes the partition's leader refuse every append of the old
+epoch, and a turn in the map says where the old history ended.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ def settled_records(found: Resolution, history: History, author: Author) -> list
         return cut_records(found, history, found.upstream, author)
     out: list[MapRecord] = list(repairs_of(found, history, author))
     if found.foreign and found.upstream is not None:
-        # What comes after the last of ours was looked at: no need to look again.
+        # What follows this flow's last record was already read: the mark saves reading it again.
         out.append(mark_of(found, history, author))
     return out
 
 
 def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
-    """Where the last record is that the target's log still has or had: no claim says more of it."""
+    """The repairs, and a cut at the last record that the target's log holds or held; no claim says more."""
     previous_end = found.copied_end if found.anchored else NO_ANCHOR
     cut = Intent(
         mode=Mode.REPAIR,
@@ -161,7 +161,7 @@ def turn_records(
 ) -> list[MapRecord]:
     """The end of the old history and the beginning of the new one.
 
-    :param upstream: where copying goes on
+    :param upstream: source offset where copying continues
     :param leader_epoch: of the source at the record before it, −1 if unknown
     """
     ended = found.history or History(to.history.producer_id, to.history.epoch - 1)

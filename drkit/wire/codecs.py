@@ -1,4 +1,4 @@
-"""Checksum and compression of record batches: the only place of ``drkit.wire`` with foreign libraries."""
+"""Checksum and compression of record batches: the only module of ``drkit.wire`` with foreign libraries."""
 
 from __future__ import annotations
 

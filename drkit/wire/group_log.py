@@ -26,10 +26,10 @@ class GroupLog:
     next_offset: int
     """What was written before this is of no interest; no transaction may be open here that began earlier."""
     _open: dict[int, set[str]] = field(default_factory=dict)
-    """Producer → groups whose offsets stand in its open transaction: they count when it commits (KIP-98)."""
+    """Producer → groups with offsets in its open transaction: they count when it commits (KIP-98)."""
 
     def take(self, data: bytes) -> set[str]:
-        """The groups of which a fetch answer tells.
+        """The groups that a fetch answer names.
 
         :raises CorruptBatch: these are no record batches
         :raises ValueError: a key names no group

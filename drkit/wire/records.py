@@ -24,7 +24,7 @@ from drkit.wire.header import (
 from drkit.wire.varint import VARINTS, read_varint, short_varint, varint
 
 _BLANK: Final = bytes(HEADER_SIZE)
-"""Room for a header: the records are joined right behind it."""
+"""Room for a header: the records are joined right after it."""
 _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _ZIGZAG: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(_MORE))
@@ -83,7 +83,7 @@ def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[P
 
 
 def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
-    """What lies behind a batch header, decompressed. Raises CorruptBatch."""
+    """The bytes after a batch header, decompressed. Raises CorruptBatch."""
     try:
         return decompress(codec, packed)
     except CodecError as error:
@@ -149,7 +149,7 @@ def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piec
 
 
 def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Timestamp and offset delta of a record and the position behind them, when one is longer than a byte."""
+    """Timestamp and offset delta of a record and the position after them, when one is longer than a byte."""
     delta, following = data[at], data[at + 1]
     if delta < _MORE:
         delta, at = _ZIGZAG[delta], at + 1

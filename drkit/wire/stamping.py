@@ -24,7 +24,7 @@ def stamp(
 ) -> bytearray:
     """Make ``data`` (of a :class:`Chunk`) a batch of this producer; changes it in place and returns it.
 
-    Attributes are whitelisted, not patched: what stays is the codec, and the transactional bit if asked
+    Attributes are whitelisted, not patched: only the codec remains, and the transactional bit if asked
     for. Brokers store the other bits as sent. May be called again with other numbers.
     """
     data[_LOW_ATTRIBUTES - 1] = 0
