@@ -66,7 +66,7 @@ class GroupLedger:
         self._entries: dict[str, _Entry] = {}
         self._pending: set[str] = set()
         self._changed: frozenset[str] = frozenset()
-        """Changed since the round before: looked at twice, as the log may tell of an offset a moment before
+        """Changed since the round before: looked at twice, as the log may show an offset a moment before
         its coordinator does."""
         self._unsynced: set[str] = set()
         """Looked at in a round that wrote no positions on the target."""

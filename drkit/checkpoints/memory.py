@@ -25,8 +25,8 @@ class Remembered:
     """Of one group, by source partition."""
 
     offsets: Mapping[TopicPartition, tuple[int, str]] | None = None
-    """What the last look found in copied topics, with the text beside each; None: nobody knows whether
-    something else was done since."""
+    """What the last look found in copied topics, with the metadata of each; None: unknown whether it still
+    holds."""
     seen: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     """Offsets that it had, newest first."""
     emitted: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)

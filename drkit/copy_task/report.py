@@ -14,7 +14,7 @@ from drkit.min_max_mean import MinMaxMean
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Where one partition stands at the end of an epoch."""
+    """The position of one partition at the end of an epoch."""
 
     topic: str
     partition: int
@@ -75,7 +75,7 @@ def _plain(p: PartitionReport) -> dict[str, Any]:
 
 
 def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:
-    """What a task tells that ends now.
+    """The report of a task that ends now.
 
     :param startup: seconds until its first fetch
     """

@@ -41,7 +41,7 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
 
 
 def _together(records: Sequence[Piece], codec: int) -> bytearray | None:
-    """One batch of the records; None when their times cannot stand in one, which a single record's can."""
+    """One batch of the records; None when their times do not fit into one. A single record always fits."""
     try:
         return build(records, codec)
     except TimesApartError:

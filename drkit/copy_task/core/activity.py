@@ -23,7 +23,7 @@ class ReportedBy(Enum):
 
 
 class Activity(NamedTuple):
-    """Progress, or the reason why there is none."""
+    """Progress, or the reason for no progress."""
 
     reported_by: ReportedBy
     text: str

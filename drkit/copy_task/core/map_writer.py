@@ -74,11 +74,11 @@ class MapWriter:
         self.reign = Reign(nonce, 0, ended=False, unclean=0)
 
     async def take(self) -> None:
-        """Fence whoever wrote before; nothing is written yet."""
+        """Fence the earlier writer; writes nothing yet."""
         await self._transactions.begin_epoch()
 
     async def begin(self, read_on: Callable[[], Any]) -> None:
-        """Write down that the bucket is this task's; from then on no earlier task writes to it.
+        """Write that the bucket belongs to this task; from then on no earlier task writes to it.
 
         :param read_on: reads the bucket to its end
         :raises Failed: it is not accepted

@@ -14,7 +14,7 @@ _UNKNOWN_EPOCH = -1
 
 
 async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
-    """A source partition answered with an error or with a shorter history than ours.
+    """Handle a source partition that answered with an error or with a shorter history than the copied one.
 
     Returns why it still cannot be fetched; empty when it can be, or when it was stopped.
 

@@ -175,8 +175,8 @@ class Fetcher:
     def _patience_ms(self) -> int:
         """How long the source may wait for records.
 
-        A partition that is left out because enough of it is queued wants its place back within moments:
-        it must not wait for a long poll over others that have nothing to give.
+        A partition that is left out because enough of it is queued returns to the request within moments:
+        it must not wait for a long poll of others that have no records.
         """
         return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
 

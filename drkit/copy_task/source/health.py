@@ -40,7 +40,7 @@ class _Trouble:
 
 
 class UnavailablePartition(NamedTuple):
-    """A partition that has had no progress for so many rounds that it is to be reported."""
+    """A partition that has made no progress for enough rounds to be reported."""
 
     partition: PartitionCopy
     reason: str

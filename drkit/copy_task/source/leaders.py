@@ -76,7 +76,7 @@ class LeaderWatch:
         self._take()
 
     def _ask_one(self, now: float) -> None:
-        """Ask the next broker; one that owes an answer to a fetch is the last choice."""
+        """Ask the next broker; one that has not answered a fetch is the last choice."""
         nodes = self._task.links.source.nodes()
         usable = [n for n in nodes if not self.health.overdue(n, now)] or nodes
         free = [n for n in usable if n not in self._asking]

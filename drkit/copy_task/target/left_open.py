@@ -90,7 +90,7 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
 def is_in_map(state: PartitionMap, open_since: int) -> bool:
     """Whether a transaction that is open on a target partition was committed: so says the map's record in it.
 
-    A later transaction may have copied the same records to another place, which the target has lost since.
+    A later transaction may have copied the same records to other offsets, which the target has lost since.
     """
     found = state.segments.record_before(open_since + 1)
     known = state.tail is not None and state.tail.copied_end > open_since
