@@ -97,9 +97,9 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
 
 
 def refuse_unusable(settings: ClusterSettings) -> None:
-    """Say which file or number a client cannot use, where its library tells only that it cannot.
+    """Refuse a file or number that a client cannot use, by its name, which the library does not report.
 
-    :raises ConfigError: a certificate or key does not load, or a number is none
+    :raises ConfigError: a certificate or key does not load, or a number is not one
     """
     security = read_security(settings)
     if security.tls:

@@ -78,11 +78,11 @@ def connect(
 
 
 class _Attempt:
-    """Ask until a client hears of brokers, or there is no time or no hope left.
+    """Ask until a client hears of brokers, the time is up, or more attempts are useless.
 
-    A client that is told of no broker forgets those it knows. When it is told so before our question is sent,
-    the question waits in it until its time is up. So a client that is silent while a server answers as Kafka
-    is not waited for alone: another one asks beside it, and whichever hears of brokers first is taken.
+    A client that receives an empty list of brokers forgets those it knows. If that happens before drkit's
+    request is sent, the request waits in the client until its timeout. So when a client is silent while a
+    server answers as Kafka, another client asks beside it; the first to hear of brokers is used.
     """
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:

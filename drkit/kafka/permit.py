@@ -1,7 +1,7 @@
 """Asks before each request whether it may still be sent.
 
-A process that stood still (suspended, paused, without a processor) goes on in the middle of a decision that
-is old by then. Whoever decides sets a question here; every request of this thread to a cluster asks it first.
+A process that was halted (suspended, paused, without a processor) continues in the middle of a decision that
+is old by then. The deciding code sets a check here; every request of this thread to a cluster runs it first.
 """
 
 from __future__ import annotations

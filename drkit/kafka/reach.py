@@ -39,11 +39,11 @@ class Reached(NamedTuple):
     """How a cluster can be reached now."""
 
     settings: ClusterSettings
-    """With the servers alone that answer, so that nobody who connects waits for another one."""
+    """With only the servers that answer, so that no client waits for another one."""
     silence: str
     """Why no server answers; empty when one does."""
     blind: bool = False
-    """No server was seen to be gone: something refuses us, or no name resolves."""
+    """No server was seen to be gone: something refuses the connection, or no name resolves."""
 
 
 def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:

@@ -117,7 +117,7 @@ class FlowRun:
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
         self._told_nothing = self._untold = False
-        """Untold: the plan changed and the running tasks have not been told."""
+        """Untold: the plan changed, and the running tasks do not know it yet."""
 
     def run(self, stop: threading.Event) -> None:
         """Start the epochs, which wait for Spark, and watch them to their end."""

@@ -1,4 +1,4 @@
-"""Is a flow allowed what it needs on both clusters? All that is missing is told at once, with its ACLs."""
+"""Checks whether a flow has its permissions on both clusters. Reports all missing ones at once, with ACLs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def refuse_unready(target: Cluster, flow: FlowSettings) -> Refused | None:
 
 
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:
-    """Name what settings need and drkit is not allowed: an event for each, and the copy goes on.
+    """Emit an event for each setting that needs a missing permission; the copy continues without it.
 
     :param once: a copy with an end writes no heartbeats
     """

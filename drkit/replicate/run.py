@@ -95,7 +95,7 @@ def replicate(
             has_started = not stop.is_set()
             stop.set()
             _join(runs)
-            if has_started:  # nobody asked for the end
+            if has_started:  # no stop was requested
                 raise
         if not (runs and has_started):
             options.stopping(Stop.BEFORE_START)
@@ -122,7 +122,7 @@ def _answer(runs: Sequence[FlowThread]) -> RunResult:
 
 
 def _watches(settings: Settings, runs: Sequence[FlowThread], options: RunOptions) -> list[FlowWatch]:
-    # Where nobody can ask for them, only what the source has is noted on the target.
+    # Without an HTTP listener only the source's figures are noted on the target.
     seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
     for run in runs:
         spark = run.job.workshop.faults

@@ -56,7 +56,7 @@ class Standby:
         self._trouble = ""
 
     def wait(self, stop: threading.Event) -> bool:
-        """Wait until the lease is ours (True), or until `stop` is set (False).
+        """Wait until this process holds the lease (True), or until `stop` is set (False).
 
         :raises SparkGone: Spark has ended
         :raises Refused: the target was promoted
@@ -74,7 +74,7 @@ class Standby:
                 stop.wait(_TICK_SECONDS)
             return False
         finally:
-            # Who has taken over copies at once; its workers are free when the last round ends.
+            # After a takeover copying begins at once; its workers are free when the last round ends.
             within(_GOODBYE_SECONDS if stop.is_set() else 0.0, self._end)
 
     def _survive_round(self) -> bool:

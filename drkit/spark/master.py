@@ -129,7 +129,7 @@ def _of_a_cluster(url: str) -> Master:
 
 
 def _address(text: str, url: str, default: int | None = None) -> tuple[str, int]:
-    """Host and port. Raises ValueError for what is none."""
+    """Host and port. Raises ValueError for any other text."""
     host, colon, port = text.rpartition(":")
     if not colon and default is not None:
         return text, default

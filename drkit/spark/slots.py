@@ -21,7 +21,7 @@ class Slots(NamedTuple):
         return max(0, self.needed - self.now)
 
     def share(self, tasks: int) -> int:
-        """Copy tasks that a flow of so many may run at once: its part of the slots, one at least."""
+        """Copy tasks that a flow with `tasks` tasks may run at once: its share of the slots, at least 1."""
         if not self.missing:
             return tasks
         return min(tasks, max(1, tasks * self.now // self.needed))

@@ -54,7 +54,7 @@ class SharedSpark:
         return True
 
     def started(self, context: SparkContext) -> None:
-        """Let those go on who wait for Spark."""
+        """Wake the threads that wait for Spark."""
         self._context, self._inner = context, context._jsc.sc()  # noqa: SLF001  no public way
         self._is_there.set()
 

@@ -1,7 +1,7 @@
 """ACLs of a cluster: list, create, delete.
 
 By raw requests: confluent-kafka (2.16) answers "no ACLs" also when the broker refused to list them or has no
-authorizer, and whoever follows deletions must never take a refusal for an empty list.
+authorizer, and code that follows deletions must never take a refusal for an empty list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, Reso
 
 _ANY: Final = 1
 _AT_ONCE: Final = 5000
-"""ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
+"""ACLs in one request: they come into force together. Kafka's controller takes at most 10,000."""
 _OPEN: Final = "allow.everyone.if.no.acl.found"
 _KAFKAS_OWN: Final = frozenset({
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -111,9 +111,9 @@ def own_principals(*settings: ClusterSettings) -> frozenset[str]:
 
 
 def is_open(cluster: Cluster) -> bool | None:
-    """Whether everybody may do everything where no ACL stands; None when nobody tells.
+    """Whether all principals may do everything where no ACL exists; None: unknown.
 
-    Brokers show that the setting is there, but hide its value as they do with every name they do not know.
+    Brokers show that the setting exists, but hide its value, as with every name they do not know.
     """
     said = cluster.settings.allow_everyone_if_no_acl_found
     if said is not None:

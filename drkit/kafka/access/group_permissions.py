@@ -1,7 +1,7 @@
 """What drkit's principal may do with groups, asked without doing it.
 
-Any broker checks the permission before it looks whether the group is its own to coordinate, so nobody looks
-for coordinators here: that would create the topic of the group offsets on a cluster that has none yet.
+Any broker checks the permission before it looks whether it coordinates the group, so this module finds no
+coordinators: that would create the topic of the group offsets on a cluster that has none yet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What drkit's principal may do on a cluster, asked without doing it.
 
-Metadata tell the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
-a broker checks for permission before it looks for their object, and that have no effect: of a topic that is
-not there, of a producer id that nobody has. Without an authorizer everything is allowed.
+Metadata name the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
+a broker checks for permission before it looks for their object, and that have no effect: they name a topic
+that does not exist, or an unused producer id. Without an authorizer everything is allowed.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ async def _topic_operations(
 
 
 async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
-    """Whether a transaction could be ended: asked with a producer id that nobody has."""
+    """Whether drkit may end a transaction of this id: asked with an unused producer id."""
     answer = await cluster.send(
         EndTxnRequest(
             version=3, transactional_id=transactional_id, producer_id=-1, producer_epoch=0, committed=False

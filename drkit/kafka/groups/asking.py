@@ -40,7 +40,7 @@ Round = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
 
 
 class Coordinators:
-    """Knows which broker coordinates which group; learns it anew when it is told otherwise."""
+    """Knows which broker coordinates which group; asks again when a broker denies it."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self._cluster = cluster

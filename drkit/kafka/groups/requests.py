@@ -52,10 +52,10 @@ class ListedGroup(NamedTuple):
 
     group: str
     state: str
-    """As Kafka names it: Empty, Stable and so on; empty where the broker does not tell."""
+    """As Kafka names it: Empty, Stable and so on; empty where the broker does not report it."""
     type: str
     protocol: str
-    """``consumer`` for consumers, ``connect`` for workers; empty for offsets that somebody only stored."""
+    """``consumer`` for consumers, ``connect`` for workers; empty for offsets stored without a member."""
 
 
 class Member(NamedTuple):
@@ -69,7 +69,7 @@ class Member(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group and who is in it."""
+    """A group and its members."""
 
     state: str
     type: str
@@ -287,7 +287,7 @@ def _offsets(group: Any) -> Answered[Offsets]:
 
 
 def _common(codes: Iterable[int]) -> int:
-    """What stands for the whole commit: an error that passes, to send all again, or the one they share."""
+    """The error code of a whole commit: one that passes, to send all again, the one they share, or 0."""
     distinct = set(codes)
     if passing := distinct & PASSES:
         return passing.pop()

@@ -103,7 +103,7 @@ async def _open_of(
 
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
-    """What coordinators know of producers, asked of every broker; an id nobody coordinates is left out."""
+    """What coordinators know of producers, asked of every broker; ids without a coordinator are left out."""
     wanted = sorted(set(producers))
     found: dict[int, Owner] = {}
     for node in cluster.nodes():

@@ -116,7 +116,7 @@ class Transactions:
         await self._ask(request, codes, "AddPartitionsToTxn")
 
     async def end(self, *, commit: bool) -> None:
-        """Commit or abort; markers are written behind the answer."""
+        """Commit or abort; markers are written after the answer."""
         await self._ask(
             lambda: EndTxnRequest(
                 version=_VERSION,
