@@ -34,13 +34,13 @@ class _Entry:
     looked_at: float = float("-inf")
     """When it was, on both sides."""
     round: int = NO_ROUND
-    """Which one that was; none while a round is at it."""
+    """Number of that round; `NO_ROUND` while a round looks at the group."""
     positions: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     unread: int = 0
     open: bool = True
-    """It left something to do, so the next one is no quick one."""
+    """The look left something to do, so the next look is not quick."""
     fresh: bool = False
     """The newest round looked at it."""
 
@@ -52,7 +52,7 @@ class _Pace:
     owed: float = 0.0
 
     def due(self, passed: float, per_second: float, most: int) -> int:
-        """How many it is now, `passed` seconds after the last time."""
+        """How many groups are due, `passed` seconds after the last call."""
         self.owed = min(most, self.owed + passed * per_second)
         whole = int(self.owed)
         self.owed -= whole
@@ -60,7 +60,7 @@ class _Pace:
 
 
 class GroupLedger:
-    """Keeps this from round to round. Times are seconds of a steady clock."""
+    """Keeps the groups' entries from round to round. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -123,7 +123,7 @@ class GroupLedger:
     def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
         """Those that were looked at longest ago: as many as keeps the work of all rounds even.
 
-        Also of those that are due anyway: who commits the same again and again gets nothing but quick looks.
+        Groups that are due anyway count too: a group that keeps committing the same gets only quick looks.
         """
         due = self._slow_pace.due(passed, count / look_seconds, count)
         looks = [(e.looked_at, name) for name, e in self._entries.items()]
@@ -168,12 +168,12 @@ class GroupLedger:
 
     @property
     def groups(self) -> int:
-        """How many are known."""
+        """Number of known groups."""
         return len(self._entries)
 
     @property
     def positions(self) -> int:
-        """Their committed offsets in copied partitions."""
+        """Number of their committed offsets in copied partitions."""
         return sum(e.positions for e in self._entries.values())
 
     @property

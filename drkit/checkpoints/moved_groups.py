@@ -1,4 +1,4 @@
-"""Which groups have committed on a flow's source since the last round, as the log of group offsets tells."""
+"""Which groups have committed on a flow's source since the last round, by the log of group offsets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MovedGroups:
         return await self._tail.changed()
 
     def _tell(self, hidden: str, hint: str = "") -> None:
-        """Say once that rounds cost more than they need, and that it is over."""
+        """Report once that rounds cost more than they need, and once that this is over."""
         if hidden == self._hidden:
             return
         self._hidden = hidden

@@ -1,4 +1,4 @@
-"""What the checkpoint rounds of a flow are about: its groups, and all that a task must know beside them."""
+"""What the checkpoint rounds of a flow look at: its groups, and all else that a task must know."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Terms(NamedTuple):
     promoted: frozenset[str]
 
     def widened(self, later: Terms) -> bool:
-        """Whether `later` only has more topics: what is known of a group's offsets in the others holds on."""
+        """Whether `later` only has more topics: a group's known offsets in the others stay valid."""
         mine, theirs = self.known, later.known
         own = theirs.producers.own
         return (
@@ -96,7 +96,7 @@ class GroupsFrame(NamedTuple):
 
 
 class FrameLook:
-    """Asks both clusters for it, again and again.
+    """Asks both clusters for the frame, as often as needed.
 
     :param clusters: source and target
     """

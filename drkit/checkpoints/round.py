@@ -88,7 +88,7 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
 async def _positions(
     shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, Positions]:
-    """Where the groups of the shard read on; adds those to `again` of which the copy has not passed all."""
+    """The positions of the shard's groups; adds to `again` the groups that the copy has not fully passed."""
     theirs = await _committed(shard, links.theirs, memory, report)
     for group, offsets in theirs.items():
         memory.groups[group].keep(offsets)

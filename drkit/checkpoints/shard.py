@@ -1,4 +1,4 @@
-"""What a checkpoint task is given and what it tells: plain data that travels as JSON through Spark."""
+"""What a checkpoint task receives and reports: plain data that travels as JSON through Spark."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ShardReport:
     refused: list[Refusal] = field(default_factory=list)
     """Some that were not written."""
     unread: dict[str, int] = field(default_factory=dict)
-    """Groups whose offsets the source did not tell, and Kafka's error code."""
+    """Groups whose offsets the source did not return, and Kafka's error code."""
     deleted: list[str] = field(default_factory=list)
     started_ms: int = 0
     """When the round began for this shard, in milliseconds since 1970."""

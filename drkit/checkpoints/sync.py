@@ -19,9 +19,9 @@ from drkit.offsets.translation import PartitionPosition, Translation
 _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
 _LANES: Final = 3
-"""Such goes at once: while brokers work on one, we work on another."""
+"""Such batches of groups at once: while brokers work on one, drkit works on another."""
 _DECIDED_SECONDS: Final = 5.0
-"""How long a look at a group on the target stays good: a worker that stood still longer must not go by it.
+"""How long a look at a group on the target stays good: a worker that was halted longer must not use it.
 
 Less than a lease lasts, so that no other run has written these groups since the look.
 """
@@ -119,7 +119,7 @@ def _count(
 
 
 def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, StoredOffset]:
-    """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
+    """Those of a group's offsets on the target that are in copied topics; empty where it did not answer."""
     return {at: StoredOffset(*c) for at, c in (offsets or {}).items() if at.topic in copies}
 
 

@@ -69,14 +69,14 @@ class CheckpointWork:
     def of_next(self, flow: FlowSettings, state: FlowState) -> list[Shard] | None:
         """What the next round has to look at, as shards; None when nothing was copied yet.
 
-        No shard: that was the round, no group has moved.
+        An empty list: the round is over, no group has moved.
         """
         before = self._frame
         if self._clock() >= self._look_at:
             self._renew(flow, state)
         if self._frame is None:
             return None
-        # The log first: who commits from now on is in the next round.
+        # The log first: commits from now on are in the next round.
         changed = self._moved.newest(groups=bool(self._frame.groups)) if flow.follow_group_commits else None
         if before is None or self._all_are_due(before, self._frame):
             changed = None

@@ -96,7 +96,7 @@ def _map_writer(task: TaskContext, bucket: int) -> MapWriter:
 
 
 class CopyTask:
-    """Starts the parts of a copy task and sees them to their end."""
+    """Starts the parts of a copy task and waits for their end."""
 
     def __init__(self, task: TaskContext) -> None:
         self.task = task

@@ -1,4 +1,4 @@
-"""What a copy task tells when its epoch is over."""
+"""What a copy task reports when its epoch is over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PartitionReport:
     age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """How old they were when they stood on the target."""
+    """How old batches were when they were on the target."""
 
 
 @dataclass(frozen=True, slots=True)

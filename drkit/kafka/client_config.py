@@ -20,7 +20,7 @@ _JAVA_TO_LIBRDKAFKA: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
-# These steer code that only Java's clients have; leaving them out changes nothing that we do.
+# These steer code that only Java's clients have; leaving them out changes nothing for drkit.
 _JAVA_ONLY: Final = frozenset({
     "default.api.timeout.ms",
     "key.deserializer",

@@ -52,7 +52,7 @@ class ClusterDescription(NamedTuple):
 
 
 def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
-    """Ask a cluster who it is; blocks.
+    """Ask a cluster for its id and brokers; blocks.
 
     Not by `describe_cluster`: librdkafka (2.16) aborts the process when the answer names no broker. A broker
     that was frozen answers so from its revival until the controller counts it in again.
@@ -173,7 +173,7 @@ def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
     """Look at every server of a cluster that could not be connected to: the error that says why.
 
     :param timeout_seconds: how long it was tried, for the message
-    :raises ConfigError: our own certificate files do not load
+    :raises ConfigError: the configured certificate files do not load
     """
     return _explained(settings, _look(settings), [], timeout_seconds)
 
@@ -198,7 +198,7 @@ def _look(settings: ClusterSettings) -> list[ProbeFinding]:
 def _explained(
     settings: ClusterSettings, findings: list[ProbeFinding], heard: Iterable[str], timeout_seconds: float
 ) -> DrkitError:
-    # A server that answers as Kafka and still gave us nothing is the least telling of all.
+    # A server that answers as Kafka, but gave no brokers, explains the least.
     worst = next((f for f in findings if f.kind is not ProbeKind.KAFKA), findings[0])
     lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
     if worst.kind is ProbeKind.KAFKA:

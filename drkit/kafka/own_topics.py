@@ -1,4 +1,4 @@
-"""Topics of drkit's own, on whatever cluster: made where they are missing, as safe as it can keep them."""
+"""drkit's own topics on any cluster: created where they are missing, as durable as the cluster allows."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ _ASK: Final[ContextVar[Ask | None]] = ContextVar("permit", default=None)
 
 @contextmanager
 def permitted_by(ask: Ask | None) -> Iterator[None]:
-    """Ask this before each request, for as long as the context lasts.
+    """Run this check before each request, for as long as the context lasts.
 
-    :param ask: None: nothing is asked
+    :param ask: the check; None: no check
     """
     before = _ASK.set(ask)
     try:
@@ -31,6 +31,6 @@ def permitted_by(ask: Ask | None) -> Iterator[None]:
 
 
 def may_send() -> None:
-    """Ask, if there is a question. Raises whatever it raises."""
+    """Run the check, if one is set. Raises what the check raises."""
     if (ask := _ASK.get()) is not None:
         ask()

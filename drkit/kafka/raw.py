@@ -1,4 +1,4 @@
-"""One cluster over kafka-python's protocol layer: any Kafka request, on an event loop we drive.
+"""One cluster over kafka-python's protocol layer: any Kafka request, on an event loop that drkit drives.
 
 Used by the data plane, which needs record batches as bytes, and for what confluent-kafka does not
 offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).

@@ -24,7 +24,7 @@ _REFUSES_US: Final = frozenset({
     ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
     ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
 })  # fmt: skip
-"""Something answers there, in a way that our settings do not fit."""
+"""A server answers, but the configured settings do not fit it."""
 
 
 class Impatient(RawCluster):

@@ -25,7 +25,7 @@ from drkit.clock import boottime
 
 _READ_BYTES = 512 * 1024
 _READS = 4
-"""Then others get their turn; the selector comes back at once while there is more."""
+"""Reads in a row; then other connections have their turn, and the selector returns at once for the rest."""
 
 
 @dataclass(slots=True)

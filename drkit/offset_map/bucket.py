@@ -27,10 +27,10 @@ class UnreadableRecord(NamedTuple):
     """A record in the map topic that does not belong to the map."""
 
     offset: int
-    """Where in the bucket's partition; −1: not known."""
+    """Offset in the bucket's partition; −1: unknown."""
     why: str
     lacks_mac: bool = False
-    """It has no valid MAC; of which kind it is was not looked at."""
+    """It has no valid MAC; its kind was not checked."""
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class MapBucket:
         except ValueError:
             return
         if kind is MapRecordKind.REIGN:
-            # Who may still be at work is not in the map, where only this record is left.
+            # Where only this record is left, the map does not name the writers that may still be active.
             self.legacy |= self.reign is None
         elif why == NO_KEY or not self._is_known(key or b"", where, kind):
             self.doubtful.setdefault(where, {})[key or b""] = UnreadableRecord(offset, why, lacks_mac=True)
@@ -155,7 +155,7 @@ class MapBucket:
         self.reign = reign
 
     def _cannot_read(self, key: bytes, found: UnreadableRecord) -> None:
-        """Once compaction has removed what stood under the same key, what that said is unknown."""
+        """Note an unreadable record: compaction may have removed older ones of its key, now unknown."""
         self.unreadable.append(found)
         try:
             where, kind = about(key)

@@ -23,7 +23,7 @@ from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
 
 NO_ID: Final = UUID(int=0)
-"""Of a topic that is not there."""
+"""Id of a topic that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class PartitionLocator:
         )
 
     async def _grown(self, wanted: list[CopiedPartition], looks: dict[TopicPartition, Look]) -> None:
-        """Where the map vouches for more than the log held, the log grew meanwhile, or lost its tail."""
+        """Ask again where the map vouches for more than the log held: the log grew, or lost its tail."""
         further = [
             w for w in wanted if w.target in looks and confirmed_end(self.state(w)) > looks[w.target].end >= 0
         ]

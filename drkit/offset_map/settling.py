@@ -60,7 +60,7 @@ class LookAt(NamedTuple):
 
 
 class ReadMap(NamedTuple):
-    """Read the states on to the end of the map; answered with nothing."""
+    """Read the map to its end into the states; answered with nothing."""
 
 
 class FirstOffset(NamedTuple):
@@ -90,7 +90,7 @@ def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]
     shorter: set[TopicPartition] = set()
     for _ in range(_ROUNDS):
         # The map confirms more than the log held: it grew between, or the target lost its tail. Only a look
-        # after the map was read tells which: one that is still too short proves the loss.
+        # after the map was read shows which: one that is still too short proves the loss.
         behind = _behind(wanted, looks, shorter)
         if not behind:
             break
@@ -156,7 +156,7 @@ def confirmed_end(state: PartitionMap) -> int:
 
 
 def is_stale(look: Look, state: PartitionMap) -> bool:
-    """Whether a broker answered that leads no longer: the map has seen a later leader's log."""
+    """Whether a former leader answered: the map has seen a later leader's log."""
     return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
 
 

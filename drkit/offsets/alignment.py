@@ -71,7 +71,7 @@ def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Ali
 
     :param source: visible records from some way before `copied` on, to where it may have been copied
     :param target: the last visible records, all of them or more than `source` has after `copied`
-    :param copied: a source offset that is on the target, or None: not even the first need be
+    :param copied: a source offset that is on the target; None: possibly not even the first is
     """
     first = 0 if copied is None else bisect_left(source.offsets, copied)
     unproven = 0 if copied is None else bisect_right(source.offsets, copied)
@@ -79,7 +79,7 @@ def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Ali
         return Aligned(copied + 1, 0, ())  # the source holds nothing that could have been copied since
     found = _run_up_to(source, target, len(target), first, unproven)
     best, end = found, len(target)
-    # A worker that was killed soon after its start may have got less far than the one before it.
+    # A worker that was killed soon after its start may have copied less than the one before it.
     while isinstance(found, _Run) and (end := end - found.count) > 0:
         found = _run_up_to(source, target, end, 0, unproven)
         if isinstance(found, _Run) and isinstance(best, _Run) and found.place > best.place:

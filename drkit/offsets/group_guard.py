@@ -27,7 +27,7 @@ class OffsetMark(NamedTuple):
     source: str
     """Alias of the cluster from which the group's position comes."""
     upstream: int
-    """What the group had committed there."""
+    """The group's committed offset there."""
     downstream: int
     """The offset that was written with it."""
     written_ms: int
@@ -108,9 +108,9 @@ class Case(NamedTuple):
     theirs: StoredOffset
     """What the group has committed on the source."""
     position: Translation
-    """Where it reads on, on the target."""
+    """The group's position on the target."""
     state: str | None
-    """The group's state on the target; empty when it does not exist, None when the target did not tell."""
+    """The group's state on the target; empty when it does not exist, None when the target did not answer."""
     there: StoredOffset | None
     """What the target keeps for it now."""
     worked: bool

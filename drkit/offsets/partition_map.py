@@ -229,7 +229,7 @@ class PartitionMap:
             return
         packed, self.packing = self.packing.segments, None
         if self.tail is not None and self.tail.downstream > part.until:
-            packed.extend(self.segments, part.until)  # another task has gone on meanwhile (format 1)
+            packed.extend(self.segments, part.until)  # another task has continued meanwhile (format 1)
         else:
             # The mark in the batch of its last part, or a newer one, says where the partition continues.
             self.tail = None
@@ -239,7 +239,7 @@ class PartitionMap:
     # -- what anchors prove ----------------------------------------------------------------------------
 
     def _confirm(self, history: History, sequence: int, offset: int) -> bool:
-        """Take over what the claims say of records before an anchor; whether that was anything."""
+        """Take over what the claims say of records before an anchor; returns whether anything."""
         claims = [p for p in self.pending if p.history == history]
         floor = self._floor(history)
         begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None

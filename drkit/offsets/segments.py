@@ -176,7 +176,7 @@ class SegmentMap:
         return self._up[-1] - self._down[-1] if self._up and self._length[-1] == OPEN else None
 
     def known_from(self) -> tuple[int, int] | None:
-        """First (upstream, downstream) offset behind an unknown part; None when there is no such part."""
+        """First (upstream, downstream) offset after an unknown part; None without such a part."""
         if len(self) > 1 and self._length[0] == UNKNOWN:
             return self._up[1], self._down[1]
         return None

@@ -86,7 +86,7 @@ class QueryLog:
         return set(self.first).union(*(batch.kafka() for batch in self.offsets.values()))
 
     def partitions(self, without: Iterable[str] = ()) -> set[TopicPartition]:
-        """All partitions named anywhere, but for those of some sources."""
+        """All partitions named anywhere, except those of some sources."""
         found: set[TopicPartition] = set()
         for by_source in (self._first_offsets(), *(batch.kafka() for batch in self.offsets.values())):
             for source in by_source.keys() - set(without):

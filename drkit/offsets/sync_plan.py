@@ -48,7 +48,7 @@ class HeldSyncs:
         return self._syncs[-1] if self._syncs else None
 
     def all_hold(self, segments: SegmentMap, end: int) -> bool:
-        """Whether none of them leads a group past a record that it has not read."""
+        """Whether no sync moves a group past a record that it has not read."""
         return all(holds(sync, segments, end) for sync in self._syncs)
 
 
@@ -95,7 +95,7 @@ def plan(segments: SegmentMap, end: int, held: HeldSyncs, spacing: int) -> list[
 def _rewound(newest: Sync, first: Sync | None, end: int) -> Sync:
     """A sync that makes readers forget all others, and is true.
 
-    Where no copied record lies before the newest sync, it is one in front of all records: every group reads
+    Where no copied record is before the newest sync, the sync is before all records: every group reads
     from the first copied one on.
     """
     if first is not None and first.upstream < newest.upstream:

@@ -40,7 +40,7 @@ class LeaderMemory:
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """Append in the history there is."""
+    """Append in the current history."""
 
     history: History
 
@@ -85,14 +85,14 @@ def next_move(  # noqa: PLR0911  one move for each case
     :param lease: the flow's live producer id, with its first epoch
     :param leader: what is remembered of the history's producer id; of the lease's where nothing was appended
     :param fresh: what is remembered of the lease's
-    :param contested: appends of this history may still be on their way, of another task or of this one
+    :param contested: appends of this history may still be in flight, of another task or of this one
     :param deviation: why this task may append other records than those would; empty when it will not
     """
     current = found.history or lease
     if fresh.epoch is not None and fresh.epoch >= FROZEN_EPOCH:
         return Frozen(fresh.epoch)
     if current.producer_id != lease.producer_id:
-        # After a failover that was taken back the flow has another id, and its old one is mostly fenced.
+        # After an aborted failover the flow has another id, and its old one is mostly fenced.
         refused = leader.epoch is not None and leader.epoch > current.epoch
         if (contested or found.unappended) and not refused:
             return _fence(current, current.epoch, "the flow writes with another producer id")
@@ -129,7 +129,7 @@ class Author:
 
 
 def settled_records(found: Resolution, history: History, author: Author) -> list[MapRecord]:
-    """What only this look at the log has confirmed, to be durable before anything is appended."""
+    """The records that only this look at the log confirmed; they must be durable before any append."""
     if found.passed and found.upstream is not None:
         return cut_records(found, history, found.upstream, author)
     out: list[MapRecord] = list(repairs_of(found, history, author))

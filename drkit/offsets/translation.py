@@ -69,7 +69,7 @@ class PartitionPosition:
         )
 
     def waits_for(self, upstream: int) -> bool:
-        """Whether the copy has yet to come to this source offset, and will."""
+        """Whether the copy has not reached this source offset yet, and will reach it."""
         if self.frozen or (self.source_end is not None and upstream > self.source_end):
             return False
         return self.frontier is not None and upstream > self.frontier
@@ -95,7 +95,7 @@ class PartitionPosition:
         return f"{BEHIND_COPY}: the copy has reached {self.frontier}"
 
     def backward(self, downstream: int) -> Translation:
-        """The source offset at which a group reads on that has committed `downstream` on the target."""
+        """The source offset at which a group continues that has committed `downstream` on the target."""
         if downstream > self.end:
             return Unavailable(f"target offset {downstream} lies behind the target's end {self.end}")
         if self.frontier is None:

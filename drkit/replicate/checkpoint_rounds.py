@@ -44,7 +44,7 @@ def rounds(
 ) -> Iterator[None]:
     """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
 
-    :param now: the flow's settings as they are now, should they change
+    :param now: returns the flow's current settings, which may change
     """
     if once or not wants_checkpoints(flow):
         yield
@@ -60,7 +60,7 @@ def rounds(
 class CheckpointDriver:
     """One flow's rounds, from :meth:`start` to :meth:`stop`.
 
-    :param state: the flow's; only what others loaded of it is read
+    :param state: the flow's; this class reads it, and others load it
     :param totals: counted on by every life of the flow
     """
 
@@ -162,7 +162,7 @@ class CheckpointDriver:
         else:
             self.told(reports)
 
-    # -- what became of it --------------------------------------------------------------------------
+    # -- its result ---------------------------------------------------------------------------------
 
     def told(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
         """Called after every round; returns what it did, in short.
@@ -188,7 +188,7 @@ class CheckpointDriver:
         return told
 
     def _tell_others(self) -> None:
-        """Say which groups are not synchronised, whenever others are."""
+        """Report which groups are not synchronised, whenever that changes."""
         if self._work.others == self._others:
             return
         self._others = self._work.others
@@ -198,7 +198,7 @@ class CheckpointDriver:
                           total=len(self._others))  # fmt: skip
 
     def _tell_trouble(self, why: str) -> None:
-        """Say what goes wrong once, and that it is over."""
+        """Report a trouble once, and once that it is over."""
         if why == self._trouble or self._stop.is_set():
             return
         self._trouble = why

@@ -47,7 +47,7 @@ class FlowMemory:
     """A flow, and what outlives one attempt to run it.
 
     :param run_id: of this process; the lease on the target carries it
-    :param once: end when everything that stood on the source at the start is copied
+    :param once: end when everything that was on the source at the start is copied
     :param standby: wait for the lease for as long as another run holds it
     """
 
@@ -239,7 +239,7 @@ class FlowRun:
             self._look()
 
     def _follow_opposite(self) -> None:
-        """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
+        """Leave out what the opposite flow writes, and tell it this flow's ids; ask it before new ids are used."""
         self._follow_events()
         self._opposite.follow()
         ids = own_on_record(self._state.records)

@@ -29,16 +29,16 @@ READS_MAP: Final = "reading the offset map, then the first records"
 
 
 class Glance(NamedTuple):
-    """How a flow goes at the moment."""
+    """The current progress of a flow."""
 
     flow: str
     records_per_second: float
     lag: int | None
-    """In records; None: not known."""
+    """In records; None: unknown."""
     records: int
     """Copied since the start."""
     held_back: tuple[HeldPartition, ...] = ()
-    """What open transactions on the source hold back; it is in no lag."""
+    """What open transactions on the source hold back; the lag does not include it."""
     phase: str = ""
     """What the flow waits for; empty: it copies."""
 
@@ -63,7 +63,7 @@ class FlowThread:
 
     @property
     def has_begun(self) -> bool:
-        """Whether tasks of it may be at work."""
+        """Whether its tasks may be running."""
         return self.job.cut is not None and self.job.workshop.has_started
 
     def failure(self) -> DrkitError | None:

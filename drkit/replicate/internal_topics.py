@@ -56,9 +56,9 @@ class InternalTopics:
         self._state_id = self._described()[state.name].topic_id
 
     def check(self) -> None:
-        """Look whether both are there and the same.
+        """Check that both topics exist and are the same as before.
 
-        :raises Refused: one is not
+        :raises Refused: one is missing or another topic
         :raises DrkitError: the target does not answer
         """
         found = self._described()
@@ -87,7 +87,7 @@ class InternalTopics:
             )  # fmt: skip
 
     def _is_hidden(self) -> bool:
-        """An open transaction hides what others have written since: it may be newer than what we know."""
+        """An open transaction hides what others have written since: it may be newer than the loaded state."""
         at = TopicPartition(self._state.name, 0)
         return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
 

@@ -35,7 +35,7 @@ _Both = tuple[ClusterSettings, ClusterSettings]
 
 
 class Lack(NamedTuple):
-    """A permission that one of our principals does not have."""
+    """A permission that one of drkit's principals does not have."""
 
     alias: str
     principal: str
@@ -124,12 +124,12 @@ def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) 
 
 
 def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Topics that are there, or that may be there and are hidden from us."""
+    """Topics that exist, or that may exist and are hidden from drkit."""
     return tuple(sorted(t for t in {*topic_names(source), *_plain(flow.topics)} if flow.copies(t)))
 
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Likewise groups; where none is to be seen and there may be some, what their names begin with."""
+    """Groups that exist; where none is visible and some may exist, what their names begin with."""
     there = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
     found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
@@ -220,7 +220,7 @@ def _tool(settings: ClusterSettings) -> str:
 
 
 def principal(settings: ClusterSettings) -> str:
-    """Who we are to a cluster, as far as our settings tell."""
+    """drkit's principal on a cluster, as far as the settings show it."""
     if (own := own_principal(settings)) is not None:
         return own
     sasl = read_security(settings).sasl

@@ -17,9 +17,9 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class ConfigFile:
-    """The configuration file of a run, and whether it says something new.
+    """The configuration file of a run, and whether it has changed.
 
-    :param read: reads and checks it, with everything that was said over it
+    :param read: reads and checks it, with the options that override it
     """
 
     def __init__(self, path: Path, read: Callable[[], Settings], clock: Seconds = monotonic) -> None:

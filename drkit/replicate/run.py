@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 
 
 class Stop(Enum):
-    """What a signal to stop has met."""
+    """The stage of a run at which a signal to stop arrived."""
 
     DRAINS = "stopping: draining in-flight batches"
     BEFORE_START = "stopped before start"
@@ -57,7 +57,7 @@ class RunOptions(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """The last word of a run."""
+    """The final answer of a run."""
 
     flows: list[dict[str, Any]]
     exit_code: int

@@ -26,7 +26,7 @@ _PAUSE_SECONDS: Final = 0.5
 class Beside:
     """Runs both for as long as a copy runs, or once when a copy with an end is complete.
 
-    :param now: the flow's settings as they are now, should they change
+    :param now: returns the flow's current settings, which may change
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Starts a flow again when it dies: with growing pauses, and never when trying again cannot help."""
+"""Restarts a flow when it dies: with growing pauses, and never when a retry cannot help."""
 
 from __future__ import annotations
 

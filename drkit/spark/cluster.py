@@ -82,7 +82,7 @@ class SlotWatch:
     def look(self, seconds: float) -> None:
         """Ask once.
 
-        :param seconds: the time, by a steady clock
+        :param seconds: the time, by a monotonic clock
         """
         try:
             now = self._ask()

@@ -63,7 +63,7 @@ logger.noise.level = off
 
 
 class SparkJvm:
-    """A JVM on its way; Python speaks to it by a port and a secret that it writes into a file."""
+    """A starting JVM; Python speaks to it by a port and a secret that it writes into a file."""
 
     def __init__(self, java: Path, command: list[str], options: str) -> None:
         self.folder = make_folder()
@@ -82,7 +82,7 @@ class SparkJvm:
                 stdin=subprocess.PIPE,  # it ends when this does
                 stderr=log,
                 env={**os.environ, **known},
-                start_new_session=True,  # a signal to all processes of our group is for us, and we end Spark
+                start_new_session=True,  # drkit handles a signal to its process group, and ends Spark itself
             )
         return self
 

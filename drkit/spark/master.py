@@ -1,4 +1,4 @@
-"""Where Spark runs: what a master URL says, whether the master answers, and by which address we reach it."""
+"""Where Spark runs: what a master URL says, whether the master answers, and by which address."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def choose_master(url: str | None, tasks: int) -> Master:
 
     :param url: the user's choice; None runs in this process, one slot more than there are tasks
     :raises ConfigError: no such kind of master
-    :raises Refused: fewer slots than tasks: those without a slot would wait for ever
+    :raises Refused: fewer slots than tasks: those without a slot would never run
     """
     if url is None:
         return Master(f"local[{tasks + 1},{TASK_RETRIES}]", tasks + 1)

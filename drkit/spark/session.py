@@ -127,7 +127,7 @@ def spark_session(
 
 
 def _stop(context: SparkContext) -> None:
-    # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
+    # A signal to the process group has ended Spark's JVM, too: there is nothing left to stop.
     with suppress(Py4JError, ConnectionError):
         context.stop()
 
@@ -247,7 +247,7 @@ def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway
 
 
 def _jvm_for(plan: SparkPlan, given: str | None) -> tuple[SparkJvm | None, str]:
-    """A JVM on its way, and Java's options for one that Spark's scripts start.
+    """A starting JVM, and Java's options for one that Spark's scripts start.
 
     None where they start it, or where an earlier session has left one.
     """

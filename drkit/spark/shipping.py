@@ -74,7 +74,7 @@ def make_archive(folder: Path) -> Path:
 
 
 def carrier(archive: Path) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
-    """What makes of a task one that checks its worker first, and runs the code of that archive."""
+    """A function that wraps a task: it checks its worker first, and runs the code of that archive."""
     packages = {module: (name, _version(name)) for module, name in _PACKAGES.items()}
     needs = Needs(archive.name, packages)
     return lambda task: CheckedTask(needs, cloudpickle.dumps(task))  # type: ignore[no-untyped-call]

@@ -50,7 +50,7 @@ class SteadySlots:
         """Whether :attr:`slots` has changed.
 
         :param now: the slots that Spark has
-        :param seconds: the time, by a steady clock
+        :param seconds: the time, by a monotonic clock
         """
         if now == self.slots.now:
             self._seen = now

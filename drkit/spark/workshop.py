@@ -21,7 +21,7 @@ Task = Callable[[str], str]
 
 
 class SharedSpark:
-    """Spark at work, or on its way, and a folder that lives as long as it.
+    """Spark, running or starting, and a folder that lives as long as it.
 
     :param carry: makes of a task what Spark's workers can run; on this machine that is the task itself
     """

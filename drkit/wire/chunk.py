@@ -91,7 +91,7 @@ class Chunk:
 
 
 def check_sound(chunk: Chunk) -> None:
-    """The rule nothing may leave ``transform`` without: counts, offsets and runs agree.
+    """Check a chunk before it leaves ``transform``: counts, offsets and runs must agree.
 
     A broker refuses a batch whose count is not its last offset delta + 1, and the offset map trusts the runs.
     Raises CorruptBatch.

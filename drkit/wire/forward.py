@@ -1,4 +1,4 @@
-"""A batch that travels as it is: the path nearly all bytes take."""
+"""Forwards a batch unchanged: the path of nearly all bytes."""
 
 from __future__ import annotations
 

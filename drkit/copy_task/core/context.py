@@ -100,11 +100,11 @@ class WorkerLinks:
             await future
 
     def open_gates(self) -> None:
-        """Let requests out; the task before may have closed the gates."""
+        """Allow requests; the task before may have closed the gates."""
         self.produce.gate.closes_at = self.target.gate.closes_at = math.inf
 
     def close_gates_at(self, deadline: float) -> None:
-        """Let nothing out to the target after a deadline, as of :func:`drkit.clock.boottime`."""
+        """Send nothing to the target after a deadline, as of :func:`drkit.clock.boottime`."""
         self.produce.gate.closes_at = self.target.gate.closes_at = deadline
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class TaskContext:
     throttle: Throttle = field(init=False)
     """This task's share of what the flow may fetch."""
     events: list[Future] = field(default_factory=list)
-    """Events on their way to the state topic; the task ends after them."""
+    """Events being written to the state topic; the task ends after them."""
     failure: BaseException | None = None
     """What broke inside a callback; the task ends with it."""
 
@@ -237,7 +237,7 @@ class TaskContext:
         return call
 
     def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
-        """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""
+        """Void what a partition holds; it is resolved as soon as nothing of it is in flight."""
         if p.state is CopyState.STOPPED:
             return
         p.void()

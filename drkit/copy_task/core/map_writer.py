@@ -93,7 +93,7 @@ class MapWriter:
             await self.write([(BUCKET_KEY, self.reign)])
 
     async def end(self) -> None:
-        """Write down that the task has let go of the bucket and that nothing of it is on its way.
+        """Write that the task has released the bucket and that nothing of it is in flight.
 
         :raises Failed: it is not accepted
         """
@@ -101,7 +101,7 @@ class MapWriter:
 
     @property
     def holds(self) -> bool:
-        """As of what was read last: no other task has taken the bucket."""
+        """Whether no other task has taken the bucket, as of the last read."""
         return self._bucket.reign is not None and self._bucket.reign.nonce == self._nonce
 
     async def write(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:

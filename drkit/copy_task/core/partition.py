@@ -116,7 +116,7 @@ class PartitionCopy:
     age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched, by their newest records."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """Likewise when they stood on the target."""
+    """How old batches were when they were on the target."""
 
     def __post_init__(self) -> None:
         lease = self.lease
@@ -134,7 +134,7 @@ class PartitionCopy:
 
     @property
     def settled(self) -> bool:
-        """Nothing is queued, staged or on its way, nor in a transaction that is not committed."""
+        """Nothing is queued, staged, in flight, or in a transaction that is not committed."""
         return not self.waiting and not self.ready and self.in_flight == 0 and self.uncommitted == 0
 
     @property

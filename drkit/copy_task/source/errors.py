@@ -51,7 +51,7 @@ async def _out_of_range(task: TaskContext, p: PartitionCopy) -> str:
     first = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
     last = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
     if task.ending or asked != (p.leader, p.generation, p.fetch_position):
-        return ""  # the answer is about a state that is no more
+        return ""  # the answer is about a state that has passed
     if first.error or last.error:
         return error_name(first.error or last.error)
     if position < first.offset:

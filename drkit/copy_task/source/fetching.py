@@ -211,7 +211,7 @@ class Fetcher:
         self._source.works(fetched)
 
     def _trouble(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
-        """Find out beside the fetches of other partitions what an error means."""
+        """Find out what an error means while other partitions are fetched."""
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()

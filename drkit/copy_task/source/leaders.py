@@ -28,7 +28,7 @@ class LeaderWatch:
         self._asking: set[int | None] = set()
         self._next = self._answers = 0
         self._found: Mapping[str, TopicMetadata] = {}
-        """What the source said last; empty when it did not answer."""
+        """The source's last answer; empty when it did not answer."""
         self.health = SourceHealth(task.flow.fetch_max_wait_ms / 1000, task.links.unavailable)
 
     async def run(self) -> None:

@@ -91,7 +91,7 @@ class BulkAppender:
                 task.changed.set()
 
     async def _known(self) -> bool:
-        """Whether we may write with the id that the bucket has now.
+        """Whether this task may write with the bucket's current producer id.
 
         After some 32,000 takings of a bucket, or a week without one, its transactional id gets another
         producer id. A flow in the other direction must know it first: the driver sees to that.

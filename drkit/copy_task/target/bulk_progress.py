@@ -14,7 +14,7 @@ from drkit.wire import Chunk
 
 
 class Sent(NamedTuple):
-    """A chunk on its way inside a transaction; `answer` gives its target offset."""
+    """A chunk in flight inside a transaction; `answer` gives its target offset."""
 
     partition: PartitionCopy
     generation: int

@@ -40,10 +40,10 @@ class LeftOpen(NamedTuple):
     """The partition's leader."""
     producer_id: int
     epoch: int
-    """The bucket's newest: with it the marker fences what may still be on its way, too."""
+    """The bucket's newest: with it the marker also fences appends that may still be in flight."""
     state: ProducerState
     committed: bool | None
-    """What the coordinator decided; None: it does not say any more."""
+    """What the coordinator decided; None: unknown."""
 
 
 async def end_on_map(task: TaskContext, bucket: int) -> None:

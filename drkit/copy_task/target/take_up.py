@@ -49,7 +49,7 @@ class TakeUp(NamedTuple):
     def records_behind_fence(self, author: Author) -> list[MapRecord]:
         """What must be durable once the fence is replicated.
 
-        A broker that leads no longer seems to have lost records; but it replicates no marker.
+        A former leader seems to have lost records, but it cannot replicate a marker.
         """
         if self.found.truncated_from is None or self.upstream is None or self.found.history is None:
             return []
@@ -110,7 +110,7 @@ def take_up(
     move = next_move(found, lease, leader, fresh, contested=p.contested, deviation=_deviation(p))
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:
-        # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
+        # Asking with the epoch of the lost tail would be answered with the same divergence every time.
         end, ends_epoch, asked = p.rewind_to
         if found.leader_epoch <= asked or asked < 0:  # else records of a newer history are there already
             upstream, epoch = end if upstream is None else min(upstream, end), ends_epoch

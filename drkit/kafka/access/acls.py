@@ -29,7 +29,7 @@ _KAFKAS_OWN: Final = frozenset({
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 })  # fmt: skip
-"""Authorizers that are closed unless that setting opens them; of others nothing is known."""
+"""Authorizers that are closed unless that setting opens them; other authorizers are unknown."""
 _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 # Numbers of the protocol (org.apache.kafka.common.resource, .acl).
@@ -94,7 +94,7 @@ def delete_acls(settings: ClusterSettings, acls: Sequence[Acl]) -> dict[Acl, Drk
 
 
 def own_principal(settings: ClusterSettings) -> str | None:
-    """As whom the brokers know drkit; None where the settings do not tell."""
+    """The principal that the brokers see for drkit; None where the settings do not show it."""
     if settings.own_principal is not None:
         return settings.own_principal
     security = read_security(settings)

@@ -25,7 +25,7 @@ _BY_NAME: Final = 9
 
 
 async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may DESCRIBE: see their members and offsets."""
+    """Those of the groups that drkit may DESCRIBE: see their members and offsets."""
     names = list(groups)
     found = []
     for at in range(0, len(names), _AT_ONCE):
@@ -36,7 +36,7 @@ async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
 
 async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may READ: commit offsets for them."""
+    """Those of the groups that drkit may READ: commit offsets for them."""
 
     async def ask(group: str) -> bool:
         topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -59,7 +59,7 @@ async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
 
 async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may DELETE."""
+    """Those of the groups that drkit may DELETE."""
 
     async def ask(group: str) -> bool:
         answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))

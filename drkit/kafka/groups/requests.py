@@ -104,7 +104,7 @@ class Groups:
     async def listed(self) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
 
-        :raises DrkitError: a broker does not tell, so groups may be missing
+        :raises DrkitError: a broker does not answer, so groups may be missing
         """
         found, error = await list_everywhere(self._cluster)
         if error:
@@ -162,7 +162,7 @@ class Groups:
         stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
 
         :param until: groups whose request is not sent by then are answered :data:`TOO_LATE`; as of
-            :func:`drkit.clock.boottime`, for a process that stood still since it decided
+            :func:`drkit.clock.boottime`, for a process that was halted since it decided
         """
         ask = partial(self._commit, offsets, until)
         return await self._coordinators.ask([g for g, o in offsets.items() if o], ask, per_request=1)

@@ -25,9 +25,9 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
-"""Who waits for a dead broker holds up the groups of all others."""
+"""A wait for a dead broker delays the groups of all others."""
 _MOST_ANSWERS: Final = 16
-"""From one broker at a time; who is further behind asks for all offsets, which is less work."""
+"""From one broker at a time; a reader that is further behind asks for all offsets, which is less work."""
 
 
 class GroupTail:
