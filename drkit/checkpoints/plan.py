@@ -68,9 +68,9 @@ class GroupsFrame(NamedTuple):
     ) -> list[Shard]:
         """Some of the groups as shards.
 
-        :param last: which round looked at each of them last
-        :param number: of the round
-        :param quick: those that are done with when the source has nothing new
+        :param last: for each group the number of the round that looked at it last
+        :param number: number of the round
+        :param quick: groups that are finished when the source has nothing new
         """
         rounds = dict(zip(groups, last, strict=True))
         parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone else [])

@@ -155,7 +155,7 @@ class FlowRun:
             job.events.finish(self._target, self._state, stop)
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
-        """What follows the source's topics and ACLs as the flow's settings now say."""
+        """The syncs of the source's topics and ACLs, by the flow's current settings."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
         explained = partial(self._opposite.explain_records, here=self._job.both_ways)
@@ -239,7 +239,7 @@ class FlowRun:
             self._look()
 
     def _follow_opposite(self) -> None:
-        """Leave out what the opposite flow writes, and tell it this flow's ids; ask it before new ids are used."""
+        """Leave out what the opposite flow writes, and declare that; ask it before new ids are used."""
         self._follow_events()
         self._opposite.follow()
         ids = own_on_record(self._state.records)

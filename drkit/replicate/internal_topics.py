@@ -87,7 +87,7 @@ class InternalTopics:
             )  # fmt: skip
 
     def _is_hidden(self) -> bool:
-        """An open transaction hides what others have written since: it may be newer than the loaded state."""
+        """Whether an open transaction hides later records, which may be newer than the loaded state."""
         at = TopicPartition(self._state.name, 0)
         return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
 

@@ -220,7 +220,7 @@ def _tool(settings: ClusterSettings) -> str:
 
 
 def principal(settings: ClusterSettings) -> str:
-    """drkit's principal on a cluster, as far as the settings show it."""
+    """The principal of drkit on a cluster, as far as the settings show it."""
     if (own := own_principal(settings)) is not None:
         return own
     sasl = read_security(settings).sasl

@@ -54,7 +54,7 @@ _EVERYWHERE: Final = {
 _ON_A_CLUSTER: Final = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": QUICK_JVM,
-    # A machine that is gone says nothing: its executors are lost when their heartbeats are.
+    # A failed machine sends nothing: its executors count as lost when their heartbeats stop.
     "spark.executor.heartbeatInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
     "spark.network.timeoutInterval": "2s",

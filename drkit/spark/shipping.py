@@ -38,7 +38,7 @@ _PACKAGES: Final = {
 """Module → distribution: what tasks import, on every worker."""
 _ANY_VERSION: Final = frozenset({"numpy", "pyarrow", "rich", "structlog"})
 SOME_WORKER: Final = "a Spark worker"
-"""Where an error of Spark's does not say on which."""
+"""Name of the worker where an error of Spark does not name one."""
 _DOCS: Final = "docs/how-to/spark-cluster.md"
 _INSTALL: Final = (
     "install it on every worker for the Python that Spark runs there, or ship an archive with"
@@ -81,7 +81,7 @@ def carrier(archive: Path) -> Callable[[Callable[[str], str]], Callable[[str], s
 
 
 def unfit_worker(text: str) -> ConfigError | None:
-    """What a job's error says of a worker on which drkit cannot run; None when it says no such thing."""
+    """The error for a worker on which drkit cannot run, from a job's error; None for any other error."""
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
         said = json.loads(found[-1])

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 _FEWER_AFTER_SECONDS: Final = 1.0
 _MORE_AFTER_SECONDS: Final = 5.0
-"""A worker that comes and goes changes the plan no more often."""
+"""Time that more slots must last before the plan uses them: a worker may come and go."""
 
 
 class Slots(NamedTuple):

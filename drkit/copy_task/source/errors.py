@@ -1,4 +1,4 @@
-"""What an error of a source partition means: another position, patience, or to stop the partition."""
+"""What an error of a source partition means: continue elsewhere, wait, or stop the partition."""
 
 from __future__ import annotations
 

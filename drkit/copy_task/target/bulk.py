@@ -30,7 +30,7 @@ _LINGER_SECONDS = 0.02
 
 
 class BulkRefused(Exception):
-    """A batch inside a transaction was not accepted: that transaction ends, no user sees it."""
+    """A batch inside a transaction was not accepted: the transaction is aborted, no consumer sees it."""
 
 
 class BucketFenced(Exception):
@@ -93,8 +93,8 @@ class BulkAppender:
     async def _known(self) -> bool:
         """Whether this task may write with the bucket's current producer id.
 
-        After some 32,000 takings of a bucket, or a week without one, its transactional id gets another
-        producer id. A flow in the other direction must know it first: the driver sees to that.
+        After a bucket was taken some 32,000 times, or a week without that, its transactional id gets another
+        producer id. A flow in the other direction must know the new id first: the driver ensures that.
         """
         identity, allowed = self._transactions.identity, self._task.lease.bulk_producer_ids
         if allowed is None or identity.id in allowed:

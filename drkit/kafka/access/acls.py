@@ -105,7 +105,7 @@ def own_principal(settings: ClusterSettings) -> str | None:
 
 
 def own_principals(*settings: ClusterSettings) -> frozenset[str]:
-    """As whom drkit's clients are known; none at all when one of them is not known."""
+    """The principals of drkit's clients; empty when one of them is unknown."""
     found = {own_principal(s) for s in settings}
     return frozenset(p for p in found if p is not None) if None not in found else frozenset()
 
