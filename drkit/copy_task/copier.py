@@ -261,7 +261,7 @@ class CopyTask:
         task.changed.set()
 
     async def _let_go(self, bucket: int) -> None:
-        """Write the last marks, and that nothing of this task is on its way: the next need not fence it."""
+        """Write the last marks, and that nothing of this task is in flight: the next need not fence it."""
         await self._mark(bucket)
         if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
             await self.task.maps[bucket].end()

@@ -61,7 +61,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster knows it; its id tells it from a later one of the same name (KIP-516)."""
+    """A topic as the cluster knows it; its id differs from that of a later one of the same name (KIP-516)."""
 
     name: str
     topic_id: UUID

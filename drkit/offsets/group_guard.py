@@ -1,7 +1,7 @@
 """Whether a group's translated offset may be written on the target: one table, every refusal named. Pure.
 
 What drkit writes carries its mark in the metadata of the commit, with the offset itself in it. A consumer
-that works there overwrites both, whatever it does: an offset without our mark, or one that is not the offset
+that works there overwrites both, whatever it does: an offset without this mark, or one that is not the offset
 in the mark, is the group's own work and is never touched again. A group without members proves nothing:
 consumers that assign partitions themselves, as Spark and Flink do, never join.
 """

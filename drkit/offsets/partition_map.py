@@ -239,7 +239,7 @@ class PartitionMap:
     # -- what anchors prove ----------------------------------------------------------------------------
 
     def _confirm(self, history: History, sequence: int, offset: int) -> bool:
-        """Take over what the claims say of records before an anchor; returns whether anything."""
+        """Take over what the claims say of records before an anchor; returns whether there was any."""
         claims = [p for p in self.pending if p.history == history]
         floor = self._floor(history)
         begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None

@@ -70,7 +70,7 @@ class LoggedBatch:
     def parse(cls, data: bytes) -> LoggedBatch:
         """Read a file.
 
-        :raises UnreadableLog: it is cut off, or of a version that is not known
+        :raises UnreadableLog: it is cut off, or of an unknown version
         """
         try:
             lines = data.decode("utf-8").removesuffix("\n").split("\n")

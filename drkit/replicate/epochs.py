@@ -39,7 +39,7 @@ class Epochs:
         self._held = False
         self._skips = frame.skip_producer_ids
         self._busy = False
-        """Tasks of this plan or of an older one may be at work."""
+        """Tasks of this plan or of an older one may be running."""
         self._changed = threading.Condition()
 
     @property

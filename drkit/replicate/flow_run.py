@@ -75,7 +75,7 @@ class FlowMemory:
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionAssignment]] = list
         self.cut: EpochLoop | None = None
-        """Epochs of the attempt before, of which tasks may still be at work."""
+        """Epochs of the attempt before, of which tasks may still be running."""
 
     def _stopped(self, at: TopicPartition, reason: str) -> None:
         if self.progress is not None:

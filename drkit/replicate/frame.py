@@ -29,7 +29,7 @@ def writes_for(flow: FlowSettings) -> float:
 def task_frame(
     flow: FlowSettings, run_id: str, target: Cluster, state: StateTopic, ids: ProducerIds
 ) -> TaskAssignment:
-    """Everything about a task of this run but its number, its partitions, and whom it leaves out.
+    """Everything about a task of this run but its number, its partitions, and the producers it leaves out.
 
     :raises DrkitError: the target does not return its settings
     """

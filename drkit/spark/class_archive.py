@@ -25,7 +25,7 @@ def archive_place(java: Path) -> Path:
 def spark_home() -> Path:
     """Where Spark is, without importing it.
 
-    :raises Failed: it is nowhere
+    :raises Failed: Spark is not installed
     """
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)

@@ -68,7 +68,7 @@ class MasterRoute(NamedTuple):
 def choose_master(url: str | None, tasks: int) -> Master:
     """The master URL to use, with retries switched on where Spark has them off.
 
-    Local mode retries a failed task only when told so: ``local[N]`` becomes ``local[N,4]``.
+    Local mode retries a failed task only when the URL asks for it: ``local[N]`` becomes ``local[N,4]``.
 
     :param url: the user's choice; None runs in this process, one slot more than there are tasks
     :raises ConfigError: no such kind of master

@@ -62,7 +62,7 @@ class Record(NamedTuple):
 
 
 Piece = tuple[int, int, bytes]
-"""A record on its way from batch to batch: source offset, consumer-visible time in ms, encoded rest.
+"""A record between two batches: source offset, consumer-visible time in ms, encoded rest.
 
 A bare tuple: naming its fields would cost a third of the time of the whole merge.
 """
@@ -104,7 +104,7 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
     """The records in ``data``; takes the fields of a header, because a merge makes no object of it.
 
     With a delete horizon (KIP-534) the base timestamp *is* the horizon and the deltas are relative to it
-    (Kafka's MemoryRecordsBuilder), so base plus delta is the record's own time as ever.
+    (Kafka's MemoryRecordsBuilder), so base plus delta is still the record's own time.
     Raises CorruptBatch, see :func:`pieces`.
     """
     try:

@@ -127,7 +127,7 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class TaskContext:
-    """One copy task at work."""
+    """The shared state of one running copy task."""
 
     lease: TaskAssignment
     flow: FlowSettings

@@ -2,7 +2,7 @@
 
 A partition may miss the marker of a transaction: a coordinator leaves it out while the partition has no
 leader (Kafka 4.3: "likely deleted already"), for example when a broker shuts down; an unclean election loses
-it. Then the transaction stays open there for ever: readers of committed records see nothing after it, and no
+it. Then the transaction stays open there forever: readers of committed records see nothing after it, and no
 task can settle the partition. The task that holds the bucket writes the missing marker: after its
 InitProducerId the coordinator decides nothing more about older epochs.
 """
@@ -106,7 +106,7 @@ async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicParti
     current = {at: s for at, s in found.items() if s.epoch == identity.epoch}
     decided = None
     if current:
-        # Of this task's own epoch: it may be at work, unless its coordinator says that it is not.
+        # Of this task's own epoch: it may be active, unless its coordinator says that it is not.
         owner = (await owners(task.links.target, [identity.id])).get(identity.id)
         decided = _DECIDED.get(owner.state) if owner is not None else None
         again = await _open(task, identity.id, leaders) if decided is not None else {}

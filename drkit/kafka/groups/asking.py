@@ -106,7 +106,7 @@ class Coordinators:
         return out
 
     async def _find(self, groups: Iterable[str]) -> dict[str, int]:
-        """Find the coordinators not known yet (KIP-699); returns only the errors."""
+        """Find the unknown coordinators (KIP-699); returns only the errors."""
         unknown = [g for g in groups if g not in self._of]
         failed: dict[str, int] = {}
         for i in range(0, len(unknown), _KEYS_PER_REQUEST):

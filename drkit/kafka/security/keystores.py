@@ -2,7 +2,7 @@
 
 JKS is undocumented but stable since Java 1.2; its layout is that of ``sun.security.provider.JavaKeyStore``,
 and its keys are hidden by XOR with a chain of SHA-1 sums (``sun.security.provider.KeyProtector``).
-Java looks into a file to tell the two apart, whatever ``ssl.keystore.type`` says, and so does this module.
+Java reads the file to distinguish the two, whatever ``ssl.keystore.type`` says, and so does this module.
 """
 
 from __future__ import annotations
