@@ -1,12 +1,12 @@
 """Which groups a checkpoint round has to look at, and what is known of all of them. Pure.
 
 A group's position on the target changes only when the group commits on the source, when the copy passes an
-offset that it had not reached, or when something on the target stood in its way. The first is told by the log
-of group offsets, the others are asked about again until they are over. Whatever else may happen is found by a
-slow look at every group, spread evenly over the rounds.
+offset that it had not reached, or when something on the target prevented the write. The log of group offsets
+shows the first; groups with one of the others are looked at in each round until it is over. A slow look at
+every group, spread evenly over the rounds, finds any other change.
 
-A look asks the source first. Where that has nothing new, and nothing was left open, the target need not be
-asked as well: such a look is quick.
+A look asks the source first. It does not ask the target when the source has nothing new and nothing was left
+open: such a look is quick.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from drkit.checkpoints.shard import NO_ROUND, Refusal, ShardReport
 from drkit.offsets.group_guard import GuardVerdict
 
 _DONE: Final = {v.name: GuardVerdict.UNCHANGED.name for v in (GuardVerdict.WRITE, GuardVerdict.REFRESH)}
-"""What the verdicts of a round are to the ones behind it."""
+"""What the verdicts of a round become in later rounds."""
 
 SOON_SECONDS: Final = 120.0
 """Within this time every group is looked at after :meth:`GroupLedger.look_soon`."""
@@ -34,25 +34,25 @@ class _Entry:
     looked_at: float = float("-inf")
     """When it was, on both sides."""
     round: int = NO_ROUND
-    """Which one that was; none while a round is at it."""
+    """Number of that round; `NO_ROUND` while a round looks at the group."""
     positions: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     unread: int = 0
     open: bool = True
-    """It left something to do, so the next one is no quick one."""
+    """The look left something to do, so the next look is not quick."""
     fresh: bool = False
     """The newest round looked at it."""
 
 
 @dataclass(slots=True)
 class _Pace:
-    """So many groups a second, in rounds of whole groups: what is left of one counts in the next."""
+    """Groups per second, in rounds of whole groups: the fraction left of one round counts in the next."""
 
     owed: float = 0.0
 
     def due(self, passed: float, per_second: float, most: int) -> int:
-        """How many it is now, `passed` seconds after the last time."""
+        """How many groups are due, `passed` seconds after the last call."""
         self.owed = min(most, self.owed + passed * per_second)
         whole = int(self.owed)
         self.owed -= whole
@@ -60,13 +60,13 @@ class _Pace:
 
 
 class GroupLedger:
-    """Keeps this from round to round. Times are seconds of a steady clock."""
+    """Keeps the groups' entries from round to round. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._pending: set[str] = set()
         self._changed: frozenset[str] = frozenset()
-        """Changed since the round before: looked at twice, as the log may tell of an offset a moment before
+        """Changed since the round before: looked at twice, as the log may show an offset a moment before
         its coordinator does."""
         self._unsynced: set[str] = set()
         """Looked at in a round that wrote no positions on the target."""
@@ -89,7 +89,7 @@ class GroupLedger:
         """The groups to look at in the next round.
 
         :param groups: all there are
-        :param changed: those of which the source's log tells; None: nobody can say
+        :param changed: those that the source's log names; None: unknown
         :param look_seconds: within this time every group is looked at, whatever is known of it
         :param sync: the round writes positions on the target
         """
@@ -123,7 +123,7 @@ class GroupLedger:
     def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
         """Those that were looked at longest ago: as many as keeps the work of all rounds even.
 
-        Also of those that are due anyway: who commits the same again and again gets nothing but quick looks.
+        Groups that are due anyway count too: a group that keeps committing the same gets only quick looks.
         """
         due = self._slow_pace.due(passed, count / look_seconds, count)
         looks = [(e.looked_at, name) for name, e in self._entries.items()]
@@ -168,12 +168,12 @@ class GroupLedger:
 
     @property
     def groups(self) -> int:
-        """How many are known."""
+        """Number of known groups."""
         return len(self._entries)
 
     @property
     def positions(self) -> int:
-        """Their committed offsets in copied partitions."""
+        """Number of their committed offsets in copied partitions."""
         return sum(e.positions for e in self._entries.values())
 
     @property
@@ -182,7 +182,7 @@ class GroupLedger:
         return sum(e.fresh for e in self._entries.values())
 
     def verdicts(self) -> Counter[str]:
-        """What became of every position; what an earlier round wrote stands there unchanged."""
+        """The verdict of every position; what an earlier round wrote counts as unchanged."""
         found = Counter[str]()
         for entry in self._entries.values():
             for verdict, count in entry.verdicts.items():
@@ -195,5 +195,5 @@ class GroupLedger:
         return [line for entry in ordered for line in entry.refused]
 
     def unread(self) -> dict[str, int]:
-        """Groups whose offsets the source did not tell, and Kafka's error code."""
+        """Groups whose offsets the source did not return, and Kafka's error code."""
         return {name: e.unread for name, e in self._entries.items() if e.unread}

@@ -1,8 +1,8 @@
 """What a worker process keeps of groups between checkpoint rounds; losing it costs nothing but work. Pure.
 
-Spark gives a task any idle worker, so a group's rounds may take turns in several processes. What one of them
-wrote is true for another only if nobody else has looked at the group since: the driver says whose round the
-last look was.
+Spark gives a task any idle worker, so a group's rounds may take turns in several processes. What a process
+remembers of a group is valid only if no other process has looked at the group since: the driver names the
+round of the last look.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Remembered:
     """Of one group, by source partition."""
 
     offsets: Mapping[TopicPartition, tuple[int, str]] | None = None
-    """What the last look found in copied topics, with the text beside each; None: nobody knows whether
-    something else was done since."""
+    """What the last look found in copied topics, with the metadata of each; None: unknown whether it still
+    holds."""
     seen: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     """Offsets that it had, newest first."""
     emitted: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Remembered:
     """In which this was true last."""
 
     def newest_first(self, at: TopicPartition, offset: int) -> tuple[int, ...]:
-        """Note an offset of now; returns it and the earlier ones, all of which the group has passed since."""
+        """Note the current offset; returns it and the earlier ones, all of which the group has passed."""
         seen = self.seen.get(at, ())
         if not seen or offset < seen[0]:
             self.seen[at] = seen = (offset,)  # it went back: what was seen before is no longer its work

@@ -1,4 +1,4 @@
-"""Which groups have committed on a flow's source since the last round, as the log of group offsets tells."""
+"""Which groups have committed on a flow's source since the last round, by the log of group offsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MovedGroups:
             self._tell(f"{error.what}: {error.where}", error.hint)
             return None
         except (DrkitError, RawError):
-            self._let_go()  # whether the source answers is told by the round that asks it for the offsets
+            self._let_go()  # the round that asks the source for the offsets reports whether it answers
             return None
         if groups and self._tail is not None and self._tail.missing:
             self._tell(f"{OFFSETS_TOPIC} on {self._source.alias} is not there", _DO_WITHOUT)
@@ -54,7 +54,7 @@ class MovedGroups:
         return await self._tail.changed()
 
     def _tell(self, hidden: str, hint: str = "") -> None:
-        """Say once that rounds cost more than they need, and that it is over."""
+        """Report once that rounds cost more than they need, and once that this is over."""
         if hidden == self._hidden:
             return
         self._hidden = hidden

@@ -11,7 +11,7 @@ from drkit.kafka.groups.requests import ListedGroup
 CONSUMERS: Final = frozenset({"", "consumer"})
 """Protocol types of groups that are looked after: consumers, and offsets stored without a member."""
 LEFT_OUT: Final = "left out"
-"""Stands for the protocol type of a consumer group that the flow's filter leaves out."""
+"""Replaces the protocol type of a consumer group that the flow's filter leaves out."""
 SHOWN: Final = 50
 """Named one by one; all are counted."""
 _REASONS: Final = {

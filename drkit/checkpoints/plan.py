@@ -1,4 +1,4 @@
-"""What the checkpoint rounds of a flow are about: its groups, and all that a task must know beside them."""
+"""What the checkpoint rounds of a flow look at: its groups, and all else that a task must know."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Terms(NamedTuple):
     promoted: frozenset[str]
 
     def widened(self, later: Terms) -> bool:
-        """Whether `later` only has more topics: what is known of a group's offsets in the others holds on."""
+        """Whether `later` only has more topics: a group's known offsets in the others stay valid."""
         mine, theirs = self.known, later.known
         own = theirs.producers.own
         return (
@@ -52,7 +52,7 @@ class GroupsFrame(NamedTuple):
     terms: Terms
     groups: frozenset[str]
     gone: tuple[str, ...] = ()
-    """Groups that are no longer on the source and are to go on the target, too."""
+    """Groups that are no longer on the source and are to be deleted on the target."""
     others: tuple[OtherGroup, ...] = ()
     """Groups that the flow's filter accepts and that are not consumer groups."""
 
@@ -68,9 +68,9 @@ class GroupsFrame(NamedTuple):
     ) -> list[Shard]:
         """Some of the groups as shards.
 
-        :param last: which round looked at each of them last
-        :param number: of the round
-        :param quick: those that are done with when the source has nothing new
+        :param last: for each group the number of the round that looked at it last
+        :param number: number of the round
+        :param quick: groups that are finished when the source has nothing new
         """
         rounds = dict(zip(groups, last, strict=True))
         parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone else [])
@@ -96,7 +96,7 @@ class GroupsFrame(NamedTuple):
 
 
 class FrameLook:
-    """Asks both clusters for it, again and again.
+    """Asks both clusters for the frame, as often as needed.
 
     :param clusters: source and target
     """

@@ -56,7 +56,7 @@ class RoundLinks(NamedTuple):
 async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> ShardReport:
     """Do one round.
 
-    :raises RawError: a cluster stopped answering; the next round begins anew
+    :raises RawError: a cluster stopped answering; the next round starts over
     :raises Failed: the offset map cannot be read
     """
     started = monotonic()
@@ -88,7 +88,7 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
 async def _positions(
     shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, Positions]:
-    """Where the groups of the shard read on; adds those to `again` of which the copy has not passed all."""
+    """The positions of the shard's groups; adds to `again` the groups that the copy has not fully passed."""
     theirs = await _committed(shard, links.theirs, memory, report)
     for group, offsets in theirs.items():
         memory.groups[group].keep(offsets)
@@ -128,7 +128,7 @@ async def _committed(shard: Shard, groups: Groups, memory: Memory, report: Shard
 def _newest(
     group: Remembered, at: TopicPartition, theirs: StoredOffset, place: PartitionPosition | Unavailable
 ) -> tuple[StoredOffset, Translation]:
-    """The group's offset and its place; an earlier offset while the copy has not passed the newest."""
+    """The group's offset and its translation; an earlier offset until the copy has passed the newest."""
     seen = group.newest_first(at, theirs.offset)
     if isinstance(place, Unavailable):
         return theirs, place

@@ -1,4 +1,4 @@
-"""What a checkpoint task is given and what it tells: plain data that travels as JSON through Spark."""
+"""What a checkpoint task receives and reports: plain data that travels as JSON through Spark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import zlib
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 
 NO_ROUND: Final = -1
-"""In place of a round's number."""
+"""Replaces a round's number where no round is meant."""
 SHOWN: Final = 50
-"""Refusals told by name; all are counted."""
+"""Refusals reported by name; all are counted."""
 Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 
@@ -24,7 +24,7 @@ class Shard:
 
     number: int
     source: str
-    """Alias of the source; it stands in the mark of every offset that is written."""
+    """Alias of the source; the mark of every written offset contains it."""
     groups: tuple[str, ...]
     known: CopiedTopics
     topic: str = ""
@@ -35,7 +35,7 @@ class Shard:
     promoted: frozenset[str] = frozenset()
     """Topics of the target that producers own."""
     gone: tuple[str, ...] = ()
-    """Groups that are no longer on the source and are to go here too."""
+    """Groups that are no longer on the source and are to be deleted here too."""
     topic_id: str = ""
     """Id of the topic of checkpoints: another one of the same name has none of them yet."""
     round: int = NO_ROUND
@@ -113,13 +113,13 @@ class ShardReport:
     refused: list[Refusal] = field(default_factory=list)
     """Some that were not written."""
     unread: dict[str, int] = field(default_factory=dict)
-    """Groups whose offsets the source did not tell, and Kafka's error code."""
+    """Groups whose offsets the source did not return, and Kafka's error code."""
     deleted: list[str] = field(default_factory=list)
     started_ms: int = 0
     """When the round began for this shard, in milliseconds since 1970."""
     seconds: float = 0.0
     error: str = ""
-    """Why the round broke off; the next one begins anew."""
+    """Why the round broke off; the next one starts over."""
 
     def to_json(self) -> str:
         """The report as JSON."""

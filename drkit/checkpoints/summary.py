@@ -62,20 +62,20 @@ def summary(
     seconds: float = 0.0,
     others: Sequence[OtherGroup] = (),
 ) -> CheckpointsRecord:
-    """One round in short, for whoever asks how fresh positions are.
+    """A summary of one round, which shows how fresh positions are.
 
-    A round without reports is one as well: the source's log has shown that no group had moved.
+    A round without reports counts as well: the source's log has shown that no group had moved.
 
     :param before: the summary of the round before
     :param ledger: has these reports already; it knows the groups that were not looked at, too
-    :param seconds: how long the round took, where no report tells
+    :param seconds: how long the round took, where no report contains it
     :param others: groups that are not consumer groups
     """
     error = next((r.error for r in reports if r.error), "")
     ended_well = before.ok_ms if before is not None else 0
     return CheckpointsRecord(
         now_ms,
-        # A round that broke off for some groups renews none: whose positions are old is not told.
+        # A round that broke off for some groups does not count: which positions are old is not reported.
         ok_ms=ended_well if error else now_ms,
         groups=ledger.groups,
         looked_at=ledger.looked_at,

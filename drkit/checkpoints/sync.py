@@ -19,9 +19,9 @@ from drkit.offsets.translation import PartitionPosition, Translation
 _TOGETHER: Final = 100
 """Groups that are looked at and written in one go."""
 _LANES: Final = 3
-"""Such goes at once: while brokers work on one, we work on another."""
+"""Such batches of groups at once: while brokers work on one, drkit works on another."""
 _DECIDED_SECONDS: Final = 5.0
-"""How long a look at a group on the target stays good: a worker that stood still longer must not go by it.
+"""How long a look at a group on the target stays good: a worker that was halted longer must not use it.
 
 Less than a lease lasts, so that no other run has written these groups since the look.
 """
@@ -44,9 +44,9 @@ Positions = dict[TopicPartition, GroupPosition]
 async def sync_groups(
     shard: Shard, groups: Groups, loop: EventLoop, positions: Mapping[str, Positions], report: ShardReport
 ) -> None:
-    """Write the groups' offsets on the target, some groups at a time; tell what became of them.
+    """Write the groups' offsets on the target, some groups at a time; the report receives the results.
 
-    Some at a time: between the look at a group and the write nothing of it is locked, so that time is short.
+    Some at a time: nothing is locked between the look at a group and the write, so that time must be short.
     """
     names = sorted(group for group, of_group in positions.items() if of_group)
     some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
@@ -119,7 +119,7 @@ def _count(
 
 
 def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPartition, StoredOffset]:
-    """Those of a group's offsets on the target that are in copied topics; none where it did not tell."""
+    """Those of a group's offsets on the target that are in copied topics; empty where it did not answer."""
     return {at: StoredOffset(*c) for at, c in (offsets or {}).items() if at.topic in copies}
 
 
@@ -135,7 +135,7 @@ def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
 async def _write(
     groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]], until: float
 ) -> dict[str, dict[TopicPartition, str]]:
-    """Write and read back; returns what of it does not stand on the target, and why, by group."""
+    """Write and read back; returns the offsets missing on the target, and why, by group."""
     if not writes:
         return {}
     answers = await groups.alter(writes, until)
@@ -156,7 +156,7 @@ def _reason(code: int) -> str:
 
 
 async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:
-    """Delete the groups that are gone from the source, where nobody but this flow made them."""
+    """Delete the groups that are gone from the source, where only this flow wrote them; returns these."""
     states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
     until = boottime() + _DECIDED_SECONDS
     doomed = []

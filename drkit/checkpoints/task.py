@@ -17,7 +17,7 @@ _CONNECT_MS = 10_000
 
 
 class CheckpointTask:
-    """Does rounds for shards of one flow; a round that breaks off is told, not raised."""
+    """Does rounds for shards of one flow; a round that breaks off is reported, not raised."""
 
     def __init__(self, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> None:
         self._source, self._target, self._flow = source, target, flow
@@ -50,7 +50,7 @@ class CheckpointTask:
         return RoundLinks(source, target, places, checkpoints, Groups(source), Groups(target))
 
     def _let_go(self) -> None:
-        """After an error the next round begins with new connections and reads the map anew."""
+        """After an error the next round begins with new connections and reads the whole map again."""
         if self._links is not None:
             self._links.source.close()
             self._links.target.close()

@@ -19,7 +19,7 @@ from drkit.kafka.raw import RawError
 _LOOK_SECONDS: Final = 300.0
 """Within this time every group is looked at, whatever is known of it."""
 _UNLISTED: Final = 3
-"""So many times later groups are listed again after that failed: it takes long while a broker is dead."""
+"""Factor for the time until groups are listed again after a failure: it takes long if a broker is dead."""
 
 
 class CheckpointWork:
@@ -38,7 +38,7 @@ class CheckpointWork:
         self.whole = True
         """It looks at all groups."""
         self.unlisted = ""
-        """Why nobody can say which groups there are now; those of before stay."""
+        """Why the current groups are unknown; the groups listed before stay valid."""
         self._frame: GroupsFrame | None = None
         self._gone: tuple[str, ...] = ()
         self._look_at = self._synced_at = float("-inf")
@@ -54,7 +54,7 @@ class CheckpointWork:
         return self._frame is not None
 
     def of_all(self, flow: FlowSettings, state: FlowState, *, at_once: bool = False) -> list[Shard]:
-        """All groups of now, as shards; none when nothing was copied yet, or there is no group.
+        """All current groups as shards; empty when nothing was copied yet, or without groups.
 
         :param state: the flow's state
         :param at_once: sync, however long ago the last sync was
@@ -69,23 +69,23 @@ class CheckpointWork:
     def of_next(self, flow: FlowSettings, state: FlowState) -> list[Shard] | None:
         """What the next round has to look at, as shards; None when nothing was copied yet.
 
-        No shard: that was the round, no group has moved.
+        An empty list: the round is over, no group has moved.
         """
         before = self._frame
         if self._clock() >= self._look_at:
             self._renew(flow, state)
         if self._frame is None:
             return None
-        # The log first: who commits from now on is in the next round.
+        # The log first: commits from now on are in the next round.
         changed = self._moved.newest(groups=bool(self._frame.groups)) if flow.follow_group_commits else None
         if before is None or self._all_are_due(before, self._frame):
             changed = None
         return self._shards(flow, self._frame, changed)
 
     def _all_are_due(self, before: GroupsFrame, now: GroupsFrame) -> bool:
-        """Whether something changed for all groups. For a topic more many groups are not asked at once.
+        """Whether something changed for all groups. An added topic does not make many groups due at once.
 
-        Who commits there now is told by the log; the others committed there before it was copied.
+        The log shows the groups that commit there now; the others committed there before it was copied.
         """
         if before.terms == now.terms:
             return False

@@ -28,7 +28,7 @@ class ReadProgress:
     """How far a task has read the flow's state."""
 
     position: int | None = None
-    """The next offset to read; None: where to begin is not known."""
+    """The next offset to read; None: where to begin is unknown."""
     end: int = 0
     """Of the topic at the first look: what is before it may be older than this task."""
     complete_at: float | None = None
@@ -36,9 +36,9 @@ class ReadProgress:
 
 
 async def until_renewed(task: TaskContext) -> None:
-    """Where the lease of the epoch's begin is over, look until a renewal is seen, for at most the lease time.
+    """If the lease of the epoch's begin is over, look until a renewal is seen, for at most the lease time.
 
-    Spark starts a task again with what it was given at first, also late in an epoch. Nothing is written here.
+    Spark restarts a task with its first arguments, also late in an epoch. This function writes nothing.
     """
     reading, until = ReadProgress(), task.started + (task.lease.lease_seconds or 0.0)
     while task.expired and not task.ending and boottime() < until:
@@ -63,9 +63,9 @@ async def _look(task: TaskContext, reading: ReadProgress) -> None:
 
 
 async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
-    """Read on, and do what is said there; returns whether there is more to read at once.
+    """Read on and obey the records; returns whether there is more to read at once.
 
-    Of a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
+    In a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
     before its renewals are read.
     """
     asked = boottime()
@@ -111,7 +111,7 @@ def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) ->
 
 
 def heed(task: TaskContext, value: bytes | None, before: float | None, *, past: bool) -> None:
-    """Write on when our run has renewed the lease, and no more when another run took it.
+    """Continue to write if this task's run has renewed the lease; stop if another run took it.
 
     :param value: the record; None: the lease was given back
     :param before: when a look was asked that showed all there was, and not this record; None: there was none

@@ -1,7 +1,7 @@
 """The copy task: one epoch of copying a lease's partitions, start to end.
 
 Runs in a Spark executor's Python worker. Connections stay open in the worker from epoch to epoch;
-everything else is resolved from the target anew, so nothing depends on which worker ran before.
+everything else is resolved from the target again, so the previous worker does not matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from drkit.offsets import Intent
 
 _MARK_SECONDS = 15.0
 _OPEN_MS = 30_000
-"""How long a transaction of bulk mode stays open that its task left behind; readers wait so long."""
+"""How long a bulk transaction stays open after its task was lost; readers wait this long."""
 _DRAIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.2
 _START_SECONDS = 0.02
@@ -96,7 +96,7 @@ def _map_writer(task: TaskContext, bucket: int) -> MapWriter:
 
 
 class CopyTask:
-    """Starts the parts of a copy task and sees them to their end."""
+    """Starts the parts of a copy task and waits for their end."""
 
     def __init__(self, task: TaskContext) -> None:
         self.task = task
@@ -214,7 +214,7 @@ class CopyTask:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
         except (Failed, RawError) as error:
             p.claiming -= 1
-            p.unanswered()  # the claim may still become durable, and then binds whoever appends next
+            p.unanswered()  # the claim may still become durable, and then binds the next writer
             if generation == p.generation:
                 p.reason = str(error)
                 self.task.trouble(p)
@@ -230,7 +230,7 @@ class CopyTask:
             await self.task.loop.sleep(_WATCH_SECONDS)
             if boottime() - last >= _MARK_SECONDS and not self.task.ending:
                 last = boottime()
-                # A mark says what the log proves too: while the map takes none, copying goes on.
+                # The log proves what a mark says: copying continues while no mark can be written.
                 with suppress(Failed):
                     await self._write_marks()
 
@@ -244,7 +244,7 @@ class CopyTask:
         return [p for p in self.task.partitions if p.lease.bucket == bucket]
 
     async def _drain(self) -> None:
-        """Wait for what is on its way, confirm it in the map, and let the coroutines end."""
+        """Wait for in-flight batches, confirm them in the map, and let the coroutines end."""
         task = self.task
         until = boottime() + (0.0 if task.expired else _DRAIN_SECONDS)
         for p in task.partitions:
@@ -261,7 +261,7 @@ class CopyTask:
         task.changed.set()
 
     async def _let_go(self, bucket: int) -> None:
-        """Write the last marks, and that nothing of this task is on its way: the next need not fence it."""
+        """Write the last marks, and that nothing of this task is in flight: the next need not fence it."""
         await self._mark(bucket)
         if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
             await self.task.maps[bucket].end()

@@ -1,4 +1,4 @@
-"""What a copy task tells when its epoch is over."""
+"""What a copy task reports when its epoch is over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drkit.min_max_mean import MinMaxMean
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Where one partition stands at the end of an epoch."""
+    """The position of one partition at the end of an epoch."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class PartitionReport:
     age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """How old they were when they stood on the target."""
+    """How old batches were when they were on the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _plain(p: PartitionReport) -> dict[str, Any]:
 
 
 def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:
-    """What a task tells that ends now.
+    """The report of a task that ends now.
 
     :param startup: seconds until its first fetch
     """

@@ -39,7 +39,7 @@ def keep_links(flow: FlowSettings, links: WorkerLinks, *, idle: bool = True) -> 
 
 
 def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> str:
-    """Connect to both clusters as a copy task does, ask each a question that changes nothing, and keep that.
+    """Connect to both clusters as a copy task does, ask each a read-only question, and keep the connections.
 
     :returns: why a copy task could not work now; empty when it could
     """
@@ -59,7 +59,7 @@ def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettin
 
 
 def rehearse(flow: FlowSettings) -> int:
-    """Join some made-up batches as a copy task does, which loads what only that needs; how many come out."""
+    """Join artificial batches as a copy task does, to load the needed modules; returns how many come out."""
     batches = []
     for number in range(_REHEARSED):
         batch = encode([Record(offset, 0, None, b"rehearsal") for offset in range(WHOLE_FROM)], 0)

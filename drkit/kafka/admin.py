@@ -79,7 +79,7 @@ class Cluster:
         return cls(settings, admin, answer.cluster_id, answer.brokers)
 
     def wait(self, future: Future[T], what: str, where: str = "") -> T:
-        """The result of an admin call, or the error it stands for.
+        """The result of an admin call, or its error as one of drkit's.
 
         :param what: the call in words, for the error
         :param where: topic or broker concerned

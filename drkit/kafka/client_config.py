@@ -20,7 +20,7 @@ _JAVA_TO_LIBRDKAFKA: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
-# These steer code that only Java's clients have; leaving them out changes nothing that we do.
+# These steer code that only Java's clients have; leaving them out changes nothing for drkit.
 _JAVA_ONLY: Final = frozenset({
     "default.api.timeout.ms",
     "key.deserializer",
@@ -97,9 +97,9 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
 
 
 def refuse_unusable(settings: ClusterSettings) -> None:
-    """Say which file or number a client cannot use, where its library tells only that it cannot.
+    """Refuse a file or number that a client cannot use, by its name, which the library does not report.
 
-    :raises ConfigError: a certificate or key does not load, or a number is none
+    :raises ConfigError: a certificate or key does not load, or a number is not one
     """
     security = read_security(settings)
     if security.tls:

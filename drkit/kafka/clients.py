@@ -1,6 +1,6 @@
 """What drkit uses of confluent-kafka outside this package: clients, messages, and errors.
 
-The one place to look when the library changes. `admin` and `topics` have the administration.
+The one module to check when the library changes. `admin` and `topics` have the administration.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ClusterDescription(NamedTuple):
 
 
 def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
-    """Ask a cluster who it is; blocks.
+    """Ask a cluster for its id and brokers; blocks.
 
     Not by `describe_cluster`: librdkafka (2.16) aborts the process when the answer names no broker. A broker
     that was frozen answers so from its revival until the controller counts it in again.
@@ -78,11 +78,11 @@ def connect(
 
 
 class _Attempt:
-    """Ask until a client hears of brokers, or there is no time or no hope left.
+    """Ask until a client hears of brokers, the time is up, or more attempts are useless.
 
-    A client that is told of no broker forgets those it knows. When it is told so before our question is sent,
-    the question waits in it until its time is up. So a client that is silent while a server answers as Kafka
-    is not waited for alone: another one asks beside it, and whichever hears of brokers first is taken.
+    A client that receives an empty list of brokers forgets those it knows. If that happens before drkit's
+    request is sent, the request waits in the client until its timeout. So when a client is silent while a
+    server answers as Kafka, another client asks beside it; the first to hear of brokers is used.
     """
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
@@ -173,7 +173,7 @@ def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
     """Look at every server of a cluster that could not be connected to: the error that says why.
 
     :param timeout_seconds: how long it was tried, for the message
-    :raises ConfigError: our own certificate files do not load
+    :raises ConfigError: the configured certificate files do not load
     """
     return _explained(settings, _look(settings), [], timeout_seconds)
 
@@ -198,7 +198,7 @@ def _look(settings: ClusterSettings) -> list[ProbeFinding]:
 def _explained(
     settings: ClusterSettings, findings: list[ProbeFinding], heard: Iterable[str], timeout_seconds: float
 ) -> DrkitError:
-    # A server that answers as Kafka and still gave us nothing is the least telling of all.
+    # A server that answers as Kafka, but gave no brokers, explains the least.
     worst = next((f for f in findings if f.kind is not ProbeKind.KAFKA), findings[0])
     lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
     if worst.kind is ProbeKind.KAFKA:

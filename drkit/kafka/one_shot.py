@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @contextmanager
 def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCluster]]:
-    """Clusters on one loop of their own, not yet connected; closed with all that is on its way.
+    """Clusters on one loop of their own, not yet connected; closed with all in-flight requests.
 
-    :param purpose: part of the client id, so that a broker's request log tells what we do
+    :param purpose: part of the client id, so that a broker's request log shows what drkit does
     """
     loop = EventLoop()
     clusters = [RawCluster(loop, each, purpose) for each in settings]

@@ -1,4 +1,4 @@
-"""Topics of drkit's own, on whatever cluster: made where they are missing, as safe as it can keep them."""
+"""drkit's own topics on any cluster: created where they are missing, as durable as the cluster allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], pa
 
 
 def appeared(cluster: Cluster, name: str) -> Topic:
-    """A topic that was just made, as soon as the cluster tells of it.
+    """A topic that was just created, as soon as the cluster lists it.
 
     :raises Failed: it does not within 20 s
     """

@@ -42,6 +42,6 @@ async def _list_at(
 
 
 def leader_of(topics: Mapping[str, TopicMetadata], at: TopicPartition) -> int:
-    """The id of a partition's leader, −1 when there is none."""
+    """The id of a partition's leader, −1 without one."""
     leader = topics[at.topic].leaders.get(at.partition)
     return leader.node if leader is not None else _NOBODY

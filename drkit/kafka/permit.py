@@ -1,7 +1,7 @@
 """Asks before each request whether it may still be sent.
 
-A process that stood still (suspended, paused, without a processor) goes on in the middle of a decision that
-is old by then. Whoever decides sets a question here; every request of this thread to a cluster asks it first.
+A process that was halted (suspended, paused, without a processor) continues in the middle of a decision that
+is old by then. The deciding code sets a check here; every request of this thread to a cluster runs it first.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ASK: Final[ContextVar[Ask | None]] = ContextVar("permit", default=None)
 
 @contextmanager
 def permitted_by(ask: Ask | None) -> Iterator[None]:
-    """Ask this before each request, for as long as the context lasts.
+    """Run this check before each request, for as long as the context lasts.
 
-    :param ask: None: nothing is asked
+    :param ask: the check; None: no check
     """
     before = _ASK.set(ask)
     try:
@@ -31,6 +31,6 @@ def permitted_by(ask: Ask | None) -> Iterator[None]:
 
 
 def may_send() -> None:
-    """Ask, if there is a question. Raises whatever it raises."""
+    """Run the check, if one is set. Raises what the check raises."""
     if (ask := _ASK.get()) is not None:
         ask()

@@ -1,4 +1,4 @@
-"""What is at the other end of host:port? Asked when a client could not connect and nobody knows why."""
+"""Finds what is at the other end of host:port, when a client could not connect for an unknown reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drkit.kafka.security.settings import Security, Tls
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17
 _CALLS: Final = 3
-"""A handshake of TLS and two requests; so many times its limit a conversation takes at most."""
+"""A TLS handshake and two requests: a conversation takes at most this many times its time limit."""
 _MOST_MECHANISMS: Final = 32
 _LONGEST_MECHANISM: Final = 64
 """SASL's own names have at most 20 letters (RFC 4422)."""
@@ -94,10 +94,9 @@ def probe(
 
     Each step takes at most ``timeout`` seconds, and each of at most two connections three times as long.
 
-
-    :param where: the place of the settings, for errors about certificate files
-    :param handshake: also ask which SASL mechanisms are offered; False: ApiVersions is all that is sent
-    :raises ConfigError: our own certificate files do not load
+    :param where: where the settings are, for errors about certificate files
+    :param handshake: also ask which SASL mechanisms are offered; False: send only ApiVersions
+    :raises ConfigError: the configured certificate files do not load
     """
     context = tls_context(security.tls, where) if security.tls else None
     try:
@@ -136,7 +135,7 @@ def _look(
 
 
 def _after_silence(connection: socket.socket, timeout: float) -> tuple[ProbeKind, str]:
-    """Tell a hanging broker from a server of lines, such as HTTP, that waits for the end of ours."""
+    """Distinguish a hanging broker from a line-based server, such as HTTP, that waits for a line's end."""
     connection.settimeout(_LINE_SECONDS)
     try:
         connection.sendall(b"\r\n\r\n")
@@ -149,7 +148,7 @@ def _after_silence(connection: socket.socket, timeout: float) -> tuple[ProbeKind
 
 
 def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -> tuple[ProbeKind, str]:
-    """Our way failed: see whether the other way, TLS or plain text, works."""
+    """The configured protocol failed: see whether the other one, TLS or plain text, works."""
     trusting = None if with_tls else tls_context(Tls(verify=False), server)
     try:
         with _dial(server, timeout) as plain, _ended_after(plain, timeout):

@@ -1,4 +1,4 @@
-"""One cluster over kafka-python's protocol layer: any Kafka request, on an event loop we drive.
+"""One cluster over kafka-python's protocol layer: any Kafka request, on an event loop that drkit drives.
 
 Used by the data plane, which needs record batches as bytes, and for what confluent-kafka does not
 offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
@@ -40,7 +40,7 @@ class PlainSelector(selectors.DefaultSelector):
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
         """The registration of a socket.
 
-        :raises KeyError: there is none
+        :raises KeyError: it is not registered
         """
         table: dict[int, selectors.SelectorKey] = self._fd_to_key  # type: ignore[attr-defined]  # typeshed hides it
         return table[fileobj.fileno()]
@@ -50,7 +50,7 @@ class EventLoop:
     """A single-threaded loop shared by the connections of one process."""
 
     def __init__(self) -> None:
-        # kafka-python logs every lost connection as an error; ours are named by their consequence.
+        # kafka-python logs every lost connection as an error; drkit reports the consequence instead.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.net = NetworkSelector(slow_task_threshold_secs=0, selector=PlainSelector)
 
@@ -59,7 +59,7 @@ class EventLoop:
         return self.net.run(coroutine, *args)
 
     def spawn(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
-        """Start a coroutine; the future that comes back tells its end."""
+        """Start a coroutine; returns the future of its result."""
         return self.net.call_soon_with_future(coroutine, *args)
 
     async def together(self, coroutine: Callable[..., Awaitable[None]], each: Iterable[Any]) -> None:
@@ -87,7 +87,7 @@ class EventLoop:
 class RawCluster:
     """Connections to the brokers of one cluster.
 
-    :param purpose: part of the client id, so that a broker's request log tells what we do
+    :param purpose: part of the client id, so that a broker's request log shows what drkit does
     """
 
     def __init__(self, loop: EventLoop, settings: ClusterSettings, purpose: str) -> None:
@@ -98,7 +98,7 @@ class RawCluster:
         """The keys of drkit's own topics there; None when none is configured."""
         config = raw_config(settings)
         self.request_timeout_ms: int | None = config.get("request_timeout_ms")
-        """How long the user wants to wait for answers to fetches and appends; None: nothing is said."""
+        """How long the user wants to wait for answers to fetches and appends; None: not configured."""
         self._manager = WideManager(
             loop.net,
             **{
@@ -133,7 +133,7 @@ class RawCluster:
         except SaslAuthenticationFailedError as error:
             raise refused_credentials(self._settings, str(error.args[0])) from error
         except KafkaError:
-            return  # whoever looks at the port itself knows more
+            return  # the probe of the port finds the cause
 
     @property
     def cluster_id(self) -> str | None:

@@ -24,7 +24,7 @@ _REFUSES_US: Final = frozenset({
     ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
     ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
 })  # fmt: skip
-"""Something answers there, in a way that our settings do not fit."""
+"""A server answers, but the configured settings do not fit it."""
 
 
 class Impatient(RawCluster):
@@ -39,11 +39,11 @@ class Reached(NamedTuple):
     """How a cluster can be reached now."""
 
     settings: ClusterSettings
-    """With the servers alone that answer, so that nobody who connects waits for another one."""
+    """With only the servers that answer, so that no client waits for another one."""
     silence: str
     """Why no server answers; empty when one does."""
     blind: bool = False
-    """No server was seen to be gone: something refuses us, or no name resolves."""
+    """No server was seen to be gone: something refuses the connection, or no name resolves."""
 
 
 def reach(settings: ClusterSettings, seconds: float = SECONDS) -> Reached:

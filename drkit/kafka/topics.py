@@ -61,7 +61,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster knows it; its id tells it from a later one of the same name (KIP-516)."""
+    """A topic as the cluster knows it; its id differs from that of a later one of the same name (KIP-516)."""
 
     name: str
     topic_id: UUID
@@ -82,7 +82,7 @@ class ConfigValue(NamedTuple):
 
     @property
     def is_set_on_topic(self) -> bool:
-        """Whether somebody set it for this topic; all else is inherited."""
+        """Whether the value is set on this topic; all else is inherited."""
         return self.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.name
 
 
@@ -204,7 +204,7 @@ def list_offsets(
         retry=retry_if_exception(_settles),
         stop=stop_after_delay(_SETTLE_SECONDS),
         wait=wait_fixed(0.2),
-        # librdkafka would go on answering from what it knew of the topics before.
+        # librdkafka would otherwise answer from its old metadata.
         before_sleep=lambda _: _refresh(cluster),
         reraise=True,
     ):

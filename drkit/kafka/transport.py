@@ -25,7 +25,7 @@ from drkit.clock import boottime
 
 _READ_BYTES = 512 * 1024
 _READS = 4
-"""Then others get their turn; the selector comes back at once while there is more."""
+"""Reads in a row; then other connections have their turn, and the selector returns at once for the rest."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class SendGate:
     """Until when the connections of a cluster may send."""
 
     closes_at: float = math.inf
-    """As of :func:`drkit.clock.boottime`, which goes on while the machine is suspended."""
+    """As of :func:`drkit.clock.boottime`, which advances while the machine is suspended."""
 
     @property
     def closed(self) -> bool:
@@ -69,11 +69,11 @@ class _GatedSend:
 
 
 class GatedTlsTransport(_GatedSend, KafkaSSLTransport):  # type: ignore[misc]
-    """A TLS transport behind a gate; it reads a record at a time anyway."""
+    """A gated TLS transport; it always reads one record at a time."""
 
     def _sock_recv(self) -> tuple[bytes, KafkaConnectionError | None]:
         data, error = super()._sock_recv()
-        # The library forgets an answer behind which the broker closed; its end is still there to be read.
+        # The library drops an answer after which the broker closed; the answer's end can still be read.
         return data, None if data else error
 
 
@@ -92,13 +92,13 @@ class _Frame(KafkaBytes):  # type: ignore[misc]
 
 
 class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
-    """A plain TCP transport behind a gate that reads in large pieces."""
+    """A gated plain TCP transport that reads in large pieces."""
 
     def _sock_recv(self) -> tuple[bytes, KafkaConnectionError | None]:
         frame = self._large_frame()
         if frame is None:
             return self._recv_pieces()
-        # All but the last byte goes where it belongs. That one takes the library's way, which then
+        # All bytes but the last are read into the frame. The library reads the last one, and then
         # sees a complete answer.
         at, last = frame.tell(), len(frame) - 1
         with memoryview(frame) as view:
@@ -145,7 +145,7 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
 
 
 class WideManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Connections behind one gate, whose plain transports read in large pieces."""
+    """Connections with one gate, whose plain transports read in large pieces."""
 
     gate: SendGate
 

@@ -15,22 +15,22 @@ from drkit.wire import Record, encode
 Pair = tuple[bytes, bytes | None]
 """Key and value of a record of the map topic; without a value it is a tombstone."""
 ADOPTED: Final = b"adopted"
-"""Key of the record behind which all that counts in a bucket is written once more, in its order."""
+"""Key of the record after which all valid records of a bucket are written once more, in their order."""
 
 
 def adopted_at(offset: int) -> Pair:
-    """That record, for one place alone: repeated anywhere else it would make the map look empty."""
+    """That record, valid at one offset only: repeated anywhere else it would make the map look empty."""
     return ADOPTED, b"%d" % offset
 
 
 class UnreadableRecord(NamedTuple):
-    """A record in the map topic that is none of the map's."""
+    """A record in the map topic that does not belong to the map."""
 
     offset: int
-    """Where in the bucket's partition; −1: not known."""
+    """Offset in the bucket's partition; −1: unknown."""
     why: str
     lacks_mac: bool = False
-    """It has no valid MAC; of which kind it is was not looked at."""
+    """It has no valid MAC; its kind was not checked."""
 
 
 @dataclass(slots=True)
@@ -43,17 +43,17 @@ class MapBucket:
     next_offset: int = 0
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
     keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
-    """Keys of the intents, turns and packs that still stand, per partition: what a new pack replaces."""
+    """Keys of the intents, turns and packs that are still valid, per partition: a new pack replaces them."""
     marked: set[MapKey] = field(default_factory=set)
     """Partitions of which a mark was read."""
     legacy: bool = False
-    """Records of format 1 were read: who may still be at work is not in the map."""
+    """Records of format 1 were read: the map does not name the writers that may still be active."""
     reign: Reign | None = None
     """The newest reign."""
     unclean: int = 0
     """The newest reign before that one which did not end cleanly; 0: none."""
     unreadable: list[UnreadableRecord] = field(default_factory=list)
-    """What somebody else wrote there, or what is damaged; such a record hides no earlier one."""
+    """Records of other writers, or damaged ones; such a record hides no earlier one."""
     refused: int = 0
     """Records without a valid MAC: they were passed over."""
     doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class MapBucket:
         return self.partitions.setdefault(MapKey(source_id, target_id, partition), PartitionMap())
 
     def forget(self) -> None:
-        """The topic is read from its start; whoever holds the state of a partition keeps it."""
+        """Prepare to read the topic from its start; references to a partition's state stay valid."""
         self.next_offset, self.keys, self.marked = 0, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
         self.legacy, self.refused = False, 0
@@ -89,7 +89,7 @@ class MapBucket:
             state.clear()
 
     def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
-        """Take one record of the topic; what is not ours to read is kept as such, never guessed at."""
+        """Take one record of the topic; an unreadable one is kept as such, never guessed at."""
         if key == ADOPTED:
             if (key, value) == adopted_at(offset):
                 self._begin_again()
@@ -138,7 +138,7 @@ class MapBucket:
         except ValueError:
             return
         if kind is MapRecordKind.REIGN:
-            # Who may still be at work is not in the map, where only this record is left.
+            # Where only this record is left, the map does not name the writers that may still be active.
             self.legacy |= self.reign is None
         elif why == NO_KEY or not self._is_known(key or b"", where, kind):
             self.doubtful.setdefault(where, {})[key or b""] = UnreadableRecord(offset, why, lacks_mac=True)
@@ -155,7 +155,7 @@ class MapBucket:
         self.reign = reign
 
     def _cannot_read(self, key: bytes, found: UnreadableRecord) -> None:
-        """Once compaction has removed what stood under the same key, what that said is unknown."""
+        """Note an unreadable record: compaction may have removed older ones of its key, now unknown."""
         self.unreadable.append(found)
         try:
             where, kind = about(key)

@@ -1,4 +1,4 @@
-"""Where partitions are, for whoever only reads: the offset map settled against the target's log."""
+"""Where partitions are, for code that only reads: the offset map settled against the target's log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolve import Resolution
 
 NO_ID: Final = UUID(int=0)
-"""Of a topic that is not there."""
+"""Id of a topic that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class PartitionLocator:
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
     def _other_map(self, expected: str) -> str:
-        """Why the map that is there is none: made anew, it says that nothing was ever copied."""
+        """Why the existing map is not valid: a recreated one says that nothing was ever copied."""
         found = self.topics[self.name]
         if not expected or not found.leaders or str(found.topic_id) == expected:
             return ""
@@ -150,7 +150,7 @@ class PartitionLocator:
         )
 
     async def _grown(self, wanted: list[CopiedPartition], looks: dict[TopicPartition, Look]) -> None:
-        """Where the map vouches for more than the log held, the log grew meanwhile, or lost its tail."""
+        """Ask again where the map vouches for more than the log held: the log grew, or lost its tail."""
         further = [
             w for w in wanted if w.target in looks and confirmed_end(self.state(w)) > looks[w.target].end >= 0
         ]

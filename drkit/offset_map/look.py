@@ -2,7 +2,7 @@
 
 A task that is about to append asks `look_at_leaders`: what its own producer ids wrote is in the answer, and
 no transaction of drkit is undecided. A reader beside a running replicator, which may append thousands of
-records between two requests, asks `look_beside`: the last batch in the log tells a sequence number and its
+records between two requests, asks `look_beside`: the last batch in the log has a sequence number and its
 offset at once.
 """
 
@@ -155,7 +155,7 @@ async def _written(
     """Where the leader's log ends and which producers it knows; returns only the errors.
 
     Producers first: what they had appended is before the end seen afterwards. EndTxn answers before its
-    markers are written, so a partition in which a transaction of ours is open is left for another try.
+    markers are written, so a partition with an open transaction of this flow is left for another try.
     """
     partitions = [w.target for w in wanted]
     if not partitions:
@@ -191,7 +191,7 @@ async def look_beside(
 async def _last_batch(
     cluster: RawCluster, topic: TopicMetadata, at: TopicPartition, start: int, end: int
 ) -> Look:
-    """Take the log's last batch as its end, when it tells the flow's sequence number there."""
+    """Take the log's last batch as its end, when it shows the flow's sequence number there."""
     leader = topic.leaders[at.partition]
     bare = Look(0, end, start, leader.epoch)
     if end <= start:

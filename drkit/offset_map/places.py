@@ -1,4 +1,4 @@
-"""Where partitions are, for whoever translates: what map and log of the target say, and the source's ends."""
+"""Where partitions are, for translation: what the map and the target's log say, and the source's ends."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PositionReader:
 async def _behind_hole(
     source: RawCluster, topic: TopicMetadata, at: TopicPartition, frontier: int, left_out: frozenset[int]
 ) -> int:
-    """The first source offset from `frontier` on at which a record stands that is to be copied.
+    """The first source offset from `frontier` on with a record that is to be copied.
 
     Markers, aborted records and what compaction left are never copied; the map's next mark passes them too,
     but up to a quarter of a minute later.

@@ -17,7 +17,7 @@ from drkit.offset_map.topic import find_map, made_anew
 from drkit.wire import records_in, visible
 
 _PATIENCE_SECONDS: Final = 60.0
-"""Longer than a transaction of bulk mode stays open that its task left behind."""
+"""Longer than a bulk transaction stays open after its task was lost."""
 _PAUSE_SECONDS: Final = 0.02
 _WAIT_MS: Final = 20
 """How long a broker waits for records that are known to come."""
@@ -26,19 +26,19 @@ _WAIT_MS: Final = 20
 async def read_on(
     cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket, *, undecided: bool = True
 ) -> None:
-    """Read a bucket up to the end there was when reading began.
+    """Read a bucket up to its end at the time when reading began.
 
     Beside a running replicator in bulk mode there is always another open transaction: those that begin
     later are not waited for.
 
     :param undecided: wait for the transactions that are open now; False stops before the first of them
-    :raises Failed: the topic was made anew, a transaction stays open, or the bucket has no leader
+    :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
     """
     deadline, end, name = monotonic() + _PATIENCE_SECONDS, None, bucket.name
     while end is None or bucket.next_offset < end:
         leader = topic.leaders[bucket.bucket].node
         before = bucket.next_offset
-        wait_ms = 0 if end is None else _WAIT_MS  # mostly there is nothing new
+        wait_ms = 0 if end is None else _WAIT_MS  # mostly the bucket has no new record
         answer = await fetch_one(
             cluster, leader, (name, topic.topic_id), bucket.bucket, before, max_wait_ms=wait_ms
         )

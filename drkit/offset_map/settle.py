@@ -26,7 +26,7 @@ async def settle(
 ) -> dict[TopicPartition, Settled]:
     """Settle many partitions: three requests per broker, and a scan where numbers do not suffice.
 
-    :param read_map: reads the states in `wanted` on to the end of the map topic, in place
+    :param read_map: updates the states in `wanted` to the end of the map topic
     """
     wanted = list(wanted)
     looks = await _looks(cluster, topics, wanted, read_map)

@@ -32,7 +32,7 @@ class Wanted:
     bulk_id: int = -1
     """Producer id of the bucket's transactions: its markers must be written before the end counts."""
     seen_epoch: int = -1
-    """Leader epoch under which whoever asks has seen the partition before."""
+    """Leader epoch under which the caller has seen the partition before."""
     bulk_ids: frozenset[int] = frozenset()
     """All that the flow's transactions ever had; empty: unknown."""
 
@@ -60,7 +60,7 @@ class LookAt(NamedTuple):
 
 
 class ReadMap(NamedTuple):
-    """Read the states on to the end of the map; answered with nothing."""
+    """Read the map to its end into the states; answered with nothing."""
 
 
 class FirstOffset(NamedTuple):
@@ -82,7 +82,7 @@ Looks = dict[TopicPartition, Look]
 def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]:
     """Look at the logs first and read the map second, until both are of one time.
 
-    The order matters while somebody else appends (another task by mistake, or the copier while a reader
+    The order matters while another process appends (another task by mistake, or the copier while a reader
     translates): a claim is durable before its batch, so a map read after the log knows every batch in it.
     """
     looks: Looks = dict((yield LookAt(wanted)))
@@ -90,7 +90,7 @@ def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]
     shorter: set[TopicPartition] = set()
     for _ in range(_ROUNDS):
         # The map confirms more than the log held: it grew between, or the target lost its tail. Only a look
-        # after the map was read tells which: one that is still too short proves the loss.
+        # after the map was read shows which: one that is still too short proves the loss.
         behind = _behind(wanted, looks, shorter)
         if not behind:
             break
@@ -123,7 +123,7 @@ def settling(
         state = replace(wanted.state, segments=wanted.state.segments.copy())
         answer = resolve(state, look.log_look(state, wanted.own_ids, wanted.bulk_ids), log, log_from)
         if isinstance(answer, Resolution) and answer.first_foreign:
-            # Aborted beginnings of our own are nobody else's records.
+            # Aborted batches of this flow at the beginning are not foreign records.
             first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
             answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
         if not isinstance(answer, NeedLog):
@@ -156,12 +156,12 @@ def confirmed_end(state: PartitionMap) -> int:
 
 
 def is_stale(look: Look, state: PartitionMap) -> bool:
-    """Whether a broker answered that leads no longer: the map has seen a later leader's log."""
+    """Whether a former leader answered: the map has seen a later leader's log."""
     return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
 
 
 def _is_older(look: Look, wanted: Wanted) -> bool:
-    """Whoever asks has seen a later leader, though the map does not say so yet."""
+    """Whether the caller has seen a later leader epoch, which the map does not contain yet."""
     return -1 < look.leader_epoch < wanted.seen_epoch
 
 

@@ -14,7 +14,7 @@ from drkit.kafka.requests import TopicMetadata, metadata
 
 
 def new_nonce() -> int:
-    """A number that tells one run of a writer from every other."""
+    """A number that distinguishes one run of a writer from every other."""
     return secrets.randbits(63)
 
 

@@ -1,8 +1,8 @@
 """Where another replicator stopped: the target's last records found again in the source. Pure.
 
-MirrorMaker 2 stores its offsets from time to time, so behind the stored one any number of records may have
-been copied already. Its last worker went on from some stored offset without a break: the target ends in the
-source's records behind the stored offset, in order, up to the last one copied. That one is looked for.
+MirrorMaker 2 stores its offsets from time to time, so any number of records after the stored offset may
+already be copied. Its last worker copied from some stored offset without a break: the target ends in the
+source's records after that offset, in order, up to the last one copied. This module finds that record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 Headers = Iterable[tuple[str, bytes | None]]
 _RIVALS = 2000
-"""Places to compare at the most; so many equal records prove nothing."""
+"""Upper bound of the candidates to compare; more equal records than this prove nothing."""
 
 
 @dataclass(slots=True)
@@ -49,19 +49,19 @@ def fingerprint(
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """The place up to which the other replicator copied."""
+    """The offset up to which the other replicator copied."""
 
     next_source: int
     """First source offset that is not on the target."""
     behind: int
-    """Records on the target behind the stored offset."""
+    """Records on the target after the stored offset."""
     segments: tuple[tuple[int, int, int], ...]
     """(upstream, downstream, records) of the last records, as far back as both sides agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAligned:
-    """The place cannot be proven."""
+    """The offset cannot be proven."""
 
     reason: str
 
@@ -70,8 +70,8 @@ def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Ali
     """Find the last record of the target in the source.
 
     :param source: visible records from some way before `copied` on, to where it may have been copied
-    :param target: the last visible records, all of them or more than `source` has behind `copied`
-    :param copied: a source offset that is on the target, or None: not even the first need be
+    :param target: the last visible records, all of them or more than `source` has after `copied`
+    :param copied: a source offset that is on the target; None: possibly not even the first is
     """
     first = 0 if copied is None else bisect_left(source.offsets, copied)
     unproven = 0 if copied is None else bisect_right(source.offsets, copied)
@@ -79,7 +79,7 @@ def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Ali
         return Aligned(copied + 1, 0, ())  # the source holds nothing that could have been copied since
     found = _run_up_to(source, target, len(target), first, unproven)
     best, end = found, len(target)
-    # A worker that was killed soon after its start may have got less far than the one before it.
+    # A worker that was killed soon after its start may have copied less than the one before it.
     while isinstance(found, _Run) and (end := end - found.count) > 0:
         found = _run_up_to(source, target, end, 0, unproven)
         if isinstance(found, _Run) and isinstance(best, _Run) and found.place > best.place:
@@ -97,7 +97,7 @@ class _Run:
     place: int
     """Index in the source of the last one."""
     end: int
-    """Index in the target behind the last one."""
+    """Index in the target after the last one."""
     count: int
     """How many, as far back as both sides agree."""
 
@@ -126,7 +126,7 @@ def _run_up_to(
             f" the {nearest.count} records behind it are the source's up to {source.offsets[nearest.place]}"
         )
     if len(possible) > 1:
-        # Equal records one after the other: the right place agrees with all that was read before, too.
+        # Equal records follow each other: the right candidate also agrees with all that was read before.
         possible = [r for r in possible if r.count == min(r.place + 1, end)]
     if len(possible) != 1:
         return NotAligned("several places of the source end in the same records as the target")

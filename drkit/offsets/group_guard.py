@@ -1,7 +1,7 @@
 """Whether a group's translated offset may be written on the target: one table, every refusal named. Pure.
 
 What drkit writes carries its mark in the metadata of the commit, with the offset itself in it. A consumer
-that works there overwrites both, whatever it does: an offset without our mark, or one that is not the offset
+that works there overwrites both, whatever it does: an offset without this mark, or one that is not the offset
 in the mark, is the group's own work and is never touched again. A group without members proves nothing:
 consumers that assign partitions themselves, as Spark and Flink do, never join.
 """
@@ -18,28 +18,28 @@ from drkit.offsets.translation import Translation
 
 _MARK: Final = "drkit/1"
 _IDLE: Final = frozenset({"", "Empty", "Dead"})
-"""States of a group in which nobody is in it."""
+"""States of a group without members."""
 
 
 class OffsetMark(NamedTuple):
-    """What the metadata of an offset says that drkit wrote."""
+    """The metadata of a committed offset that drkit wrote."""
 
     source: str
     """Alias of the cluster from which the group's position comes."""
     upstream: int
-    """What the group had committed there."""
+    """The group's committed offset there."""
     downstream: int
     """The offset that was written with it."""
     written_ms: int
     """When, in milliseconds since 1970."""
 
     def text(self) -> str:
-        """As it stands in the metadata."""
+        """The metadata text."""
         return f"{_MARK} {self.source} {self.upstream} {self.downstream} {self.written_ms}"
 
     @classmethod
     def of(cls, text: str) -> OffsetMark | None:
-        """Read metadata; None when somebody else wrote them."""
+        """Read metadata; None when drkit did not write them."""
         return _mark(text) if text.startswith(_MARK) else None
 
 
@@ -108,9 +108,9 @@ class Case(NamedTuple):
     theirs: StoredOffset
     """What the group has committed on the source."""
     position: Translation
-    """Where it reads on, on the target."""
+    """The group's position on the target."""
     state: str | None
-    """The group's state on the target; empty when it does not exist, None when the target did not tell."""
+    """The group's state on the target; empty when it does not exist, None when the target did not answer."""
     there: StoredOffset | None
     """What the target keeps for it now."""
     worked: bool
@@ -126,7 +126,7 @@ class Case(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The offset to write; −1 when there is none."""
+        """The offset to write; −1 without one."""
         return -1 if isinstance(self.position, Unavailable) else self.position.offset
 
     @property
@@ -171,7 +171,7 @@ def to_write(case: Case) -> StoredOffset:
 
 
 def may_delete(source: str, state: str | None, there: list[StoredOffset]) -> bool:
-    """Whether a group that is gone from the source may be deleted here: nobody but this flow made it."""
+    """Whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
     if state is None or state not in _IDLE or not there:
         return False
     marks = [s.mark for s in there]

@@ -1,8 +1,8 @@
 """What the claims of one history say: which source record each sequence number carries.
 
-All writers of a history agree on that (decision 0021), so every claim is true, whoever appended. Where its
-records are on the target is another question: an anchor answers it, a sequence number with its offset. Two
-points of a log that lie equally many sequence numbers and offsets apart have nothing else between them.
+All writers of a history agree on that (decision 0021), so every claim is true for any writer. An anchor, a
+sequence number with its offset, says where the records of a claim are on the target. Two points of a log
+that are equally many sequence numbers and offsets apart have nothing else between them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def steps(sequence: int, since: int) -> int:
 def pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[Piece]:
     """The runs of `count` records of a claim from its record `index` on, at target offset `downstream`.
 
-    The last run goes on without an end: its writer says so when the next record does not follow.
+    The last run has no end: its writer makes a new claim when the next record does not follow.
     """
     pieces: list[Piece] = []
     at = 0

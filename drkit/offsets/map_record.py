@@ -5,7 +5,7 @@ an intent its first target offset i64 and its writer's nonce i64, for a pack its
 for a turn the new history's producer id i64 and epoch i16. A mark has one key per partition and a reign
 one per bucket: the newest replaces the older ones when the topic is compacted.
 
-Values of format 1 are read as well: `Intent.legacy` and marks without a history tell them.
+Values of format 1 are read as well: `Intent.legacy` and marks without a history identify them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ NO_HISTORY: Final = History(-1, -1)
 
 
 NO_ANCHOR: Final = -1
-"""In place of a sequence number or an offset, where a cut goes back beyond its history's beginning."""
+"""Replaces a sequence number or an offset where a cut reaches back beyond its history's beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +184,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """A copy task has taken the bucket; with `ended` it has let go of it, and nothing is on its way."""
+    """A copy task has taken the bucket; with `ended` it has released it, and nothing is in flight."""
 
     nonce: int
     number: int
     ended: bool
     unclean: int
-    """The newest reign that did not end so, 0 if none: something of it may still be on its way."""
+    """The newest reign that did not end cleanly, 0 without one: its appends may still be in flight."""
 
 
 MapRecord = Intent | Mark | Pack | Turn | Reign

@@ -21,7 +21,7 @@ _TWO: Final = struct.Struct(">qq")
 _VERSIONED_TWO: Final = struct.Struct(">hqq")
 _VERSIONED_ONE: Final = struct.Struct(">hq")
 Raw = tuple[bytes | None, bytes | None]
-"""Key and value as they stand in the topic."""
+"""Key and value as stored in the topic."""
 T = TypeVar("T")
 
 
@@ -101,7 +101,7 @@ def is_checkpoint(value: bytes) -> bool:
 
 
 def group_of(key: bytes) -> str | None:
-    """The group in a checkpoint's key, without decoding the rest; None: there is none."""
+    """The group in a checkpoint's key, without decoding the rest; None without one."""
     try:
         return _Reader(key).string()
     except ValueError:
@@ -160,7 +160,7 @@ def latest(
 
 
 class _Reader:
-    """Takes Kafka's protocol types off a byte string; bytes behind the last are let be, as MM2 does."""
+    """Takes Kafka's protocol types off a byte string; ignores bytes after the last one, as MM2 does."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

@@ -38,14 +38,14 @@ class MapTail:
     sequence: int
     leader_epoch: int
     live: bool
-    """The last segment was appended in live mode and goes on while no claim says otherwise."""
+    """The last segment was appended in live mode and is open while no claim says otherwise."""
     target_epoch: int = -1
     """Leader epoch of the target partition under which this was seen, −1 if unknown."""
 
 
 @dataclass(slots=True)
 class Packing:
-    """A pack whose first parts are there, joined as they come: kept apart, all would be there twice."""
+    """A pack whose first parts were read, joined as they arrive: separate parts would be in memory twice."""
 
     nonce: int
     taken: int = 0
@@ -83,7 +83,7 @@ class PartitionMap:
 
     @property
     def history(self) -> History | None:
-        """The history that a task has to go on with; None: nothing was ever claimed."""
+        """The history that a task has to continue; None: nothing was ever claimed."""
         if self.tail is not None and self.tail.history != NO_HISTORY:
             return self.tail.history
         return self.pending[-1].history if self.pending else None
@@ -149,7 +149,7 @@ class PartitionMap:
         return (self.tail.history, self.tail.sequence) if self.tail else (NO_HISTORY, 0)
 
     def _repair(self, record: Intent) -> None:
-        """Found in the log: what was known before about its place is void; what comes after it is not."""
+        """Found in the log: replaces what the map says of its offsets; what comes after them stays valid."""
         if record.history in self.ended:
             return
         down = record.downstream + record.count
@@ -198,7 +198,7 @@ class PartitionMap:
         self.pending = _after(self.pending, self.tail)
 
     def _writer_of(self, mark: Mark) -> History:
-        """A mark of format 1 has no history: that of its writer's claims, or else the one that goes on."""
+        """The history of a mark of format 1: that of its writer's claims, else the current one."""
         own = [p for p in self.pending if p.nonce == mark.nonce]
         return own[-1].history if own else (self.history or NO_HISTORY)
 
@@ -229,9 +229,9 @@ class PartitionMap:
             return
         packed, self.packing = self.packing.segments, None
         if self.tail is not None and self.tail.downstream > part.until:
-            packed.extend(self.segments, part.until)  # another task has gone on meanwhile (format 1)
+            packed.extend(self.segments, part.until)  # another task has continued meanwhile (format 1)
         else:
-            # The mark in its last part's batch, or a newer one, says where the partition goes on from here.
+            # The mark in the batch of its last part, or a newer one, says where the partition continues.
             self.tail = None
         self.segments, self.broken = packed, ""
         self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
@@ -239,7 +239,7 @@ class PartitionMap:
     # -- what anchors prove ----------------------------------------------------------------------------
 
     def _confirm(self, history: History, sequence: int, offset: int) -> bool:
-        """Take over what the claims say of records before an anchor; whether that was anything."""
+        """Take over what the claims say of records before an anchor; returns whether there was any."""
         claims = [p for p in self.pending if p.history == history]
         floor = self._floor(history)
         begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None

@@ -166,7 +166,7 @@ class _Left(NamedTuple):
 
     end: int
     sequence: int | None
-    """The next one of the tail's history at that place; None: unknown."""
+    """The next one of the tail's history at that offset; None: unknown."""
 
 
 def _lost(  # noqa: PLR0911  as above
@@ -345,7 +345,7 @@ class _Holes:
         self._runs = []
 
     def places(self, records: int) -> list[tuple[int, int]] | None:
-        """Where so many records may have been, as late as possible: offsets and counts; None: too many."""
+        """Offsets and counts where `records` records may have been, as late as possible; None: too many."""
         out: list[tuple[int, int]] = []
         for low, high in reversed(self._runs):
             count = min(records, high - low)
@@ -358,7 +358,7 @@ class _Holes:
 def _removed(said: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Piece] | None:
     """The records at positions that no batch holds any more; None: they were never there, or were lost.
 
-    Only the order of their places is exact, which is enough: a consumer reads what follows them.
+    Only the order of their offsets is exact, which is enough: a consumer reads what follows them.
     """
     places = holes.places(high - low)
     out: list[Piece] = []
@@ -372,7 +372,7 @@ def _removed(said: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Pi
 
 
 def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_from: int) -> Answer:
-    """What the log confirms, what is not ours, and the sequence after our last batch."""
+    """What the log confirms, what this flow did not write, and the sequence after the flow's last batch."""
     tail, said, history = state.tail, _said(state), state.history
     pieces: list[Piece] = []
     foreign: list[Foreign] = []

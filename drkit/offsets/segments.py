@@ -17,9 +17,9 @@ from drkit.model import SourceOffset, TargetOffset
 
 _LITTLE_ENDIAN: Final = array("q", [1]).tobytes()[0] == 1
 OPEN = -1
-"""As the length of the last segment: it goes on."""
+"""As the length of the last segment: it is open-ended."""
 UNKNOWN = -2
-"""As the length of the first segment: somebody else copied what lies in it, nobody knows what to where."""
+"""As the length of the first segment: another replicator copied it; the offsets inside are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SegmentMap:
         return out
 
     def join(self, following: SegmentMap) -> None:
-        """Take over all segments of a map that goes on where this one ends."""
+        """Take over all segments of a map that begins where this one ends."""
         for column, more in zip(self._columns(), following._columns(), strict=True):
             column.extend(more)
 
@@ -72,7 +72,7 @@ class SegmentMap:
         return out
 
     def to_bytes(self) -> bytes:
-        """The three columns one behind the other, big-endian."""
+        """The three columns one after the other, big-endian."""
         return b"".join(_swapped(column).tobytes() for column in self._columns())
 
     def _columns(self) -> tuple[array[int], array[int], array[int]]:
@@ -103,7 +103,7 @@ class SegmentMap:
 
         :param upstream: source offset of its first record
         :param downstream: target offset of its first record
-        :param previous_end: target offset behind the last record of the segment before it
+        :param previous_end: target offset after the last record of the segment before it
         """
         up, down, length = self._up, self._down, self._length
         while up and (up[-1] >= upstream or down[-1] >= downstream):
@@ -146,7 +146,7 @@ class SegmentMap:
             self._length[-1] = max(0, end - self._down[-1])
 
     def cut(self, downstream: int) -> None:
-        """Forget everything at or behind a target offset (the target lost its tail)."""
+        """Forget everything at or after a target offset (the target lost its tail)."""
         while self._down and self._down[-1] >= downstream:
             self._up.pop()
             self._down.pop()
@@ -155,7 +155,7 @@ class SegmentMap:
             self._length[-1] = OPEN
 
     def copied_end(self, target_end: int) -> int:
-        """Target offset after the last copied record, 0 when there is none."""
+        """Target offset after the last copied record; 0 without one."""
         if not self._up:
             return 0
         down, length = self._down[-1], self._length[-1]
@@ -176,13 +176,13 @@ class SegmentMap:
         return self._up[-1] - self._down[-1] if self._up and self._length[-1] == OPEN else None
 
     def known_from(self) -> tuple[int, int] | None:
-        """First (upstream, downstream) offset behind an unknown part; None when there is no such part."""
+        """First (upstream, downstream) offset after an unknown part; None without such a part."""
         if len(self) > 1 and self._length[0] == UNKNOWN:
             return self._up[1], self._down[1]
         return None
 
     def frontier(self, target_end: int) -> SourceOffset | None:
-        """First source offset behind the last copied record, or None when nothing was copied."""
+        """First source offset after the last copied record, or None when nothing was copied."""
         if not self._up:
             return None
         length = self._length[-1]
@@ -195,7 +195,7 @@ class SegmentMap:
     def translate(self, upstream: SourceOffset, target_end: int) -> TargetOffset | Unavailable:
         """The target offset of the first copied record at or after `upstream`.
 
-        Behind the last copied record the answer is the end of the last segment on the target.
+        After the last copied record the answer is the end of the last segment on the target.
         """
         if not self._up:
             return Unavailable("nothing of this partition has been copied yet")
@@ -214,7 +214,7 @@ class SegmentMap:
         return TargetOffset(self._down[index] + offset)
 
     def inverse(self, downstream: TargetOffset) -> SourceOffset | Unavailable:
-        """The source offset of the first record whose copy stands at or after `downstream`."""
+        """The source offset of the first record whose copy is at or after `downstream`."""
         if not self._up:
             return Unavailable("nothing of this partition has been copied yet")
         index = bisect_right(self._down, downstream) - 1
@@ -230,16 +230,16 @@ class SegmentMap:
         return SourceOffset(self._up[index] + offset)
 
     def first_record(self) -> tuple[int, int] | None:
-        """Source and target offset of the first copied record whose place is known."""
+        """Source and target offset of the first copied record with known offsets; None without one."""
         for up, down, length in zip(self._up, self._down, self._length, strict=True):
             if length not in {UNKNOWN, 0}:
                 return up, down
         return None
 
     def record_before(self, downstream: int) -> tuple[int, int] | None:
-        """Source and target offset of the last copied record in front of a target offset.
+        """Source and target offset of the last copied record before a target offset; None without one.
 
-        :param downstream: at most the target offset behind the last copied record
+        :param downstream: at most the target offset after the last copied record
         """
         index = bisect_left(self._down, downstream) - 1
         while index >= 0 and self._length[index] != UNKNOWN:

@@ -3,7 +3,7 @@
 Formats of Spark 2.1 to 4.3 (``OffsetSeqLog``, ``KafkaSourceOffset``, ``KafkaSourceInitialOffsetWriter``):
 
 - ``offsets/N``, the end of batch N: a line ``v1`` or ``v2``, a line with settings as JSON, then one line for
-  each source: its offset as JSON or ``-``; in ``v2`` the source's name and a colon stand before that.
+  each source: its offset as JSON or ``-``; ``v2`` puts the source's name and a colon before that.
 - ``sources/S/0``, where a Kafka source began: a zero byte, a line ``v1`` (not in Spark 2.1), the offset.
 - A Kafka source's offset: ``{"topic":{"partition":next offset to read}}``.
 """
@@ -70,7 +70,7 @@ class LoggedBatch:
     def parse(cls, data: bytes) -> LoggedBatch:
         """Read a file.
 
-        :raises UnreadableLog: it is cut off, or of a version that is not known
+        :raises UnreadableLog: it is cut off, or of an unknown version
         """
         try:
             lines = data.decode("utf-8").removesuffix("\n").split("\n")

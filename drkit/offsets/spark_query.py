@@ -1,9 +1,9 @@
 """What of a Structured Streaming query's progress must be translated, and its logs with new offsets. Pure.
 
 At its start Spark looks at the newest batch N in ``offsets/`` and the one before it. Committed, N's end is
-where the query reads on. Planned but not committed, batch N runs again: from the end of the one before, or
-the first offsets when there is none, to the end it was planned with; sinks and state count on the same
-records. All older batches are history, which Spark itself removes in time.
+where the query continues. Planned but not committed, batch N runs again: from the end of the one before, or
+else the first offsets, to the end it was planned with; sinks and state need the same records again. All
+older batches are history, which Spark itself removes later.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Use(StrEnum):
 
 
 Translate = Callable[[TopicPartition, int], tuple[TopicPartition, Translation]]
-"""The partition on the other side and the offset in it, or why there is none."""
+"""The partition on the other side and the offset in it, or the reason why no offset is exact."""
 
 
 class Position(NamedTuple):
-    """An offset of a checkpoint that decides what the application reads, and its place on the other side."""
+    """An offset of a checkpoint that decides what the application reads, and its translation."""
 
     source: str
     """The source's name, else its number in the query."""
@@ -50,7 +50,7 @@ class Position(NamedTuple):
     refused: str = ""
     """Why it is not exact."""
     loss: bool = False
-    """That is so because records are gone for good: somebody may accept it."""
+    """Not exact because records are gone for good; `accept_loss` accepts that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class QueryLog:
         return set(self.first).union(*(batch.kafka() for batch in self.offsets.values()))
 
     def partitions(self, without: Iterable[str] = ()) -> set[TopicPartition]:
-        """All partitions named anywhere, but for those of some sources."""
+        """All partitions named anywhere, except those of some sources."""
         found: set[TopicPartition] = set()
         for by_source in (self._first_offsets(), *(batch.kafka() for batch in self.offsets.values())):
             for source in by_source.keys() - set(without):
@@ -117,9 +117,9 @@ class NewLog:
     first: dict[str, bytes] = field(default_factory=dict)
     positions: list[Position] = field(default_factory=list)
     left_out: list[int] = field(default_factory=list)
-    """Batches of the history that cannot be told on the other side."""
+    """Batches of the history that cannot be translated."""
     first_left_out: list[str] = field(default_factory=list)
-    """Sources whose first offsets cannot be told there and are not needed any more."""
+    """Sources whose first offsets cannot be translated and are no longer needed."""
 
     def refused(self, *, accept_loss: bool) -> list[Position]:
         """The positions for which there is no exact answer."""
@@ -129,7 +129,7 @@ class NewLog:
 def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewLog:
     """Translate a query's logs.
 
-    What cannot be translated stands among the positions; then the files are not to be used.
+    The positions include what cannot be translated; the files must not be used then.
 
     :param keep: sources that stay as they are
     """
@@ -164,7 +164,7 @@ def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewL
 def judged(
     source: str, use: Use, at: TopicPartition, offset: int, translate: Translate, *, empty: bool = False
 ) -> Position:
-    """One offset with its place on the other side, or why that is not exact for this use.
+    """One offset with its translation, or why that is not exact for this use.
 
     :param empty: the planned batch has no record of this partition
     """
@@ -197,7 +197,7 @@ def _loss(use: Use, answer: Exact) -> str:
 
 
 def _told(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bool]:
-    """The offsets that have a place on the other side, and whether these are all."""
+    """The translated offsets, and whether all offsets could be translated."""
     out: KafkaOffsets = {}
     for at, offset in offsets.items():
         to, answer = _moved(at, offset, translate)

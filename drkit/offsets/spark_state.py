@@ -1,4 +1,4 @@
-"""Where a checkpoint of Structured Streaming names its own place: paths that must lead into the copy. Pure.
+"""Files of a Structured Streaming checkpoint that hold its own path, which must lead into the copy. Pure.
 
 Stateful operators of the newer kind, such as ``transformWithState``, note the whole paths of their state's
 schemas (Spark 4.0 to 4.3, ``OperatorStateMetadataV2``): ``state/O/_metadata/v2/N`` is a line ``v2`` and JSON
@@ -31,7 +31,7 @@ def places(data: bytes) -> set[str]:
 def moved(data: bytes, place: str) -> bytes:
     """The file with its paths within another checkpoint folder.
 
-    :param place: that folder, as path or URL
+    :param place: that folder as path or URL
     """
     version, body = _parsed(data)
     for store in body.get(_STORES, ()):

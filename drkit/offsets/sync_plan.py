@@ -1,9 +1,9 @@
 """Which offset syncs to write so that MirrorMaker 2's readers never translate too far ahead (KIP-382). Pure.
 
 A reader takes the latest sync at or before a group's committed source offset. It answers the sync's target
-offset when both are equal, and one more when the group is further: it cannot know which records behind the
-sync were copied. Of all syncs it keeps some dozens, the denser the newer. A sync whose source offset is
-smaller than the newest one's tells it that history was rewritten: it forgets all before.
+offset when both are equal, and one more when the group is further: which records after the sync were copied
+is unknown to it. It keeps some dozens of all syncs, newer ones more densely. A sync whose source offset is
+smaller than the newest one's means that history was rewritten: the reader forgets all earlier syncs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drkit.model import SourceOffset
 from drkit.offsets.segments import SegmentMap, Unavailable
 
 _REMEMBERED: Final = 64
-"""Syncs that one of MirrorMaker 2's readers keeps of a partition at the most."""
+"""Maximum number of syncs of a partition that a reader of MirrorMaker 2 keeps."""
 
 
 class Sync(NamedTuple):
@@ -48,16 +48,16 @@ class HeldSyncs:
         return self._syncs[-1] if self._syncs else None
 
     def all_hold(self, segments: SegmentMap, end: int) -> bool:
-        """Whether none of them leads a group past a record that it has not read."""
+        """Whether no sync moves a group past a record that it has not read."""
         return all(holds(sync, segments, end) for sync in self._syncs)
 
 
 def holds(sync: Sync, segments: SegmentMap, end: int) -> bool:
-    """Whether what readers make of a sync is at or before the exact place of every group.
+    """Whether what readers make of a sync is at or before the exact position of every group.
 
     True also where the map only knows that another replicator copied: that one wrote the sync.
 
-    :param end: target offset behind the last copied record
+    :param end: target offset after the last copied record
     """
     if not len(segments):
         return sync.downstream < end
@@ -74,7 +74,7 @@ def plan(segments: SegmentMap, end: int, held: HeldSyncs, spacing: int) -> list[
     The last copied record always gets one. Between it and the newest sync there are more of them, twice as
     far apart each time: readers keep no more of a long run.
 
-    :param end: target offset behind the last copied record; behind the target's end when there is none
+    :param end: target offset after the last copied record; past the target's end without one
     :param spacing: records from the last one to the one before (``offset.lag.max``)
     """
     out: list[Sync] = []
@@ -95,7 +95,7 @@ def plan(segments: SegmentMap, end: int, held: HeldSyncs, spacing: int) -> list[
 def _rewound(newest: Sync, first: Sync | None, end: int) -> Sync:
     """A sync that makes readers forget all others, and is true.
 
-    Where no copied record lies before the newest sync, it is one in front of all records: every group reads
+    Where no copied record is before the newest sync, the sync is before all records: every group reads
     from the first copied one on.
     """
     if first is not None and first.upstream < newest.upstream:
@@ -104,7 +104,7 @@ def _rewound(newest: Sync, first: Sync | None, end: int) -> Sync:
 
 
 def _between(segments: SegmentMap, end: int, since: Sync, spacing: int) -> Sequence[Sync]:
-    """Behind a sync up to the end, oldest first."""
+    """Syncs after `since` up to the end, oldest first."""
     found: list[Sync] = []
     last = segments.record_before(end)
     back = 0

@@ -1,9 +1,9 @@
-"""How a task goes on with a partition that was settled: in its history, or in a new one behind a fence.
+"""How a task continues a settled partition: in its history, or in a new one after a fence.
 
-All writers of a history must agree on the source record of each sequence number (decision 0021). Whoever is
-about to append something else than an earlier writer may still append (the history is contested) ends the
-history first: a marker with a newer producer epoch makes the partition's leader refuse every append of the
-old one, and a turn in the map says where the old one ended.
+All writers of a history must agree on the source record of each sequence number (decision 0021). A history
+is contested when an earlier writer may still append something else. The new writer ends such a history
+first: a marker with a newer producer epoch makes the partition's leader refuse every append of the old
+epoch, and a turn in the map says where the old history ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LeaderMemory:
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """Append in the history there is."""
+    """Append in the current history."""
 
     history: History
 
@@ -85,14 +85,14 @@ def next_move(  # noqa: PLR0911  one move for each case
     :param lease: the flow's live producer id, with its first epoch
     :param leader: what is remembered of the history's producer id; of the lease's where nothing was appended
     :param fresh: what is remembered of the lease's
-    :param contested: appends of this history may still be on their way, of another task or of this one
+    :param contested: appends of this history may still be in flight, of another task or of this one
     :param deviation: why this task may append other records than those would; empty when it will not
     """
     current = found.history or lease
     if fresh.epoch is not None and fresh.epoch >= FROZEN_EPOCH:
         return Frozen(fresh.epoch)
     if current.producer_id != lease.producer_id:
-        # After a failover that was taken back the flow has another id, and its old one is mostly fenced.
+        # After an aborted failover the flow has another id, and its old one is mostly fenced.
         refused = leader.epoch is not None and leader.epoch > current.epoch
         if (contested or found.unappended) and not refused:
             return _fence(current, current.epoch, "the flow writes with another producer id")
@@ -129,18 +129,18 @@ class Author:
 
 
 def settled_records(found: Resolution, history: History, author: Author) -> list[MapRecord]:
-    """What only this look at the log has confirmed, to be durable before anything is appended."""
+    """The records that only this look at the log confirmed; they must be durable before any append."""
     if found.passed and found.upstream is not None:
         return cut_records(found, history, found.upstream, author)
     out: list[MapRecord] = list(repairs_of(found, history, author))
     if found.foreign and found.upstream is not None:
-        # What comes after the last of ours was looked at: no need to look again.
+        # What follows this flow's last record was already read: the mark saves reading it again.
         out.append(mark_of(found, history, author))
     return out
 
 
 def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
-    """Where the last record is that the target's log still has or had: no claim says more of it."""
+    """The repairs, and a cut at the last record that the target's log holds or held; no claim says more."""
     previous_end = found.copied_end if found.anchored else NO_ANCHOR
     cut = Intent(
         mode=Mode.REPAIR,
@@ -161,7 +161,7 @@ def turn_records(
 ) -> list[MapRecord]:
     """The end of the old history and the beginning of the new one.
 
-    :param upstream: where copying goes on
+    :param upstream: source offset where copying continues
     :param leader_epoch: of the source at the record before it, −1 if unknown
     """
     ended = found.history or History(to.history.producer_id, to.history.epoch - 1)

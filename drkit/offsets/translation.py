@@ -1,4 +1,4 @@
-"""A group's position on the other side: exact, or the reason why nobody can say it. Pure."""
+"""A group's position on the other side: exact, or the reason why it is unknown. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Exact:
     offset: int
     note: str = ""
     skipped: int = 0
-    """Offsets between the true place and this one: retention has removed what stood there."""
+    """Offsets between the true position and this one: retention has removed their records."""
     reached: bool = True
-    """False: the copy ended before it came to this offset; what lies between is not on the other side."""
+    """False: the copy ended before this offset; the records between are not on the other side."""
 
 
 Translation = Exact | Unavailable
@@ -40,7 +40,7 @@ class PartitionPosition:
     end: int = 0
     """The target's end."""
     copied_end: int = 0
-    """Target offset behind the last copied record."""
+    """Target offset after the last copied record."""
     source_start: int | None = None
     """First offset left on the source; None while it cannot be asked."""
     source_end: int | None = None
@@ -48,9 +48,9 @@ class PartitionPosition:
     """Nothing more will be copied: the source is gone, or the flow was stopped for good."""
 
     def forward(self, upstream: int) -> Translation:
-        """The target offset at which a group reads on that has committed `upstream` on the source.
+        """The target offset at which a group continues that has committed `upstream` on the source.
 
-        It is that of the first copied record at or behind `upstream` that the target still holds.
+        It is that of the first copied record at or after `upstream` that the target still holds.
         """
         if why := self._too_far(upstream):
             return Unavailable(why)
@@ -69,7 +69,7 @@ class PartitionPosition:
         )
 
     def waits_for(self, upstream: int) -> bool:
-        """Whether the copy has yet to come to this source offset, and will."""
+        """Whether the copy has not reached this source offset yet, and will reach it."""
         if self.frozen or (self.source_end is not None and upstream > self.source_end):
             return False
         return self.frontier is not None and upstream > self.frontier
@@ -95,7 +95,7 @@ class PartitionPosition:
         return f"{BEHIND_COPY}: the copy has reached {self.frontier}"
 
     def backward(self, downstream: int) -> Translation:
-        """The source offset at which a group reads on that has committed `downstream` on the target."""
+        """The source offset at which a group continues that has committed `downstream` on the target."""
         if downstream > self.end:
             return Unavailable(f"target offset {downstream} lies behind the target's end {self.end}")
         if self.frontier is None:
@@ -117,7 +117,7 @@ class PartitionPosition:
         return Exact(found, "")
 
     def _never_copied(self, upstream: int) -> Translation:
-        """The first copied record will stand at the target's end, or nothing ever will."""
+        """The target's end when the first copied record will be there, or when nothing will be copied."""
         began = self.source_start is not None and upstream <= self.source_start
         if self.frozen or began:
             reached, bare = began or not upstream, self.end == self.start

@@ -44,7 +44,7 @@ def rounds(
 ) -> Iterator[None]:
     """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
 
-    :param now: the flow's settings as they are now, should they change
+    :param now: returns the flow's current settings, which may change
     """
     if once or not wants_checkpoints(flow):
         yield
@@ -60,7 +60,7 @@ def rounds(
 class CheckpointDriver:
     """One flow's rounds, from :meth:`start` to :meth:`stop`.
 
-    :param state: the flow's; only what others loaded of it is read
+    :param state: the flow's; this class reads it, and others load it
     :param totals: counted on by every life of the flow
     """
 
@@ -112,7 +112,7 @@ class CheckpointDriver:
             self._work.close()
 
     def _follow(self) -> None:
-        """Take the settings of now."""
+        """Take the current settings."""
         before, self._flow = self._flow, self._now()
         if before is not self._flow:
             self._work.look_anew()
@@ -128,7 +128,7 @@ class CheckpointDriver:
     # -- what to do ---------------------------------------------------------------------------------
 
     def shards(self, *, at_once: bool = False) -> list[Shard]:
-        """All groups of now, as shards; none when nothing was copied yet, or there is no group.
+        """All current groups as shards; empty when nothing was copied yet, or without groups.
 
         :param at_once: sync, however long ago the last sync was
         :raises DrkitError: a cluster does not answer
@@ -136,9 +136,9 @@ class CheckpointDriver:
         return self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
 
     def _round(self, jobs: SparkJobs, own: CheckpointTask) -> None:
-        """Look at what there is to look at, if anything, and wait until that is done.
+        """Do the round that is due, if any, and wait for its end.
 
-        :param own: does here what is less work than a Spark job for it
+        :param own: does small rounds in this process, where a Spark job would be more work
         """
         began = monotonic()
         shards = self._work.of_next(self._flow, self._state.records.copy())
@@ -154,7 +154,7 @@ class CheckpointDriver:
             self._dispatch(jobs, shards)
 
     def _dispatch(self, jobs: SparkJobs, shards: list[Shard]) -> None:
-        """Let Spark do a round; one that dies is told, and its groups stay due."""
+        """Let Spark do a round; one that dies is reported, and its groups stay due."""
         try:
             reports = run_round(jobs, shards, self._clusters, self._flow)
         except DrkitError as error:
@@ -162,7 +162,7 @@ class CheckpointDriver:
         else:
             self.told(reports)
 
-    # -- what became of it --------------------------------------------------------------------------
+    # -- its result ---------------------------------------------------------------------------------
 
     def told(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
         """Called after every round; returns what it did, in short.
@@ -188,7 +188,7 @@ class CheckpointDriver:
         return told
 
     def _tell_others(self) -> None:
-        """Say which groups are not synchronised, whenever others are."""
+        """Report which groups are not synchronised, whenever that changes."""
         if self._work.others == self._others:
             return
         self._others = self._work.others
@@ -198,7 +198,7 @@ class CheckpointDriver:
                           total=len(self._others))  # fmt: skip
 
     def _tell_trouble(self, why: str) -> None:
-        """Say what goes wrong once, and that it is over."""
+        """Report a trouble once, and once that it is over."""
         if why == self._trouble or self._stop.is_set():
             return
         self._trouble = why

@@ -64,14 +64,14 @@ class EpochLoop:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether tasks are at work, also when the epochs have ended: cut ones copy on for some seconds."""
+        """Whether tasks run, also when the epochs have ended: cut tasks still copy for some seconds."""
         return self._jobs.tasks.at_work > 0
 
     def is_partly_over(self) -> bool:
         """Whether a task has ended for good while others work on: nothing copies its partitions.
 
-        True more and more seldom, until :meth:`_run` sees a long epoch: what ends one task each time must
-        not end the others each time.
+        Becomes True less and less often, until :meth:`_run` sees a long epoch: a fault that ends one task
+        each time must not end the others each time.
         """
         now = monotonic()
         if now < self._next_look:
@@ -107,7 +107,7 @@ class EpochLoop:
         self._thread.join(_LAST_SECONDS)
         deadline = monotonic() + _CUT_SECONDS
         while self.has_tasks and monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)  # Spark tells only when asked
+            time.sleep(_LOOK_SECONDS)  # Spark reports only when asked
 
     def failure(self) -> DrkitError:
         """Why the epochs ended by themselves."""

@@ -1,4 +1,4 @@
-"""The plan of a running flow: what the next epoch does, changed by one thread and carried out by another."""
+"""The plan of a running flow: what the next epoch does. One thread changes it, another carries it out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Epochs:
         self._held = False
         self._skips = frame.skip_producer_ids
         self._busy = False
-        """Tasks of this plan or of an older one may be at work."""
+        """Tasks of this plan or of an older one may be running."""
         self._changed = threading.Condition()
 
     @property
@@ -63,7 +63,7 @@ class Epochs:
         return self._skips
 
     def reframe(self, *, skip: tuple[int, ...], bulk: tuple[int, ...]) -> bool:
-        """Take whom tasks leave out and with which bulk ids they write; True when running ones must end."""
+        """Take the producers to leave out and the bulk ids to write with; True if running tasks must end."""
         with self._changed:
             if (skip, bulk) == (self._frame.skip_producer_ids, self._frame.bulk_producer_ids):
                 return False
@@ -74,7 +74,7 @@ class Epochs:
             return self._busy
 
     def update(self, placed: Iterable[PlacedPartition]) -> bool:
-        """Take what is to be copied from now on; True when running tasks must end for it.
+        """Take the partitions to copy from now on; True when running tasks must end for it.
 
         A source partition that only has another leader is no reason: tasks follow leaders themselves.
         """

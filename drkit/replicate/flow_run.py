@@ -47,7 +47,7 @@ class FlowMemory:
     """A flow, and what outlives one attempt to run it.
 
     :param run_id: of this process; the lease on the target carries it
-    :param once: end when everything that stood on the source at the start is copied
+    :param once: end when everything that was on the source at the start is copied
     :param standby: wait for the lease for as long as another run holds it
     """
 
@@ -75,7 +75,7 @@ class FlowMemory:
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionAssignment]] = list
         self.cut: EpochLoop | None = None
-        """Epochs of the attempt before, of which tasks may still be at work."""
+        """Epochs of the attempt before, of which tasks may still be running."""
 
     def _stopped(self, at: TopicPartition, reason: str) -> None:
         if self.progress is not None:
@@ -117,7 +117,7 @@ class FlowRun:
         self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
         self._told_nothing = self._untold = False
-        """Untold: the plan changed and the running tasks have not been told."""
+        """Untold: the plan changed, and the running tasks do not know it yet."""
 
     def run(self, stop: threading.Event) -> None:
         """Start the epochs, which wait for Spark, and watch them to their end."""
@@ -155,7 +155,7 @@ class FlowRun:
             job.events.finish(self._target, self._state, stop)
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
-        """What follows the source's topics and ACLs as the flow's settings now say."""
+        """The syncs of the source's topics and ACLs, by the flow's current settings."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
         explained = partial(self._opposite.explain_records, here=self._job.both_ways)
@@ -239,7 +239,7 @@ class FlowRun:
             self._look()
 
     def _follow_opposite(self) -> None:
-        """Leave out what a flow in the other direction writes; let it know; ask it before we use new ids."""
+        """Leave out what the opposite flow writes, and declare that; ask it before new ids are used."""
         self._follow_events()
         self._opposite.follow()
         ids = own_on_record(self._state.records)

@@ -29,16 +29,16 @@ READS_MAP: Final = "reading the offset map, then the first records"
 
 
 class Glance(NamedTuple):
-    """How a flow goes at the moment."""
+    """The current progress of a flow."""
 
     flow: str
     records_per_second: float
     lag: int | None
-    """In records; None: not known."""
+    """In records; None: unknown."""
     records: int
     """Copied since the start."""
     held_back: tuple[HeldPartition, ...] = ()
-    """What open transactions on the source hold back; it is in no lag."""
+    """What open transactions on the source hold back; the lag does not include it."""
     phase: str = ""
     """What the flow waits for; empty: it copies."""
 
@@ -63,7 +63,7 @@ class FlowThread:
 
     @property
     def has_begun(self) -> bool:
-        """Whether tasks of it may be at work."""
+        """Whether its tasks may be running."""
         return self.job.cut is not None and self.job.workshop.has_started
 
     def failure(self) -> DrkitError | None:
@@ -101,9 +101,9 @@ class FlowThread:
                 observe.error(error, flow=self.name)
 
     def _ended_by(self, error: Exception) -> None:
-        """A fault that nobody foresaw: nothing may look as if this flow still ran, or were complete."""
+        """Handle an unexpected error: the flow must not appear to be running or complete."""
         if self._stop.is_set() and isinstance(error, Py4JError | ConnectionError):
-            return  # who ends all processes of a group ends Spark's, too; copying is safe to cut anywhere
+            return  # a signal to the process group ends Spark's JVM too; copying is safe to cut anywhere
         last = traceback.extract_tb(error.__traceback__)[-1]
         self._error = Failed(
             f"unexpected {type(error).__name__}: {scrubbed(str(error)).partition(chr(10))[0]}",
@@ -114,7 +114,7 @@ class FlowThread:
         observe.error(self._error, flow=self.name, gives_up=True)
 
     def glance(self, tell: Tell) -> None:
-        """Look at the clusters and tell how it goes; one that does not answer is told by others."""
+        """Look at the clusters and show the progress; other parts report a cluster that does not answer."""
         if not self.thread.is_alive():
             return
         if (progress := self.job.progress) is None or not self.job.workshop.has_started:

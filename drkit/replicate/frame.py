@@ -22,16 +22,16 @@ _LEASE_SHARE: Final = 4
 
 
 def writes_for(flow: FlowSettings) -> float:
-    """How long a task may write after it was last heard of, in seconds."""
+    """How long a task may write after its last sign of life, in seconds."""
     return flow.epoch_seconds + GRACE_SECONDS
 
 
 def task_frame(
     flow: FlowSettings, run_id: str, target: Cluster, state: StateTopic, ids: ProducerIds
 ) -> TaskAssignment:
-    """Everything about a task of this run but its number, its partitions, and whom it leaves out.
+    """Everything about a task of this run but its number, its partitions, and the producers it leaves out.
 
-    :raises DrkitError: the target does not tell its settings
+    :raises DrkitError: the target does not return its settings
     """
     expiration_ms = min(
         int(broker_config(target, broker.id)[_EXPIRATION].value or 0) for broker in target.brokers

@@ -1,8 +1,8 @@
-"""The topics in which a flow keeps what it knows: still those of before and readable, or a clear word.
+"""Checks a flow's internal topics: they are the same as before and readable, or the flow is refused.
 
-Without its state or its offset map a flow would copy everything once more behind what it has copied. So it
-refuses to go on when one of them is missing, or is another topic of the same name (KIP-516), or holds a
-record in place of one of drkit's that nobody can read.
+Without its state or its offset map a flow would copy everything again after the records already copied. So
+it refuses to continue when one of them is missing, is another topic of the same name (KIP-516), or holds an
+unreadable record instead of one of drkit's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from drkit.kafka.topics import Topic, describe_topics, list_offsets
 from drkit.model import TopicPartition
 
 _OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
-"""Keys of which an older value is wrong by now; whoever needs them writes them all the time."""
+"""Keys of which an older value is wrong by now; their writers renew them all the time."""
 _WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
@@ -38,7 +38,7 @@ class InternalTopics:
     """Looks after both topics for one run of a flow, the holder of its lease.
 
     :param state: loaded
-    :raises Refused: what was copied is not known any more
+    :raises Refused: it is unknown what was copied
     :raises DrkitError: the target does not answer
     """
 
@@ -56,19 +56,19 @@ class InternalTopics:
         self._state_id = self._described()[state.name].topic_id
 
     def check(self) -> None:
-        """Look whether both are there and the same.
+        """Check that both topics exist and are the same as before.
 
-        :raises Refused: one is not
+        :raises Refused: one is missing or another topic
         :raises DrkitError: the target does not answer
         """
         found = self._described()
         self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
         ours = self._state.get(OffsetMapRecord)
-        assert ours is not None  # noqa: S101  made or refused at the start
+        assert ours is not None  # noqa: S101  created or refused at the start
         self._refuse_other(self._map, found.get(self._map), ours.topic_id, "the offset map")
 
     def restore(self) -> None:
-        """Tell of records that are not drkit's; where one hides what drkit wrote, write that again.
+        """Report records that are not drkit's; where one hides a record of drkit, write that again.
 
         :raises DrkitError: it cannot be written
         """
@@ -87,7 +87,7 @@ class InternalTopics:
             )  # fmt: skip
 
     def _is_hidden(self) -> bool:
-        """An open transaction hides what others have written since: it may be newer than what we know."""
+        """Whether an open transaction hides later records, which may be newer than the loaded state."""
         at = TopicPartition(self._state.name, 0)
         return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
 

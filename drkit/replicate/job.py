@@ -27,7 +27,7 @@ class FlowJob(FlowMemory):
     def run(self, stop: threading.Event) -> None:
         """Copy until `stop` is set, or with `once` until the ends are reached.
 
-        :raises DrkitError: something that this attempt does not survive
+        :raises DrkitError: an error that ends this attempt
         """
         ours = (self.flow.source_admin, self.flow.target_admin)
         source, target = (Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, ours, strict=True))

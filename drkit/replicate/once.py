@@ -26,7 +26,7 @@ from drkit.status.source_look import transactions_of
 _AGAIN: Final = frozenset(
     {GuardVerdict.WRITE, GuardVerdict.REFRESH, GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD}
 )
-"""Behind these another round is worth while: what was written is read back, what failed is tried again."""
+"""After these another round is useful: it reads back what was written, and retries what failed."""
 _LEFT: Final = frozenset({GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD})
 """What should have been written and is not. All else is decided: the guard's table says why."""
 

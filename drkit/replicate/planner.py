@@ -16,7 +16,7 @@ from drkit.offset_map.topic import bucket_of
 from drkit.topic_sync.rules import CopiedTopic, Round
 
 IDLE_BYTES_PER_SECOND: Final = 4096.0
-"""What a partition weighs at the least: an idle one still costs a place in every fetch."""
+"""Minimum weight of a partition: an idle one still takes part in every fetch."""
 RECORD_COST_BYTES: Final = 40.0
 """A record weighs as much as these bytes, besides its own."""
 _MEMORY: Final = 0.5
@@ -24,7 +24,7 @@ _MEMORY: Final = 0.5
 
 
 class PlacedPartition(NamedTuple):
-    """A partition to copy and the broker that leads it on the source (−1: nobody now)."""
+    """A partition to copy and its leader's broker id on the source (−1: no leader)."""
 
     lease: PartitionAssignment
     leader: int

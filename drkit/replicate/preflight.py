@@ -1,4 +1,4 @@
-"""Is a flow allowed what it needs on both clusters? All that is missing is told at once, with its ACLs."""
+"""Checks whether a flow has its permissions on both clusters. Reports all missing ones at once, with ACLs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Both = tuple[ClusterSettings, ClusterSettings]
 
 
 class Lack(NamedTuple):
-    """A permission that one of our principals does not have."""
+    """A permission that one of drkit's principals does not have."""
 
     alias: str
     principal: str
@@ -94,7 +94,7 @@ def refuse_unready(target: Cluster, flow: FlowSettings) -> Refused | None:
 
 
 def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings], *, once: bool) -> None:
-    """Name what settings need and drkit is not allowed: an event for each, and the copy goes on.
+    """Emit an event for each setting that needs a missing permission; the copy continues without it.
 
     :param once: a copy with an end writes no heartbeats
     """
@@ -124,12 +124,12 @@ def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) 
 
 
 def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Topics that are there, or that may be there and are hidden from us."""
+    """Topics that exist, or that may exist and are hidden from drkit."""
     return tuple(sorted(t for t in {*topic_names(source), *_plain(flow.topics)} if flow.copies(t)))
 
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Likewise groups; where none is to be seen and there may be some, what their names begin with."""
+    """Groups that exist; where none is visible and some may exist, what their names begin with."""
     there = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
     found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
@@ -220,7 +220,7 @@ def _tool(settings: ClusterSettings) -> str:
 
 
 def principal(settings: ClusterSettings) -> str:
-    """Who we are to a cluster, as far as our settings tell."""
+    """The principal of drkit on a cluster, as far as the settings show it."""
     if (own := own_principal(settings)) is not None:
         return own
     sasl = read_security(settings).sasl

@@ -17,9 +17,9 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class ConfigFile:
-    """The configuration file of a run, and whether it says something new.
+    """The configuration file of a run, and whether it has changed.
 
-    :param read: reads and checks it, with everything that was said over it
+    :param read: reads and checks it, with the options that override it
     """
 
     def __init__(self, path: Path, read: Callable[[], Settings], clock: Seconds = monotonic) -> None:
@@ -37,7 +37,7 @@ class ConfigFile:
     def is_new(self) -> bool:
         """Look at it, at most every half second.
 
-        What is still being written shows another content at the next look; it is new once it stands.
+        A file that is still being written has another content at the next look; it is new once unchanged.
         """
         if self._asked:
             self._known = self._seen = self._content()
@@ -53,7 +53,7 @@ class ConfigFile:
         return True
 
     def _content(self) -> bytes | None:
-        """What stands in it, in short; None while it is not there, as when an editor replaces it."""
+        """The hash of the content; None while the file is missing, as when an editor replaces it."""
         try:
             return sha256(self.path.read_bytes()).digest()
         except OSError:
@@ -78,7 +78,7 @@ class Reload:
         self._jobs = jobs
 
     def look(self) -> None:
-        """Take what is new in the file; refuse what cannot be and go on as before."""
+        """Take what is new in the file; refuse impossible settings and keep the old ones."""
         if not self._file.is_new():
             return
         try:

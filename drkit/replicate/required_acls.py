@@ -190,7 +190,7 @@ def _positions(flow: FlowSettings, groups: Iterable[str], *, once: bool) -> dict
 
 
 def _syncs(flow: FlowSettings) -> Sides:
-    """The topic of offset syncs is named after the cluster on which it does not stand."""
+    """ACLs for the topic of offset syncs, which is named after the cluster that does not hold it."""
     on_source = flow.offset_syncs_topic_location == "source"
     topic = flow.mm2_topics.offset_syncs(flow.target if on_source else flow.source)
     needs = tuple(_topics([topic], SYNCS))
@@ -198,7 +198,7 @@ def _syncs(flow: FlowSettings) -> Sides:
 
 
 def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
-    """Topics of heartbeats that will be carried: those of now, and our own."""
+    """Topics of heartbeats that will be copied: the existing ones, and drkit's own."""
     own = {HEARTBEATS} if flow.emit_heartbeats and not once else set()
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)
 

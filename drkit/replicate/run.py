@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 
 
 class Stop(Enum):
-    """What a signal to stop has met."""
+    """The stage of a run at which a signal to stop arrived."""
 
     DRAINS = "stopping: draining in-flight batches"
     BEFORE_START = "stopped before start"
@@ -57,7 +57,7 @@ class RunOptions(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """The last word of a run."""
+    """The final answer of a run."""
 
     flows: list[dict[str, Any]]
     exit_code: int
@@ -95,7 +95,7 @@ def replicate(
             has_started = not stop.is_set()
             stop.set()
             _join(runs)
-            if has_started:  # nobody asked for the end
+            if has_started:  # no stop was requested
                 raise
         if not (runs and has_started):
             options.stopping(Stop.BEFORE_START)
@@ -122,7 +122,7 @@ def _answer(runs: Sequence[FlowThread]) -> RunResult:
 
 
 def _watches(settings: Settings, runs: Sequence[FlowThread], options: RunOptions) -> list[FlowWatch]:
-    # Where nobody can ask for them, only what the source has is noted on the target.
+    # Without an HTTP listener only the source's figures are noted on the target.
     seconds, seen = (LOOK_SECONDS, True) if options.listen else (QUIET_SECONDS, False)
     for run in runs:
         spark = run.job.workshop.faults

@@ -26,7 +26,7 @@ _PAUSE_SECONDS: Final = 0.5
 class Beside:
     """Runs both for as long as a copy runs, or once when a copy with an end is complete.
 
-    :param now: the flow's settings as they are now, should they change
+    :param now: returns the flow's current settings, which may change
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Beside:
     def finish(self, stop: threading.Event) -> dict[str, Any]:
         """After a copy with an end: the groups find their positions, and readers of offset syncs the end.
 
-        :returns: what the last checkpoint round did; empty when the flow wants none, or nobody needs one
+        :returns: what the last checkpoint round did; empty when the flow wants none, or none is needed
         :raises DrkitError: a cluster does not answer, or a round's job has died
         """
         flow = self._now()

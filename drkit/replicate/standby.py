@@ -56,7 +56,7 @@ class Standby:
         self._trouble = ""
 
     def wait(self, stop: threading.Event) -> bool:
-        """Wait until the lease is ours (True), or until `stop` is set (False).
+        """Wait until this process holds the lease (True), or until `stop` is set (False).
 
         :raises SparkGone: Spark has ended
         :raises Refused: the target was promoted
@@ -74,11 +74,11 @@ class Standby:
                 stop.wait(_TICK_SECONDS)
             return False
         finally:
-            # Who has taken over copies at once; its workers are free when the last round ends.
+            # After a takeover copying begins at once; its workers are free when the last round ends.
             within(_GOODBYE_SECONDS if stop.is_set() else 0.0, self._end)
 
     def _survive_round(self) -> bool:
-        """One round; a target that does not answer is waited for here, so that nothing gets cold."""
+        """One round; waits here for a target that does not answer, so that the workers stay warm."""
         try:
             taken = self._round()
         except DrkitError as error:
@@ -110,7 +110,7 @@ class Standby:
         return True
 
     def _is_time_to_look(self) -> bool:
-        """Often, and at once when the holder's process has ended."""
+        """Whether to look at the lease: often, and at once when the holder's process has ended."""
         if boottime() - self._looked_at >= _LOOK_SECONDS:
             return True
         holder = self._lease.holder
@@ -134,7 +134,7 @@ class Standby:
         return now >= self._may_at
 
     def _announce(self) -> None:
-        """Say on the target how it is: when that changes, and often enough to count as alive."""
+        """Write the standby's state to the target: when it changes, and often enough to count as alive."""
         reason = _HIDDEN if self._lease.is_hidden else self._warmth.reason
         found = (not reason, reason)
         late = boottime() - self._reported_at >= self._lease.seconds / 3
@@ -149,7 +149,7 @@ class Standby:
         self._reported_at = boottime()
 
     def _tell(self, *, ready: bool, reason: str) -> None:
-        """An event when it changes."""
+        """Emit an event when the state changes."""
         if (ready, reason) == self._reported:
             return
         self._reported = ready, reason

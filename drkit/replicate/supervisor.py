@@ -1,4 +1,4 @@
-"""Starts a flow again when it dies: with growing pauses, and never when trying again cannot help."""
+"""Restarts a flow when it dies: with growing pauses, and never when a retry cannot help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drkit.spark.jobs import SparkGone
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
-"""An attempt that lived so long begins a new series of pauses."""
+"""An attempt that lived this long begins a new series of pauses."""
 _ATTEMPTS_ONCE: Final = 6
 
 
@@ -73,8 +73,8 @@ def supervise(
         try:
             attempt()
         except DrkitError as error:
-            # Asked to stop while it failed: there is nobody left to tell it twice. Who ends all processes
-            # of a service ends Spark's, too.
+            # A passing error during a requested stop needs no report. A signal to all processes of a
+            # service ends Spark's JVM, too.
             if not stop.is_set() or not (is_transient(error) or isinstance(error, SparkGone)):
                 raise
 

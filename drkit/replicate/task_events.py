@@ -35,7 +35,7 @@ class TaskEvents:
     def follow(self, state: StateTopic) -> None:
         """Load the state, and report every event that is read later.
 
-        After a failed attempt those are reported, too, which it left unread.
+        After a failed attempt this includes the events that it left unread.
 
         :raises DrkitError: the topic cannot be read
         """
@@ -45,7 +45,7 @@ class TaskEvents:
             self._next = state.position
 
     def finish(self, target: Cluster, state: StateTopic, stop: threading.Event) -> None:
-        """After the last epoch of a copy with an end: no event of it goes unreported."""
+        """Report the remaining events after the last epoch of a copy with an end."""
         if not within(_LAST_SECONDS, lambda: _read_all(target, state, stop)):
             observe.event("events_not_read", level="warning", flow=self._flow, topic=state.name,
                           cluster=target.alias, hint="see them with: drkit status")  # fmt: skip

@@ -42,7 +42,7 @@ class Warmth:
         self._thread.start()
 
     def end(self) -> None:
-        """Give the workers free: wait for a round that runs for a moment, then cut it."""
+        """Release the workers: wait a moment for a running round, then cut it."""
         self._ended.set()
         self._thread.join(_END_SECONDS)
         if self._thread.is_alive():

@@ -1,9 +1,8 @@
 """Where the archive of Spark's classes is, with which its JVM starts in half the time.
 
-Half of what a start of drkit costs is a JVM that reads, checks and interprets twenty thousand classes (8.6 of
-17 CPU seconds; 4.4 with the archive). Class data sharing (JEP 350) maps them instead.
-:mod:`drkit.spark.class_training` makes the archive; where there is none, or one that does not fit, Spark
-starts as ever.
+Half of the cost of a start of drkit is a JVM that reads, checks and interprets twenty thousand classes (8.6
+of 17 CPU seconds; 4.4 with the archive). Class data sharing (JEP 350) maps them instead.
+:mod:`drkit.spark.class_training` makes the archive; without one that fits, Spark starts as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def archive_place(java: Path) -> Path:
 def spark_home() -> Path:
     """Where Spark is, without importing it.
 
-    :raises Failed: it is nowhere
+    :raises Failed: Spark is not installed
     """
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
@@ -37,12 +36,12 @@ def spark_home() -> Path:
 
 
 def command_place(archive: Path) -> Path:
-    """Where the arguments of the JVM are with which an archive was made: a list in JSON, ours left out."""
+    """Path of the JVM's arguments with which an archive was made: a list in JSON, without drkit's own."""
     return archive.with_suffix(".json")
 
 
 def archive_option(java: Path) -> str:
-    """What the JVM is told to use it; empty where there is none."""
+    """The JVM option that uses the archive; empty without an archive."""
     archive = archive_place(java)
     # Spark splits the options at spaces. "auto", the JVM's default: what does not fit is ignored.
     usable = archive.exists() and not any(c.isspace() for c in str(archive))

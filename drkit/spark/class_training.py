@@ -68,7 +68,7 @@ def _train(archive: Path) -> None:
 
 
 def _command_of(pid: int) -> list[str] | None:
-    """The arguments that Spark's scripts give to its JVM, ours left out; None: they cannot be seen."""
+    """The arguments that Spark's scripts give to its JVM, without drkit's; None: they cannot be read."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except (OSError, UnicodeDecodeError):
@@ -87,7 +87,7 @@ def _use(workshop: SharedSpark) -> None:
 
 
 def main() -> int:
-    """Make the archive; without it everything works, so a failure is told and is none."""
+    """Make the archive; returns 0 also after a failure, which is printed: the archive is optional."""
     try:
         make_archive()
     except (DrkitError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:

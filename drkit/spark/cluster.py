@@ -21,7 +21,7 @@ from drkit.spark.workshop import BROKEN, SharedSpark, Task
 
 _FIRST_SLOT_SECONDS: Final = 30.0
 _MORE_SLOTS_SECONDS: Final = 5.0
-"""So long after the newest slot, there will be no more for now."""
+"""Time after the newest slot until no more slots are expected for now."""
 _POLL_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
@@ -82,7 +82,7 @@ class SlotWatch:
     def look(self, seconds: float) -> None:
         """Ask once.
 
-        :param seconds: the time, by a steady clock
+        :param seconds: the time, by a monotonic clock
         """
         try:
             now = self._ask()
@@ -105,7 +105,7 @@ class SlotWatch:
 
 
 def slots_now(context: SparkContext) -> int:
-    """Tasks that can run at once on the executors of now."""
+    """Tasks that can run at once on the current executors."""
     inner: Any = context._jsc.sc()  # noqa: SLF001  no public way
     return int(inner.maxNumConcurrentTasks(inner.resourceProfileManager().defaultResourceProfile()))
 

@@ -54,7 +54,7 @@ _EVERYWHERE: Final = {
 _ON_A_CLUSTER: Final = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": QUICK_JVM,
-    # A machine that is gone says nothing: its executors are lost when their heartbeats are.
+    # A failed machine sends nothing: its executors count as lost when their heartbeats stop.
     "spark.executor.heartbeatInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
     "spark.network.timeoutInterval": "2s",
@@ -145,7 +145,7 @@ def spark_settings(
         return {**found, **given}
     found |= _ON_A_CLUSTER
     if master.is_standalone:
-        # One more than needed: a task whose worker is lost goes on at once.
+        # One more than needed: a task whose worker is lost restarts at once.
         found["spark.cores.max"] = str(tasks + 1)
     else:
         found |= _IN_A_CONTAINER | {"spark.executor.instances": str(tasks + 1)}
@@ -156,7 +156,7 @@ def spark_settings(
     environment = {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}
     found |= {f"spark.executorEnv.{name}": value for name, value in environment.items()}
     found |= given
-    # What the workers have of drkit by themselves may be another version: the shipped one comes first.
+    # A drkit that is installed on the workers may have another version: the shipped one comes first.
     found[_PYTHON_PATH] = os.pathsep.join(path for path in (shipped, given.get(_PYTHON_PATH, "")) if path)
     return found
 
@@ -196,7 +196,7 @@ def refuse_unfit(master: Master, given: Mapping[str, str]) -> None:
 
 
 def may_be_seen(conf: Mapping[str, str]) -> dict[str, str]:
-    """What may stand in the arguments of Spark's process."""
+    """The settings that may appear in the arguments of Spark's process: those without secrets."""
     return {key: value for key, value in conf.items() if not _holds_secret(key)}
 
 

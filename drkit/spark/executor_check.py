@@ -34,7 +34,7 @@ class Needs(NamedTuple):
 
 
 class CheckedTask:
-    """A task that runs where its worker is fit for it.
+    """A task that runs only on a worker that can run drkit.
 
     :param code: the pickled task; it refers to drkit, which may be missing where it is unpickled
     """

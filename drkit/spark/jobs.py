@@ -24,7 +24,7 @@ _CANCEL_SECONDS: Final = 0.2
 
 
 class SparkGone(Failed):
-    """Spark has ended: only another process of ours has another one."""
+    """Spark has ended: only a new process of drkit starts another one."""
 
 
 class TaskCount(NamedTuple):
@@ -43,7 +43,7 @@ class SparkJobs:
     """The jobs of one thread, one after another, which another thread can cancel.
 
     :param name: of the jobs, in Spark's own list
-    :param died: the sentence that tells of a job that ends without an error of drkit's own
+    :param died: the sentence for a job that ends without an error of drkit's own
     :param where: whose jobs they are
     """
 
@@ -114,7 +114,7 @@ class SparkJobs:
             return _NO_TASKS  # Spark is gone, and its tasks with it
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
-        """What tells that Spark has ended."""
+        """The error for the end of Spark."""
         return spark_gone(self._where, error)
 
 
@@ -127,7 +127,7 @@ def session_of(workshop: SharedSpark) -> int | None:
 
 
 def spark_gone(where: str, error: BaseException | None = None) -> SparkGone:
-    """What tells that Spark has ended, and by which error that was seen."""
+    """The error for the end of Spark, with the error that showed it as evidence."""
     evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
     hint = "start drkit again: it goes on where it ended"
     return SparkGone("Spark has ended", where=where, evidence=evidence, hint=hint)

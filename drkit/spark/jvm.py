@@ -63,7 +63,7 @@ logger.noise.level = off
 
 
 class SparkJvm:
-    """A JVM on its way; Python speaks to it by a port and a secret that it writes into a file."""
+    """A starting JVM; Python speaks to it by a port and a secret that it writes into a file."""
 
     def __init__(self, java: Path, command: list[str], options: str) -> None:
         self.folder = make_folder()
@@ -82,7 +82,7 @@ class SparkJvm:
                 stdin=subprocess.PIPE,  # it ends when this does
                 stderr=log,
                 env={**os.environ, **known},
-                start_new_session=True,  # a signal to all processes of our group is for us, and we end Spark
+                start_new_session=True,  # drkit handles a signal to its process group, and ends Spark itself
             )
         return self
 
@@ -167,19 +167,19 @@ def make_folder() -> Path:
 
 
 def jvm_options(folder: Path, options: str) -> str:
-    """Java's options for Spark's JVM, of which the heap is none."""
+    """Java's options for Spark's JVM, without the heap size."""
     return f"-Dlog4j2.configurationFile={(folder / _LOG4J).as_uri()} {QUICK_JVM} {options}".strip()
 
 
 def open_log(folder: Path) -> IO[bytes]:
-    """A file for the JVM's standard error: ours is for drkit."""
+    """A file for the JVM's standard error: the standard error of this process is for drkit."""
     return os.fdopen(os.open(folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 def prepare_environment(python: str) -> None:
     """Set the variables that the JVM hands on to Spark's workers on this machine.
 
-    :param python: that they run
+    :param python: the interpreter that they run
     """
     for variable, value in {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}.items():
         os.environ.setdefault(variable, value)

@@ -1,4 +1,4 @@
-"""Where Spark runs: what a master URL says, whether the master answers, and by which address we reach it."""
+"""Where Spark runs: what a master URL says, whether the master answers, and by which address."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class MasterRoute(NamedTuple):
 def choose_master(url: str | None, tasks: int) -> Master:
     """The master URL to use, with retries switched on where Spark has them off.
 
-    Local mode retries a failed task only when told so: ``local[N]`` becomes ``local[N,4]``.
+    Local mode retries a failed task only when the URL asks for it: ``local[N]`` becomes ``local[N,4]``.
 
     :param url: the user's choice; None runs in this process, one slot more than there are tasks
     :raises ConfigError: no such kind of master
-    :raises Refused: fewer slots than tasks: those without a slot would wait for ever
+    :raises Refused: fewer slots than tasks: those without a slot would never run
     """
     if url is None:
         return Master(f"local[{tasks + 1},{TASK_RETRIES}]", tasks + 1)
@@ -129,7 +129,7 @@ def _of_a_cluster(url: str) -> Master:
 
 
 def _address(text: str, url: str, default: int | None = None) -> tuple[str, int]:
-    """Host and port. Raises ValueError for what is none."""
+    """Host and port. Raises ValueError for any other text."""
     host, colon, port = text.rpartition(":")
     if not colon and default is not None:
         return text, default

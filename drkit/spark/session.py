@@ -92,7 +92,7 @@ def spark_session(
 ) -> Iterator[SharedSpark]:
     """A Spark session; stopped and cleaned up at the end.
 
-    :param plan: where and how; a number: for so many tasks at once on this machine
+    :param plan: where and how; a number: tasks at once on this machine
     :param stop: while a cluster's master and workers are waited for, ends that
     :param java_options: for the driver's JVM, instead of those that make it use the archive of classes
     :param meanwhile: begins what can be done while Spark starts, and returns at once
@@ -127,7 +127,7 @@ def spark_session(
 
 
 def _stop(context: SparkContext) -> None:
-    # Who ended all processes of our group has ended Spark's, too: there is nothing left to stop.
+    # A signal to the process group has ended Spark's JVM, too: there is nothing left to stop.
     with suppress(Py4JError, ConnectionError):
         context.stop()
 
@@ -204,9 +204,9 @@ def _ended_by(stop: threading.Event, url: str) -> Iterator[None]:
 
 
 def silence_py4j() -> None:
-    """Py4J tells as a traceback what ends with Spark: a call to a dead JVM.
+    """Silence Py4J, which logs a traceback for each call to a dead JVM when Spark ends.
 
-    The end of a job is told by us. Part of what Py4J says goes to its own logger, part to the root logger.
+    drkit reports the end of a job. Py4J writes partly to its own logger, partly to the root logger.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
@@ -226,13 +226,13 @@ def _say_nothing_of_broken_connections(context: SparkContext) -> None:
 def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway | None:
     """Reach Spark's JVM, or start it by Spark's scripts. None where an earlier session has left one.
 
-    :param conf: what may stand in a list of processes; the rest reaches it by its gateway
+    :param conf: what may be visible in a list of processes; the rest reaches the JVM by its gateway
     """
     if SparkContext._gateway is not None:  # noqa: SLF001  pyspark keeps the JVM for as long as the process lives
         return None
     if jvm is None:
         with open_log(folder) as file:
-            # A session of its own: a signal to all processes of our group is for us, and we end Spark.
+            # A session of its own: drkit handles a signal to its process group, and ends Spark itself.
             return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
     port, secret = jvm.address()
     known = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
@@ -247,7 +247,7 @@ def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway
 
 
 def _jvm_for(plan: SparkPlan, given: str | None) -> tuple[SparkJvm | None, str]:
-    """A JVM on its way, and Java's options for one that Spark's scripts start.
+    """A starting JVM, and Java's options for one that Spark's scripts start.
 
     None where they start it, or where an earlier session has left one.
     """

@@ -38,7 +38,7 @@ _PACKAGES: Final = {
 """Module → distribution: what tasks import, on every worker."""
 _ANY_VERSION: Final = frozenset({"numpy", "pyarrow", "rich", "structlog"})
 SOME_WORKER: Final = "a Spark worker"
-"""Where an error of Spark's does not say on which."""
+"""Name of the worker where an error of Spark does not name one."""
 _DOCS: Final = "docs/how-to/spark-cluster.md"
 _INSTALL: Final = (
     "install it on every worker for the Python that Spark runs there, or ship an archive with"
@@ -74,14 +74,14 @@ def make_archive(folder: Path) -> Path:
 
 
 def carrier(archive: Path) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
-    """What makes of a task one that checks its worker first, and runs the code of that archive."""
+    """A function that wraps a task: it checks its worker first, and runs the code of that archive."""
     packages = {module: (name, _version(name)) for module, name in _PACKAGES.items()}
     needs = Needs(archive.name, packages)
     return lambda task: CheckedTask(needs, cloudpickle.dumps(task))  # type: ignore[no-untyped-call]
 
 
 def unfit_worker(text: str) -> ConfigError | None:
-    """What a job's error says of a worker on which drkit cannot run; None when it says no such thing."""
+    """The error for a worker on which drkit cannot run, from a job's error; None for any other error."""
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
         said = json.loads(found[-1])

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 _FEWER_AFTER_SECONDS: Final = 1.0
 _MORE_AFTER_SECONDS: Final = 5.0
-"""A worker that comes and goes changes the plan no more often."""
+"""Time that more slots must last before the plan uses them: a worker may come and go."""
 
 
 class Slots(NamedTuple):
@@ -21,7 +21,7 @@ class Slots(NamedTuple):
         return max(0, self.needed - self.now)
 
     def share(self, tasks: int) -> int:
-        """Copy tasks that a flow of so many may run at once: its part of the slots, one at least."""
+        """Copy tasks that a flow with `tasks` tasks may run at once: its share of the slots, at least 1."""
         if not self.missing:
             return tasks
         return min(tasks, max(1, tasks * self.now // self.needed))
@@ -50,7 +50,7 @@ class SteadySlots:
         """Whether :attr:`slots` has changed.
 
         :param now: the slots that Spark has
-        :param seconds: the time, by a steady clock
+        :param seconds: the time, by a monotonic clock
         """
         if now == self.slots.now:
             self._seen = now

@@ -1,9 +1,9 @@
 """Spark's Python daemon that imports what copying needs once, before it forks the first worker.
 
 Spark starts it by ``spark.python.daemon.module``. A process that has threads must not fork: a lock that
-one of them holds is held for ever in the child. Where an import has begun a thread, or that cannot be seen,
-this process becomes Spark's own daemon instead, whose workers import for themselves. So it does where
-something is missing: a task says what, see :mod:`drkit.spark.executor_check`.
+one of them holds stays locked in the child. Where an import has begun a thread, or that cannot be seen,
+this process becomes Spark's own daemon instead, whose workers import for themselves. The same happens where
+a package is missing: a task reports which, see :mod:`drkit.spark.executor_check`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Task = Callable[[str], str]
 
 
 class SharedSpark:
-    """Spark at work, or on its way, and a folder that lives as long as it.
+    """Spark, running or starting, and a folder that lives as long as it.
 
     :param carry: makes of a task what Spark's workers can run; on this machine that is the task itself
     """
@@ -54,7 +54,7 @@ class SharedSpark:
         return True
 
     def started(self, context: SparkContext) -> None:
-        """Let those go on who wait for Spark."""
+        """Wake the threads that wait for Spark."""
         self._context, self._inner = context, context._jsc.sc()  # noqa: SLF001  no public way
         self._is_there.set()
 

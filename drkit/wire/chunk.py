@@ -16,15 +16,15 @@ class OffsetRun(NamedTuple):
     """``count`` records of a chunk that have the contiguous source offsets from ``source`` on."""
 
     source: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not called on a run
 
 
 class Whole(NamedTuple):
-    """The unpacked records of a batch without holes, none of which is left out."""
+    """The unpacked records of a batch without holes; all of them are copied."""
 
     base_offset: int
     base_time: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a batch
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not called on a batch
     data: bytes
 
 
@@ -79,7 +79,7 @@ class Chunk:
     max_timestamp: int
     """Milliseconds since 1970."""
     next_source: int
-    """Source offset behind its last record."""
+    """Source offset after its last record."""
     leader_epoch: int
     """Source leader epoch of the last batch it was made of."""
     how: How
@@ -91,7 +91,7 @@ class Chunk:
 
 
 def check_sound(chunk: Chunk) -> None:
-    """The rule nothing may leave ``transform`` without: counts, offsets and runs agree.
+    """Check a chunk before it leaves ``transform``: counts, offsets and runs must agree.
 
     A broker refuses a batch whose count is not its last offset delta + 1, and the offset map trusts the runs.
     Raises CorruptBatch.

@@ -1,4 +1,4 @@
-"""Checksum and compression of record batches: the only place of ``drkit.wire`` with foreign libraries."""
+"""Checksum and compression of record batches: the only module of ``drkit.wire`` with foreign libraries."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def decompress(codec: int, data: bytes, limit: int = MAX_DECOMPRESSED) -> bytes:
 
 
 def _unpack(codec: int, data: bytes, limit: int) -> bytes:
-    """One byte more than ``limit`` is enough to tell the caller that there is more."""
+    """One byte more than ``limit`` is enough to show the caller that there is more."""
     if codec == GZIP:
         return _gunzip(data, limit)
     if codec == SNAPPY:

@@ -1,4 +1,4 @@
-"""A batch that travels as it is: the path nearly all bytes take."""
+"""Forwards a batch unchanged: the path of nearly all bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTES_END: Final = _BEFORE_CRC.size
 
 
 def forward(header: BatchHeader, covered: bytes) -> Chunk:
-    """The batch with the fields of its old place cleared: base offset, leader epoch, attributes.
+    """The batch with the fields of its source log cleared: base offset, leader epoch, attributes.
 
     ``covered``: its bytes from the attributes on, which the checksum was computed of; so the only copies
     are that slice and this one.

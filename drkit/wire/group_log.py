@@ -1,4 +1,4 @@
-"""Of which groups the log of group offsets tells: ``__consumer_offsets``, one partition of it. Pure.
+"""Which groups one partition of the log of group offsets, ``__consumer_offsets``, names. Pure.
 
 The key of each of its records begins with a version (INT16) and the group (STRING), whatever the rest is: a
 committed offset (versions 0 and 1), a group (2), or what KIP-848 and its successors keep of one. No value is
@@ -24,12 +24,12 @@ class GroupLog:
     """Reads one partition on, uncommitted records included."""
 
     next_offset: int
-    """What was written before this is of no interest; no transaction may be open here that began earlier."""
+    """Records before this offset are ignored; no transaction that began earlier may be open here."""
     _open: dict[int, set[str]] = field(default_factory=dict)
-    """Producer → groups whose offsets stand in its open transaction: they count when it commits (KIP-98)."""
+    """Producer → groups with offsets in its open transaction: they count when it commits (KIP-98)."""
 
     def take(self, data: bytes) -> set[str]:
-        """The groups of which a fetch answer tells.
+        """The groups that a fetch answer names.
 
         :raises CorruptBatch: these are no record batches
         :raises ValueError: a key names no group

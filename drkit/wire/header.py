@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a header
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not called on a header
 
     @property
     def codec(self) -> int:
@@ -115,7 +115,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset to fetch behind this batch."""
+        """The offset to fetch after this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property

@@ -1,8 +1,8 @@
 """Joining batches that are whole: what a merge does to every record, done to all of them at once.
 
-Of a record only its head changes: its length, time and offset. Where the records end is found one by one,
-because each length says where the next one stands; everything else is arithmetic on arrays, and one gather
-copies the new heads and the old rests into place. That is three times as quick as a loop over records.
+Only the head of a record changes: its length, time and offset. The ends of the records are found one by one,
+because each length says where the next record begins; everything else is arithmetic on arrays, and one
+gather copies the new heads and the old bodies together. That is three times as fast as a loop over records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEVEN: Final = 0x7F
 _LIMIT: Final = 1 << 21
 """The numbers below it take at most three bytes as a varint: 1 MiB of length, 17 minutes of time."""
 _POOL: Final = pa.system_memory_pool()
-"""Arrow's own gives pages back at once and asks for them again; malloc is told not to."""
+"""Arrow's own pool returns pages at once and requests them again; malloc is set to keep them."""
 _MOST_ALIKE: Final = 128
 """Records of one length that are looked for at once: a run ends where a batch or a wider number begins."""
 _FEW_ALIKE: Final = 8
@@ -35,7 +35,7 @@ _PATIENCE: Final = 64
 """After a shorter run, how many records are read one by one before the next is looked for; then twice as
 many, and so on."""
 _PAD: Final = 16
-"""Bytes behind the records, so that looking at all that a record's head may take never passes the end."""
+"""Bytes after the records, so that reading the longest possible head of a record never passes the end."""
 _FAR: Final = 1 << 62
 """A time of a batch; from here on its records' times may have more than 64 bits."""
 _WIDEST_HEAD: Final = 10
@@ -59,7 +59,7 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
     :func:`drkit.wire.records.scan` and :func:`drkit.wire.rebuild.rebuild` then do it, or say what is wrong.
     """
     counts = np.array([batch.count for batch in batches])
-    # The room behind the records is for their new heads: Arrow wants old and new in one buffer.
+    # The room after the records is for their new heads: Arrow needs old and new in one buffer.
     room = bytes(_PAD + _WIDEST_HEAD * int(counts.sum()))
     data = bytearray().join((*(batch.data for batch in batches), room))
     heads = _read(data, counts, batches)
@@ -168,7 +168,7 @@ def _one_by_one(data: bytearray, at: int, count: int, append: Callable[[int], No
 
 
 def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
-    """The numbers at some positions, still in zigzag, and the positions behind them.
+    """The numbers at some positions, still in zigzag, and the positions after them.
 
     One of more than three bytes comes out as ``_LIMIT`` or more.
     """
@@ -187,7 +187,7 @@ def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
 
 
 def _write(out: Bytes, deltas: Array, bodies: Array) -> Array:
-    """Write the new heads, one behind the other; returns where each ends.
+    """Write the new heads, one after the other; returns where each ends.
 
     :param out: zeros, enough of them
     :param deltas: milliseconds from the first record's time
@@ -222,10 +222,10 @@ def _put(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
 
 
 def _gather(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryview:
-    """The records with their new heads, which stand in ``data`` from ``new_at`` on.
+    """The records with their new heads, which begin at ``new_at`` in ``data``.
 
-    Arrow's ``take`` does the copying: the old heads and bodies and behind them the new heads are the cells
-    of one binary column, of which those that are wanted are taken, in the order in which they are wanted.
+    Arrow's ``take`` does the copying: the old heads and bodies, followed by the new heads, are the cells
+    of one binary column, from which it takes the wanted ones in the wanted order.
     """
     count = len(stops)
     cells = np.empty(3 * count + 2, np.int32)

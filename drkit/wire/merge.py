@@ -34,7 +34,7 @@ FEW_RECORDS: Final = 100
 """A batch of more records is cheaper to forward than to merge: see docs/decisions/0004."""
 
 WHOLE_FROM: Final = 12
-"""From so many records on, arrays are quicker than a loop."""
+"""From this number of records on, arrays are faster than a loop."""
 
 _EMPTY_LENGTH: Final = HEADER_SIZE - LENGTH_END
 _RECORD_AT: Final = HEADER_SIZE - CRC_START
@@ -42,7 +42,7 @@ _NO_RECORD: Final = b"\xff" * 8
 _VARINT_GROWTH: Final = 8
 """Bytes that a record can grow by when its deltas are counted from another base."""
 _RAW_FACTOR: Final = 4
-"""So many unpacked bytes count as one byte of a group: memory stays bounded, however well they pack."""
+"""Unpacked bytes that count as one byte of a group: memory stays bounded at any compression ratio."""
 
 
 def _first_bytes(size: int) -> bytes:
@@ -122,7 +122,7 @@ class Group:
         self._whole.clear()
 
     def splice(self, at: int, low: int, usual: Usual) -> int:
-        """Take in the usual batches from ``at`` on; returns the position behind the last.
+        """Take in the usual batches from ``at`` on; returns the position after the last.
 
         Whatever is not usual, also a bad checksum, a cut-off batch or one that unpacks to a lot, is left to
         the ordinary way. ``low`` is the least offset that may come next. Raises CorruptBatch.

@@ -1,4 +1,4 @@
-"""What a consumer sees of a fetch answer, for whoever reads and copies nothing. Pure."""
+"""The records of a fetch answer that a consumer sees, for code that reads and copies nothing. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def visible(
     aborted: Sequence[tuple[int, int]] = (),
     without: frozenset[int] = frozenset(),
 ) -> Transformed:
-    """What stands in the record batches of one partition from a position on.
+    """The contents of the record batches of one partition from a position on.
 
-    Nothing of it is to be written, so no batch is joined with another one or cut because of its size.
+    The result is never written, so no batch is joined with another one or cut because of its size.
 
     :param buffer: the record batches as fetched; the last may be cut off
     :param end: first offset not wanted, None without a limit

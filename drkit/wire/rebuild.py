@@ -21,7 +21,7 @@ class Recipe(NamedTuple):
 def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
     """Chunks with all of ``records`` (at least one), halved until each fits ``max_batch_bytes``.
 
-    A chunk that is still larger holds a single record: only the caller can know what to do about it.
+    A chunk that is still larger holds a single record: the caller decides what to do with it.
     """
     data = _together(records, recipe.codec)
     if data is None or (len(data) > recipe.max_batch_bytes and len(records) > 1):
@@ -41,7 +41,7 @@ def rebuild(records: Sequence[Piece], recipe: Recipe) -> Iterator[Chunk]:
 
 
 def _together(records: Sequence[Piece], codec: int) -> bytearray | None:
-    """One batch of the records; None when their times cannot stand in one, which a single record's can."""
+    """One batch of the records; None when their times do not fit into one. A single record always fits."""
     try:
         return build(records, codec)
     except TimesApartError:

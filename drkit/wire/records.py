@@ -24,7 +24,7 @@ from drkit.wire.header import (
 from drkit.wire.varint import VARINTS, read_varint, short_varint, varint
 
 _BLANK: Final = bytes(HEADER_SIZE)
-"""Room for a header: the records are joined right behind it."""
+"""Room for a header: the records are joined right after it."""
 _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _ZIGZAG: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(_MORE))
@@ -62,7 +62,7 @@ class Record(NamedTuple):
 
 
 Piece = tuple[int, int, bytes]
-"""A record on its way from batch to batch: source offset, consumer-visible time in ms, encoded rest.
+"""A record between two batches: source offset, consumer-visible time in ms, encoded rest.
 
 A bare tuple: naming its fields would cost a third of the time of the whole merge.
 """
@@ -83,7 +83,7 @@ def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[P
 
 
 def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
-    """What lies behind a batch header, decompressed. Raises CorruptBatch."""
+    """The bytes after a batch header, decompressed. Raises CorruptBatch."""
     try:
         return decompress(codec, packed)
     except CodecError as error:
@@ -104,7 +104,7 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
     """The records in ``data``; takes the fields of a header, because a merge makes no object of it.
 
     With a delete horizon (KIP-534) the base timestamp *is* the horizon and the deltas are relative to it
-    (Kafka's MemoryRecordsBuilder), so base plus delta is the record's own time as ever.
+    (Kafka's MemoryRecordsBuilder), so base plus delta is still the record's own time.
     Raises CorruptBatch, see :func:`pieces`.
     """
     try:
@@ -149,7 +149,7 @@ def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piec
 
 
 def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Timestamp and offset delta of a record and the position behind them, when one is longer than a byte."""
+    """Timestamp and offset delta of a record and the position after them, when one is longer than a byte."""
     delta, following = data[at], data[at + 1]
     if delta < _MORE:
         delta, at = _ZIGZAG[delta], at + 1

@@ -14,7 +14,7 @@ _LOW_ATTRIBUTES: Final = 22
 
 
 def batch_crc(data: bytes | bytearray | memoryview) -> int:
-    """The CRC-32C the batch ought to carry: of everything from its attributes on."""
+    """The CRC-32C that the batch must carry: of everything from its attributes on."""
     # google_crc32c takes nothing but bytes. The copy costs a third of the checksum (64 KiB: 0.9 of 3.4 µs).
     return crc32c(bytes(memoryview(data)[CRC_START:]))
 
@@ -24,7 +24,7 @@ def stamp(
 ) -> bytearray:
     """Make ``data`` (of a :class:`Chunk`) a batch of this producer; changes it in place and returns it.
 
-    Attributes are whitelisted, not patched: what stays is the codec, and the transactional bit if asked
+    Attributes are whitelisted, not patched: only the codec remains, and the transactional bit if asked
     for. Brokers store the other bits as sent. May be called again with other numbers.
     """
     data[_LOW_ATTRIBUTES - 1] = 0

@@ -104,7 +104,7 @@ class _Pass:
         self.done.next_source = max(self.done.next_source, min(header.next_offset, self._end))
 
     def _take(self, at: int, stop: int, header: BatchHeader) -> bool:
-        """Handle the batch between two positions; False when it lies at or behind the end."""
+        """Handle the batch between two positions; False when it is at or after the end."""
         if header.base_offset >= self._end:
             return False
         covered = self._buffer[at + CRC_START : stop]

@@ -34,7 +34,7 @@ def short_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at`` and the position behind it.
+    """The number at ``at`` and the position after it.
 
     Raises IndexError at the end of the data, ValueError past 10 bytes.
     """

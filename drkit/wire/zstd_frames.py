@@ -28,7 +28,7 @@ class ZstdFrame(NamedTuple):
 
 
 def frames(data: bytes) -> Iterator[ZstdFrame]:
-    """The frames of ``data``, without skippable ones. Raises ValueError for bytes that are none."""
+    """The frames of ``data``, without skippable ones. Raises ValueError for other bytes."""
     at = 0
     while at < len(data):
         if data.startswith(_MAGIC, at):

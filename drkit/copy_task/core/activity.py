@@ -23,7 +23,7 @@ class ReportedBy(Enum):
 
 
 class Activity(NamedTuple):
-    """Progress, or the reason why there is none."""
+    """Progress, or the reason for no progress."""
 
     reported_by: ReportedBy
     text: str
@@ -41,7 +41,7 @@ class ActivityView(NamedTuple):
     reason: str
     """Why it was stopped, or why the target has to be asked again."""
     asked_before: bool
-    """The target was asked in vain before (`RESOLVING` only)."""
+    """The target was asked before without an answer (`RESOLVING` only)."""
     exhausted: bool
     """The lease's end is fetched: the source is not needed any more."""
     waiting: bool
@@ -56,7 +56,7 @@ class ActivityView(NamedTuple):
 
 
 def activity(view: ActivityView) -> Activity:
-    """What is done for a partition, or the reason why nothing is."""
+    """The activity for a partition, or the reason why it makes no progress."""
     if view.state is CopyState.STOPPED:
         return Activity(ReportedBy.STOP, view.reason or "stopped")
     if view.state is CopyState.RESOLVING:

@@ -76,7 +76,7 @@ class TaskAssignment:
     planned_at_ms: int | None = None
     """When the epoch began, by the driver's wall clock."""
     map_id: str = ""
-    """Id of the map topic; another one of the same name knows nothing. Empty: any."""
+    """Id of the map topic; another topic of the same name is not the map. Empty: any."""
     lease_seconds: float | None = None
     """The lease time of the flow; None: the task writes until its deadline, whatever it sees of the lease."""
     held_until: float = 0.0

@@ -35,10 +35,10 @@ _RETRIES = 40
 _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
 SAY_AT = frozenset({5, 20, 100, 1000})
-"""Tries in a row after which it is said that a partition does not get on."""
+"""Tries in a row after which a partition without progress is reported."""
 MARKERS_HINT = "grant ALTER on the target cluster to drkit's principal"
 QUEUE_LIMIT_BYTES = 24 << 20
-"""Fetched but not yet acknowledged bytes a task holds at the most."""
+"""Upper bound of the fetched but not yet acknowledged bytes of a task."""
 
 
 class Signal:
@@ -100,11 +100,11 @@ class WorkerLinks:
             await future
 
     def open_gates(self) -> None:
-        """Let requests out; the task before may have closed the gates."""
+        """Allow requests; the task before may have closed the gates."""
         self.produce.gate.closes_at = self.target.gate.closes_at = math.inf
 
     def close_gates_at(self, deadline: float) -> None:
-        """Let nothing out to the target after a deadline, as of :func:`drkit.clock.boottime`."""
+        """Send nothing to the target after a deadline, as of :func:`drkit.clock.boottime`."""
         self.produce.gate.closes_at = self.target.gate.closes_at = deadline
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Counters:
 
 @dataclass(slots=True, eq=False)
 class TaskContext:
-    """One copy task at work."""
+    """The shared state of one running copy task."""
 
     lease: TaskAssignment
     flow: FlowSettings
@@ -147,17 +147,17 @@ class TaskContext:
     map_topic: TopicMetadata | None = None
     state_topic: TopicMetadata | None = None
     changed: Signal = field(init=False)
-    """Something can go on: data arrived, was acknowledged, or a state changed."""
+    """Set when data arrived or was acknowledged, or a state changed."""
     waits_for_room: int = 0
     """Fetchers that may ask for nothing until something is acknowledged."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
-    """Told whenever a partition may have something to append."""
+    """Called whenever a partition may have something to append."""
     right: LeaseRight | None = field(init=False)
     """Until when the flow's lease lets this task write, as far as it has seen renewals."""
     throttle: Throttle = field(init=False)
     """This task's share of what the flow may fetch."""
     events: list[Future] = field(default_factory=list)
-    """Events on their way to the state topic; the task ends after them."""
+    """Events being written to the state topic; the task ends after them."""
     failure: BaseException | None = None
     """What broke inside a callback; the task ends with it."""
 
@@ -209,16 +209,16 @@ class TaskContext:
         return wall_ms() - (age // 2 if state is CopyState.BULK else age)
 
     def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
-        """Whether anybody waits for what was acknowledged: room, an end, an empty pipeline.
+        """Whether a coroutine waits for these acknowledgements: for room, an end, or an empty pipeline.
 
-        Nobody does, most of the time, and waking all costs as much as the acknowledgement itself.
+        Most of the time none does, and waking all costs as much as the acknowledgement itself.
         """
         return bool(self.waits_for_room or self.ending) or any(
             p.waiting or p.lease.end is not None or p.state is not CopyState.LIVE for p in acknowledged
         )
 
     def finish(self, how: str) -> None:
-        """End the epoch; the first reason stands."""
+        """End the epoch; the first reason counts."""
         if how == "fenced" and self.expired:
             how = "expired"  # the map's writer refuses then as if another task had taken the bucket
         self.ending = self.ending or how
@@ -237,7 +237,7 @@ class TaskContext:
         return call
 
     def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
-        """Void what a partition holds; it is resolved as soon as nothing of it is on its way."""
+        """Void what a partition holds; it is resolved as soon as nothing of it is in flight."""
         if p.state is CopyState.STOPPED:
             return
         p.void()
@@ -254,7 +254,7 @@ class TaskContext:
         p.deviation = reason
 
     def stop(self, p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
-        """Stop one partition and say so; the others go on."""
+        """Stop one partition and report it; the others continue."""
         p.stop(reason)
         self.emit(kind, p, reason=reason, stopped=True, **evidence)
         self.changed.set()
@@ -267,7 +267,7 @@ class TaskContext:
     def emit(self, kind: str, p: PartitionCopy, **fields: object) -> Future:
         """Write an event to the state topic, where the driver and `drkit status` read it.
 
-        It is written in any case; whoever awaits the answer knows that it is durable, or gets the Failed.
+        The event is written in any case. The future ends when it is durable, or raises Failed.
         """
         return self.emit_at(kind, p.source, **fields)
 
@@ -316,7 +316,7 @@ class TaskContext:
     async def append_internal(self, topic: str, partition: int, data: bytearray) -> None:
         """Append a batch to an internal topic, following its leader.
 
-        Not idempotent: a record that stands twice says the same twice.
+        Not idempotent: a record may be appended twice, which does no harm.
 
         :raises Failed: it was not accepted in time
         """
@@ -349,7 +349,7 @@ class TaskContext:
             known = (await metadata(self.links.target, [topic]))[topic]
             if is_map:
                 if not known.error and str(known.topic_id) != (self.lease.map_id or str(known.topic_id)):
-                    # Made anew it is empty: by that all would be copied once more. The task ends.
+                    # A recreated map is empty: with it everything would be copied again. The task ends.
                     self.failure = made_anew(topic, self.lease.map_id, known.topic_id)
                     raise self.failure
                 self.map_topic = known

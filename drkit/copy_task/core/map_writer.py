@@ -74,11 +74,11 @@ class MapWriter:
         self.reign = Reign(nonce, 0, ended=False, unclean=0)
 
     async def take(self) -> None:
-        """Fence whoever wrote before; nothing is written yet."""
+        """Fence the earlier writer; writes nothing yet."""
         await self._transactions.begin_epoch()
 
     async def begin(self, read_on: Callable[[], Any]) -> None:
-        """Write down that the bucket is this task's; from then on no earlier task writes to it.
+        """Write that the bucket belongs to this task; from then on no earlier task writes to it.
 
         :param read_on: reads the bucket to its end
         :raises Failed: it is not accepted
@@ -93,7 +93,7 @@ class MapWriter:
             await self.write([(BUCKET_KEY, self.reign)])
 
     async def end(self) -> None:
-        """Write down that the task has let go of the bucket and that nothing of it is on its way.
+        """Write that the task has released the bucket and that nothing of it is in flight.
 
         :raises Failed: it is not accepted
         """
@@ -101,7 +101,7 @@ class MapWriter:
 
     @property
     def holds(self) -> bool:
-        """As of what was read last: no other task has taken the bucket."""
+        """Whether no other task has taken the bucket, as of the last read."""
         return self._bucket.reign is not None and self._bucket.reign.nonce == self._nonce
 
     async def write(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:

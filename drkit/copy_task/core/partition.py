@@ -27,13 +27,13 @@ class CopyState(Enum):
     """What is being done with a partition."""
 
     RESOLVING = "resolving"
-    """The target is asked where the partition stands."""
+    """The target is asked for the partition's position."""
     LIVE = "live"
     """Appended with the sequence number as the cursor."""
     BULK = "bulk"
     """Appended in transactions, because its records are old."""
     STOPPED = "stopped"
-    """Left alone until somebody clears the reason."""
+    """Not copied until an operator clears the reason."""
 
 
 def _own_nonce(nonce: int, number: int) -> int:
@@ -78,17 +78,17 @@ class PartitionCopy:
     acked_copied_end: int = 0
     acked_downstream: int = 0
     own_end: int = 0
-    """Target offset behind the last staged record of ours; foreign ones may follow."""
+    """Target offset after the last staged record of this flow; foreign ones may follow."""
     acked_own_end: int = 0
     acked_sequence: int = 0
     acked_epoch: int = -1
-    """The source's leader epoch of what stands before `acked_upstream`."""
+    """The source's leader epoch of the record before `acked_upstream`."""
     staged_epoch: int = -1
     """Of the last batch staged; where another begins is an intent: the map must know it (KIP-320)."""
     rewind_to: tuple[int, int, int] | None = None
     """Where the source's history ends now, its leader epoch (−1: unknown), and the epoch asked for."""
     skip_to: int = -1
-    """Where the source begins now, after a gap: go on from there."""
+    """Where the source begins now, after a gap: copying continues there."""
     history: History = NO_HISTORY
     """Producer id and epoch with which this task appends in live mode."""
     inherited: bool = False
@@ -116,7 +116,7 @@ class PartitionCopy:
     age_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were fetched, by their newest records."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """Likewise when they stood on the target."""
+    """How old batches were when they were on the target."""
 
     def __post_init__(self) -> None:
         lease = self.lease
@@ -134,7 +134,7 @@ class PartitionCopy:
 
     @property
     def settled(self) -> bool:
-        """Nothing is queued, staged or on its way, nor in a transaction that is not committed."""
+        """Nothing is queued, staged, in flight, or in a transaction that is not committed."""
         return not self.waiting and not self.ready and self.in_flight == 0 and self.uncommitted == 0
 
     @property
@@ -161,7 +161,7 @@ class PartitionCopy:
             self._pass(next_source)
 
     def pass_gap(self, to: int) -> bool:
-        """Go on after what the source has removed; False: the history must end first.
+        """Continue after the records that the source has removed; False: the history must end first.
 
         :param to: where the source begins now
         """
@@ -175,9 +175,9 @@ class PartitionCopy:
         return True
 
     def may_send(self, pipeline: int) -> bool:
-        """Whether another append may go out beside those on their way.
+        """Whether another append may be sent beside those in flight.
 
-        :param pipeline: batches of one partition on their way at the most
+        :param pipeline: maximum number of in-flight batches of one partition
         """
         return self.in_flight < (1 if self.alone else pipeline)
 
@@ -187,7 +187,7 @@ class PartitionCopy:
             self.fetch_position = self.waiting[0].runs[0].source
             self.waiting.clear()
 
-    # -- where it stands ----------------------------------------------------------------------------
+    # -- its position -------------------------------------------------------------------------------
 
     def void(self) -> None:
         """Forget everything fetched and staged; the target must be asked."""
@@ -200,7 +200,7 @@ class PartitionCopy:
 
     @property
     def answered(self) -> bool:
-        """No append and no claim waits for its answer: what is settled then knows of them."""
+        """No append and no claim waits for its answer: settling then sees all of them."""
         return self.in_flight == 0 and self.claiming == 0
 
     def unanswered(self) -> None:
@@ -236,7 +236,7 @@ class PartitionCopy:
         live: bool = False,
         alone: bool = False,
     ) -> None:
-        """Go on from a settled place, keeping what was fetched when it still fits."""
+        """Continue from a settled position, keeping fetched records that still fit."""
         self.history, self.inherited, self.target_epoch = history, inherited, target_epoch
         self.deviation, self.skip_to, self.rewind_to = "", -1, None
         self.live, self.alone = live, alone
@@ -265,7 +265,7 @@ class PartitionCopy:
         return bool(self.waiting) and self.waiting[0].max_timestamp < floor_ms
 
     def stage(self, floor_ms: int, nonce: int, barrier: Any) -> Intent | None:
-        """Stamp waiting chunks for live mode and predict their places.
+        """Stamp waiting chunks for live mode and predict their target offsets.
 
         Chunks older than `floor_ms` stay waiting, and all of them where the history must end first. The
         intent that comes back must be durable before the staged batches that carry `barrier` are sent.
@@ -301,11 +301,11 @@ class PartitionCopy:
 
     @property
     def contested(self) -> bool:
-        """Appends of this history may still be on their way, of an earlier task or of this one."""
+        """Appends of this history may still be in flight, of an earlier task or of this one."""
         return self.inherited or self.lost
 
     def _deviates(self, chunk: Chunk) -> bool:
-        """Whether an earlier writer may append other records in the place of this chunk."""
+        """Whether an earlier writer may append other records instead of this chunk."""
         return self.contested and chunk.leader_epoch != self.staged_epoch
 
     def _needs_intent(self, chunk: Chunk) -> bool:
@@ -336,14 +336,14 @@ class PartitionCopy:
         self.delta = end - self.downstream
 
     def acknowledge(self, staged: Staged) -> None:
-        """An append got the predicted place."""
+        """Account for an append that got the predicted offset."""
         self.acked_downstream = self.acked_own_end = staged.base + staged.records
         self.acked_sequence, self.live, self.alone = staged.sequence_end, True, False
         self.acked_copied_end = staged.copied_end
         self._advance(staged.next_source, staged.leader_epoch, staged.records, len(staged.data))
 
     def committed(self, chunk: Chunk, base: int) -> None:
-        """A chunk stands on the target in a committed transaction."""
+        """Account for a chunk that a committed transaction has copied."""
         last = chunk.runs[-1]
         self.uncommitted, self.live = self.uncommitted - 1, False
         self.acked_downstream = self.acked_own_end = base + chunk.count
@@ -362,7 +362,7 @@ class PartitionCopy:
             self._pass(self.fetch_position)
 
     def _pass(self, upstream: int) -> None:
-        """Nothing up to here is on its way: markers and aborted records behind the last copy are passed."""
+        """Nothing up to here is in flight: pass markers and aborted records after the last copied record."""
         if upstream > self.acked_upstream:
             self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
 

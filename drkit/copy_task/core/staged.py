@@ -1,4 +1,4 @@
-"""A batch between its place being predicted and its append being acknowledged."""
+"""A batch with a predicted target offset whose append is not yet acknowledged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Staged(NamedTuple):
-    """A batch ready for the wire, with the place it must get."""
+    """A batch ready to be sent, with the target offset it must get."""
 
     data: bytearray
     base: int

@@ -7,11 +7,11 @@ from typing import Final
 from drkit.clock import Seconds
 
 _BURST_SECONDS: Final = 1.0
-"""An idle task saves up tokens for so long."""
+"""An idle task saves up tokens for this time."""
 
 
 class Throttle:
-    """Bytes per second, as a bucket that may go into debt: a fetch is paid for after it came.
+    """Bytes per second, as a bucket that may become negative: a fetch is accounted for after its answer.
 
     Over any span of `t` seconds at most `rate` · (`t` + 1 s) bytes pass, and one answer.
 

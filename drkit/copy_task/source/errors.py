@@ -1,4 +1,4 @@
-"""What an error of a source partition means: another position, patience, or to stop the partition."""
+"""What an error of a source partition means: continue elsewhere, wait, or stop the partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNKNOWN_EPOCH = -1
 
 
 async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
-    """A source partition answered with an error or with a shorter history than ours.
+    """Handle a source partition that answered with an error or with a shorter history than the copied one.
 
     Returns why it still cannot be fetched; empty when it can be, or when it was stopped.
 
@@ -51,7 +51,7 @@ async def _out_of_range(task: TaskContext, p: PartitionCopy) -> str:
     first = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
     last = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
     if task.ending or asked != (p.leader, p.generation, p.fetch_position):
-        return ""  # the answer is about a state that is no more
+        return ""  # the answer is about a state that has passed
     if first.error or last.error:
         return error_name(first.error or last.error)
     if position < first.offset:

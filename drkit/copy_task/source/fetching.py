@@ -175,8 +175,8 @@ class Fetcher:
     def _patience_ms(self) -> int:
         """How long the source may wait for records.
 
-        A partition that is left out because enough of it is queued wants its place back within moments:
-        it must not wait for a long poll over others that have nothing to give.
+        A partition that is left out because enough of it is queued returns to the request within moments:
+        it must not wait for a long poll of others that have no records.
         """
         return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
 
@@ -211,7 +211,7 @@ class Fetcher:
         self._source.works(fetched)
 
     def _trouble(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
-        """Find out beside the fetches of other partitions what an error means."""
+        """Find out what an error means while other partitions are fetched."""
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()

@@ -40,7 +40,7 @@ class _Trouble:
 
 
 class UnavailablePartition(NamedTuple):
-    """A partition that has had no progress for so many rounds that it is to be reported."""
+    """A partition that has made no progress for enough rounds to be reported."""
 
     partition: PartitionCopy
     reason: str
@@ -128,7 +128,7 @@ class SourceHealth:
     # -- what the rounds ask ------------------------------------------------------------------------
 
     def activity(self, p: PartitionCopy, now: float) -> Activity:
-        """What is done for a partition, or the reason why nothing is."""
+        """The activity for a partition, or the reason why it makes no progress."""
         trouble = self._troubles.get(p)
         error = self.overdue(p.leader, now) or (trouble.reason if trouble is not None else "")
         return activity(view_of(p, fetcher=p.leader in self._fetchers, source_error=error))

@@ -28,7 +28,7 @@ class LeaderWatch:
         self._asking: set[int | None] = set()
         self._next = self._answers = 0
         self._found: Mapping[str, TopicMetadata] = {}
-        """What the source said last; empty when it did not answer."""
+        """The source's last answer; empty when it did not answer."""
         self.health = SourceHealth(task.flow.fetch_max_wait_ms / 1000, task.links.unavailable)
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class LeaderWatch:
         self._take()
 
     def _ask_one(self, now: float) -> None:
-        """Ask the next broker; one that owes an answer to a fetch is the last choice."""
+        """Ask the next broker; one that has not answered a fetch is the last choice."""
         nodes = self._task.links.source.nodes()
         usable = [n for n in nodes if not self.health.overdue(n, now)] or nodes
         free = [n for n in usable if n not in self._asking]

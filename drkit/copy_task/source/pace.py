@@ -1,8 +1,8 @@
-"""How often a source is asked while records trickle in: rarely enough that answers carry some. Pure.
+"""How often a source is asked at a steady rate of small batches: rarely enough that answers hold some. Pure.
 
-A long poll is answered as soon as there is one record. At thousands of records a second, each of a batch of
-its own, that makes hundreds of requests a second on both clusters; what they cost comes back as waiting time
-as soon as processors are scarce. From a rate on at which nobody notices, answers are spaced out.
+A long poll is answered as soon as there is one record. Thousands of records a second, each in a batch of
+its own, cause hundreds of requests a second on both clusters; when processors are scarce, these delay the
+records. Above a rate at which the spacing is not noticeable, answers are spaced out.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 SPACED_SECONDS: Final = 0.008
-"""Between two fetches of a busy source, at the least."""
+"""Minimum time between two fetches of a busy source."""
 _BUSY: Final = 250.0
 """Answers a second from which on they are spaced out."""
 _CALM: Final = 90.0
-"""And below which no longer: spaced out, there are 125 a second at the most."""
+"""Answers a second below which they are no longer spaced out; spaced out, the maximum is 125."""
 _LARGE: Final = 64 * 1024
 """Bytes: an answer of this size is worth its request."""
 _MEMORY_SECONDS: Final = 0.5
@@ -22,7 +22,7 @@ _MEMORY_SECONDS: Final = 0.5
 
 
 class FetchPace:
-    """The spacing of one fetcher's requests. Times are in seconds, of any clock that only goes on."""
+    """The spacing of one fetcher's requests. Times are in seconds, of any monotonic clock."""
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -34,7 +34,7 @@ class FetchPace:
         self._asked = now
 
     def answered(self, now: float, size: int) -> None:
-        """Its answer is there.
+        """Its answer has arrived.
 
         :param size: bytes of records in it
         """

@@ -30,11 +30,11 @@ _LINGER_SECONDS = 0.02
 
 
 class BulkRefused(Exception):
-    """A batch inside a transaction was not accepted: that transaction ends, no user sees it."""
+    """A batch inside a transaction was not accepted: the transaction is aborted, no consumer sees it."""
 
 
 class BucketFenced(Exception):
-    """Another task holds the bucket now, or the coordinator gave up on a transaction of ours.
+    """Another task holds the bucket now, or the coordinator gave up on a transaction of this task.
 
     Taking the bucket back is for the next epoch, not for a zombie.
     """
@@ -55,7 +55,7 @@ class BulkAppender:
         self._broken = False
         self._recorded: set[int] = set()
         self._ends: dict[TopicPartition, int] = {}
-        """Where the next chunk of a partition stands, unless somebody else writes."""
+        """Target offset of the next chunk of a partition, unless another writer appends."""
         self.busy = False
 
     async def run(self) -> None:
@@ -91,10 +91,10 @@ class BulkAppender:
                 task.changed.set()
 
     async def _known(self) -> bool:
-        """Whether we may write with the id that the bucket has now.
+        """Whether this task may write with the bucket's current producer id.
 
-        After some 32,000 takings of a bucket, or a week without one, its transactional id gets another
-        producer id. A flow in the other direction must know it first: the driver sees to that.
+        After a bucket was taken some 32,000 times, or a week without that, its transactional id gets another
+        producer id. A flow in the other direction must know the new id first: the driver ensures that.
         """
         identity, allowed = self._transactions.identity, self._task.lease.bulk_producer_ids
         if allowed is None or identity.id in allowed:
@@ -174,7 +174,7 @@ class BulkAppender:
                 p.uncommitted += 1
         size = 0
         for node, taken in by_node.items():
-            # While another broker's answer was waited for, a partition may have begun anew.
+            # While another broker's answer was awaited, a partition may have started over.
             current = [s for s in taken if s.current]
             size += await self._send(node, current) if current else 0
         return size
@@ -260,8 +260,8 @@ class BulkAppender:
     async def _moved(self) -> bool:
         """Whether a partition of the transaction has another leader than the one it was settled with.
 
-        Appends of transactions are not compared with what is there: after an unclean election they would be
-        taken in the place of records that were lost.
+        Appends of transactions are not compared with the log: after an unclean election they would take the
+        offsets of lost records.
         """
         partitions = {s.partition for s in self._sent}
         topics = await metadata(self._task.links.target, sorted({p.target.topic for p in partitions}))

@@ -1,4 +1,4 @@
-"""The map records of one bulk transaction: what stands where, committed together with it."""
+"""The map records of one bulk transaction: which records have which offsets, committed together with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drkit.wire import Chunk
 
 
 class Sent(NamedTuple):
-    """A chunk on its way inside a transaction; `answer` gives its target offset."""
+    """A chunk in flight inside a transaction; `answer` gives its target offset."""
 
     partition: PartitionCopy
     generation: int
@@ -23,7 +23,7 @@ class Sent(NamedTuple):
 
     @property
     def current(self) -> bool:
-        """Its partition has not begun anew since it was taken."""
+        """Its partition has not started over since it was taken."""
         return self.generation == self.partition.generation
 
 
@@ -32,7 +32,7 @@ Placed = tuple[Sent, int]
 
 
 def intents_of(placed: Sequence[Placed], nonce: int) -> list[tuple[MapKey, Intent]]:
-    """One intent per stretch of the target's log that holds nothing but ours."""
+    """One intent per stretch of the target's log that holds only records of this flow."""
     out: list[tuple[MapKey, Intent]] = []
     by_partition: dict[MapKey, list[Placed]] = {}
     for item in placed:
@@ -53,7 +53,7 @@ def acknowledge(placed: Iterable[Placed]) -> None:
 
 
 class ForeignOffsets(NamedTuple):
-    """Target offsets between two of our chunks that somebody else took."""
+    """Target offsets between two chunks of this flow that another writer took."""
 
     partition: PartitionCopy
     offset: int
@@ -63,9 +63,9 @@ class ForeignOffsets(NamedTuple):
 def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[ForeignOffsets]:
     """Where others wrote between the chunks of a committed transaction, or since the one before it.
 
-    Our own marker, one offset, comes behind the last chunk of a transaction and nowhere else.
+    The transaction's own marker takes one offset, after its last chunk and nowhere else.
 
-    :param ends: where the next chunk of a partition must stand; taken further to behind this transaction
+    :param ends: target offset that the next chunk of a partition must get; moved past this transaction
     """
     found: list[ForeignOffsets] = []
     for sent, base in placed:

@@ -2,7 +2,7 @@
 
 A partition may miss the marker of a transaction: a coordinator leaves it out while the partition has no
 leader (Kafka 4.3: "likely deleted already"), for example when a broker shuts down; an unclean election loses
-it. Then the transaction stays open there for ever: readers of committed records see nothing after it, and no
+it. Then the transaction stays open there forever: readers of committed records see nothing after it, and no
 task can settle the partition. The task that holds the bucket writes the missing marker: after its
 InitProducerId the coordinator decides nothing more about older epochs.
 """
@@ -40,10 +40,10 @@ class LeftOpen(NamedTuple):
     """The partition's leader."""
     producer_id: int
     epoch: int
-    """The bucket's newest: with it the marker fences what may still be on its way, too."""
+    """The bucket's newest: with it the marker also fences appends that may still be in flight."""
     state: ProducerState
     committed: bool | None
-    """What the coordinator decided; None: it does not say any more."""
+    """What the coordinator decided; None: unknown."""
 
 
 async def end_on_map(task: TaskContext, bucket: int) -> None:
@@ -90,7 +90,7 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
 def is_in_map(state: PartitionMap, open_since: int) -> bool:
     """Whether a transaction that is open on a target partition was committed: so says the map's record in it.
 
-    A later transaction may have copied the same records to another place, which the target has lost since.
+    A later transaction may have copied the same records to other offsets, which the target has lost since.
     """
     found = state.segments.record_before(open_since + 1)
     known = state.tail is not None and state.tail.copied_end > open_since
@@ -106,7 +106,7 @@ async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicParti
     current = {at: s for at, s in found.items() if s.epoch == identity.epoch}
     decided = None
     if current:
-        # Of this task's own epoch: it may be at work, unless its coordinator says that it is not.
+        # Of this task's own epoch: it may be active, unless its coordinator says that it is not.
         owner = (await owners(task.links.target, [identity.id])).get(identity.id)
         decided = _DECIDED.get(owner.state) if owner is not None else None
         again = await _open(task, identity.id, leaders) if decided is not None else {}

@@ -20,7 +20,7 @@ from drkit.kafka.requests import Append, produce_request
 
 _IDLE_SECONDS = 0.5
 _PIPELINE = 64
-"""Batches of one partition on their way at the most; recovery asks the broker, so more than five may be."""
+"""Maximum number of in-flight batches of one partition; recovery asks the broker, so five is no limit."""
 _NO_TIMESTAMP = -1
 FATAL = {
     2: "the target refused a batch as corrupt",
@@ -151,7 +151,7 @@ class LiveAppender:
         if r.error_code:
             refused(self._task, p, r.error_code, len(staged.data), r.error_message)
         elif r.base_offset != staged.base or r.log_append_time_ms != _NO_TIMESTAMP:
-            # Another offset: somebody else wrote. A timestamp: the broker took it for a repeat.
+            # Another offset: another writer appended. A timestamp: the broker took it for a repeat.
             p.reason = f"expected offset {staged.base}, got {r.base_offset}"
             self._task.trouble(p)
         else:
@@ -162,7 +162,7 @@ class LiveAppender:
 
 
 def refused(task: TaskContext, p: PartitionCopy, code: int, size: int, message: str | None) -> None:
-    """An append was refused: stop for good, or ask the leader what stands."""
+    """Handle a refused append: stop the partition for good, or ask the leader what its log holds."""
     evidence = f"{error_name(code)}{': ' + message if message else ''}"
     p.reason = evidence
     if code in OVERSIZED:

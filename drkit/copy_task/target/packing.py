@@ -1,7 +1,7 @@
 """Keeping the offset map small: many intents of a partition become one pack, trimmed and tombstoned.
 
-A plain topic needs one segment for ever; a transactional source needs one per marker, so its intents
-are packed, and what lies below the target's log start is dropped.
+A plain topic needs one segment forever; a transactional source needs one per marker, so its intents
+are packed, and what is below the target's log start is dropped.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class PartitionResolver:
         return True
 
     async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
-        """Refresh the targets' leaders; stop what is no longer the topic we were leased."""
+        """Refresh the targets' leaders; stop partitions whose topic is no longer the assigned one."""
         task = self._task
         found = await metadata(task.links.target, sorted({p.target.topic for p in due}))
         task.targets.update(found)
@@ -176,7 +176,7 @@ class PartitionResolver:
     def _take_up(
         self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
     ) -> TakeUp | None:
-        """What may be done with a settled partition; None: it is asked again, or it is stopped."""
+        """The next move for a settled partition; None: it is asked again, or it is stopped."""
         task, found = self._task, settled.resolution
         if p.state is not CopyState.RESOLVING:
             return None
@@ -206,7 +206,7 @@ class PartitionResolver:
         return Author(new_nonce() >> 1, reign.number, taken.look.leader_epoch)
 
     async def _write(self, found: Iterable[TakeUp]) -> None:
-        """Write down what only this look at the log has confirmed, before anything is appended."""
+        """Write what only this look at the log has confirmed, before anything is appended."""
         by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
         for taken in found:
             records = [(taken.p.key, r) for r in taken.records(self._author(taken))]
@@ -216,7 +216,7 @@ class PartitionResolver:
                 await self._task.write_map(bucket, batch)
 
     async def _fence(self, found: Iterable[tuple[TakeUp, Fence]]) -> None:
-        """Make leaders refuse what may still be on its way; the partitions are settled once more then.
+        """Make leaders refuse appends that may still be in flight; then the partitions are settled again.
 
         :raises RawError: a broker does not answer
         """

@@ -1,4 +1,4 @@
-"""How a task goes on with a partition that was settled: decided here, carried out by the resolver. No I/O."""
+"""How a task continues a settled partition: decided here, carried out by the resolver. No I/O."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TakeUp(NamedTuple):
     look: Look
     move: Move
     upstream: int | None
-    """Where copying goes on; None: the source has not said where it begins."""
+    """Source offset where copying continues; None: where the source begins is unknown."""
     leader_epoch: int
     """Of the source at the record before it, −1 if unknown."""
 
@@ -49,7 +49,7 @@ class TakeUp(NamedTuple):
     def records_behind_fence(self, author: Author) -> list[MapRecord]:
         """What must be durable once the fence is replicated.
 
-        A broker that leads no longer seems to have lost records; but it replicates no marker.
+        A former leader seems to have lost records, but it cannot replicate a marker.
         """
         if self.found.truncated_from is None or self.upstream is None or self.found.history is None:
             return []
@@ -61,7 +61,7 @@ class TakeUp(NamedTuple):
         return isinstance(self.move, Go | TurnTo) and self.upstream is not None
 
     def begin(self) -> None:
-        """Let the partition go on; its records are durable."""
+        """Let the partition continue; its records are durable."""
         p, found, move = self.p, self.found, self.move
         if not isinstance(move, Go | TurnTo) or self.upstream is None:
             return
@@ -102,7 +102,7 @@ def take_up(
     :param start: first source offset, asked where nothing was copied yet
     """
     p.target_epoch = look.leader_epoch
-    # Claims that were not appended bind this task as well: what it appends in their place must be the same.
+    # Claims that were not appended bind this task as well: it must append the same records for them.
     p.inherited = found.unappended or _is_inherited(state, found, reign)
     current = (found.history or lease).producer_id
     leader = LeaderMemory(look.producer_epoch(current), look.untouched(current))
@@ -110,7 +110,7 @@ def take_up(
     move = next_move(found, lease, leader, fresh, contested=p.contested, deviation=_deviation(p))
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:
-        # Asking with the epoch of the lost tail would be answered with the same divergence for ever.
+        # Asking with the epoch of the lost tail would be answered with the same divergence every time.
         end, ends_epoch, asked = p.rewind_to
         if found.leader_epoch <= asked or asked < 0:  # else records of a newer history are there already
             upstream, epoch = end if upstream is None else min(upstream, end), ends_epoch

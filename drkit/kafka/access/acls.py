@@ -1,7 +1,7 @@
 """ACLs of a cluster: list, create, delete.
 
 By raw requests: confluent-kafka (2.16) answers "no ACLs" also when the broker refused to list them or has no
-authorizer, and whoever follows deletions must never take a refusal for an empty list.
+authorizer, and code that follows deletions must never take a refusal for an empty list.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, Reso
 
 _ANY: Final = 1
 _AT_ONCE: Final = 5000
-"""ACLs in one request: they come into force together. Kafka's controller takes 10,000 at the most."""
+"""ACLs in one request: they come into force together. Kafka's controller takes at most 10,000."""
 _OPEN: Final = "allow.everyone.if.no.acl.found"
 _KAFKAS_OWN: Final = frozenset({
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 })  # fmt: skip
-"""Authorizers that are closed unless that setting opens them; of others nothing is known."""
+"""Authorizers that are closed unless that setting opens them; other authorizers are unknown."""
 _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 # Numbers of the protocol (org.apache.kafka.common.resource, .acl).
@@ -94,7 +94,7 @@ def delete_acls(settings: ClusterSettings, acls: Sequence[Acl]) -> dict[Acl, Drk
 
 
 def own_principal(settings: ClusterSettings) -> str | None:
-    """As whom the brokers know drkit; None where the settings do not tell."""
+    """The principal that the brokers see for drkit; None where the settings do not show it."""
     if settings.own_principal is not None:
         return settings.own_principal
     security = read_security(settings)
@@ -105,15 +105,15 @@ def own_principal(settings: ClusterSettings) -> str | None:
 
 
 def own_principals(*settings: ClusterSettings) -> frozenset[str]:
-    """As whom drkit's clients are known; none at all when one of them is not known."""
+    """The principals of drkit's clients; empty when one of them is unknown."""
     found = {own_principal(s) for s in settings}
     return frozenset(p for p in found if p is not None) if None not in found else frozenset()
 
 
 def is_open(cluster: Cluster) -> bool | None:
-    """Whether everybody may do everything where no ACL stands; None when nobody tells.
+    """Whether all principals may do everything where no ACL exists; None: unknown.
 
-    Brokers show that the setting is there, but hide its value as they do with every name they do not know.
+    Brokers show that the setting exists, but hide its value, as with every name they do not know.
     """
     said = cluster.settings.allow_everyone_if_no_acl_found
     if said is not None:

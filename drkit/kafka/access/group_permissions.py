@@ -1,7 +1,7 @@
 """What drkit's principal may do with groups, asked without doing it.
 
-Any broker checks the permission before it looks whether the group is its own to coordinate, so nobody looks
-for coordinators here: that would create the topic of the group offsets on a cluster that has none yet.
+Any broker checks the permission before it looks whether it coordinates the group, so this module finds no
+coordinators: that would create the topic of the group offsets on a cluster that has none yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BY_NAME: Final = 9
 
 
 async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may DESCRIBE: see their members and offsets."""
+    """Those of the groups that drkit may DESCRIBE: see their members and offsets."""
     names = list(groups)
     found = []
     for at in range(0, len(names), _AT_ONCE):
@@ -36,7 +36,7 @@ async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
 
 async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may READ: commit offsets for them."""
+    """Those of the groups that drkit may READ: commit offsets for them."""
 
     async def ask(group: str) -> bool:
         topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -59,7 +59,7 @@ async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
 
 async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that we may DELETE."""
+    """Those of the groups that drkit may DELETE."""
 
     async def ask(group: str) -> bool:
         answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))

@@ -1,8 +1,8 @@
 """What drkit's principal may do on a cluster, asked without doing it.
 
-Metadata tell the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
-a broker checks for permission before it looks for their object, and that have no effect: of a topic that is
-not there, of a producer id that nobody has. Without an authorizer everything is allowed.
+Metadata name the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
+a broker checks for permission before it looks for their object, and that have no effect: they name a topic
+that does not exist, or an unused producer id. Without an authorizer everything is allowed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Need(NamedTuple):
 
 
 def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
-    """Those of the needs that the cluster does not allow us, in their order.
+    """Those of the needs that the cluster does not allow drkit, in their order.
 
     CREATE counts only for topics that do not exist, DELETE only for those that do.
 
@@ -138,7 +138,7 @@ async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[t
 
 
 async def _cluster_operations(cluster: RawCluster, wanted: Collection[OperationCode]) -> set[OperationCode]:
-    """A cluster tells its operations only to those who may DESCRIBE it; DESCRIBE_CONFIGS is tried."""
+    """The operations allowed on the cluster: it lists them with DESCRIBE; DESCRIBE_CONFIGS is tried."""
     answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     found = set(_operations(answer.authorized_operations))
     if OperationCode.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
@@ -165,7 +165,7 @@ async def _topic_operations(
             include_topic_authorized_operations=True,
         )
     )
-    # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers tell.
+    # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers report.
     found: dict[str, set[OperationCode]] = {n: {OperationCode.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
@@ -185,7 +185,7 @@ async def _topic_operations(
 
 
 async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
-    """Whether a transaction could be ended: asked with a producer id that nobody has."""
+    """Whether drkit may end a transaction of this id: asked with an unused producer id."""
     answer = await cluster.send(
         EndTxnRequest(
             version=3, transactional_id=transactional_id, producer_id=-1, producer_epoch=0, committed=False

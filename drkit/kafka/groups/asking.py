@@ -18,7 +18,7 @@ CALL_MS: Final = 10_000
 NO_ANSWER: Final = -1
 """As an error: no broker answered in time."""
 TOO_LATE: Final = -2
-"""As an error: nothing was sent, what the request rests on is too old."""
+"""As an error: nothing was sent, because the request's basis is too old."""
 PASSES: Final = codes.COORDINATOR_MOVES | {NO_ANSWER, codes.REBALANCE_IN_PROGRESS}
 """Errors that are over soon; the first commit on a new cluster always meets one."""
 _GROUP: Final = 0
@@ -40,7 +40,7 @@ Round = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
 
 
 class Coordinators:
-    """Knows which broker coordinates which group; learns it anew when it is told otherwise."""
+    """Knows which broker coordinates which group; asks again when a broker denies it."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class Coordinators:
         One group's error, or one broker's silence, leaves the others their answers.
 
         :param per_request: how many groups go into one request
-        :param in_flight: requests to one broker on their way at once
+        :param in_flight: maximum number of in-flight requests to one broker
         :param patience: seconds in which errors that pass are asked again
         """
         open_ = dict.fromkeys(groups)
@@ -106,7 +106,7 @@ class Coordinators:
         return out
 
     async def _find(self, groups: Iterable[str]) -> dict[str, int]:
-        """Find the coordinators not known yet (KIP-699); returns only the errors."""
+        """Find the unknown coordinators (KIP-699); returns only the errors."""
         unknown = [g for g in groups if g not in self._of]
         failed: dict[str, int] = {}
         for i in range(0, len(unknown), _KEYS_PER_REQUEST):

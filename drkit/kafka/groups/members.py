@@ -1,4 +1,4 @@
-"""Which groups there are, and who is in them, asked once from ordinary code."""
+"""The groups of a cluster and their members, asked once from ordinary code."""
 
 from __future__ import annotations
 

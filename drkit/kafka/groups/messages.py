@@ -14,4 +14,4 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ign
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
-    """Tells their members."""
+    """Contains their members."""

@@ -52,10 +52,10 @@ class ListedGroup(NamedTuple):
 
     group: str
     state: str
-    """As Kafka names it: Empty, Stable and so on; empty where the broker does not tell."""
+    """As Kafka names it: Empty, Stable and so on; empty where the broker does not report it."""
     type: str
     protocol: str
-    """``consumer`` for consumers, ``connect`` for workers; empty for offsets that somebody only stored."""
+    """``consumer`` for consumers, ``connect`` for workers; empty for offsets stored without a member."""
 
 
 class Member(NamedTuple):
@@ -69,7 +69,7 @@ class Member(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group and who is in it."""
+    """A group and its members."""
 
     state: str
     type: str
@@ -104,7 +104,7 @@ class Groups:
     async def listed(self) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
 
-        :raises DrkitError: a broker does not tell, so groups may be missing
+        :raises DrkitError: a broker does not answer, so groups may be missing
         """
         found, error = await list_everywhere(self._cluster)
         if error:
@@ -162,7 +162,7 @@ class Groups:
         stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
 
         :param until: groups whose request is not sent by then are answered :data:`TOO_LATE`; as of
-            :func:`drkit.clock.boottime`, for a process that stood still since it decided
+            :func:`drkit.clock.boottime`, for a process that was halted since it decided
         """
         ask = partial(self._commit, offsets, until)
         return await self._coordinators.ask([g for g, o in offsets.items() if o], ask, per_request=1)
@@ -287,7 +287,7 @@ def _offsets(group: Any) -> Answered[Offsets]:
 
 
 def _common(codes: Iterable[int]) -> int:
-    """What stands for the whole commit: an error that passes, to send all again, or the one they share."""
+    """The error code of a whole commit: one that passes, to send all again, the one they share, or 0."""
     distinct = set(codes)
     if passing := distinct & PASSES:
         return passing.pop()

@@ -1,7 +1,7 @@
 """Which groups of a cluster have changed, read from its log of group offsets instead of asking for each.
 
-``__consumer_offsets`` is a topic like any other for whoever may READ it. One request to each broker reads
-what was added since the last time, whoever committed it and by whichever protocol.
+``__consumer_offsets`` is a topic like any other for a principal that may READ it. One request to each broker
+reads all commits since the last time, of any client and protocol.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
-"""Who waits for a dead broker holds up the groups of all others."""
+"""A wait for a dead broker delays the groups of all others."""
 _MOST_ANSWERS: Final = 16
-"""From one broker at a time; who is further behind asks for all offsets, which is less work."""
+"""From one broker at a time; a reader that is further behind asks for all offsets, which is less work."""
 
 
 class GroupTail:
@@ -42,12 +42,12 @@ class GroupTail:
         self._logs: dict[int, GroupLog] = {}
         self._refused = False
         self.missing = False
-        """The cluster has no such topic: nobody has committed yet, or it hides it."""
+        """The cluster has no such topic: no group has committed yet, or the cluster hides it."""
 
     async def changed(self) -> frozenset[str] | None:
         """Groups of which something was written since the last call.
 
-        A group counts as soon as its offset stands in a transaction, and again when that is over.
+        A group counts as soon as a transaction holds its offset, and again when the transaction ends.
 
         :returns: None when some may be missing, as at the first call
         :raises NotAuthorized: drkit's principal may not read the log
@@ -79,7 +79,7 @@ class GroupTail:
         return frozenset(found) if whole else None
 
     async def _begin(self, topic: TopicMetadata, numbers: Iterable[int]) -> None:
-        """At the last stable offset: every open transaction begins there or behind it."""
+        """Begin at the last stable offset: every open transaction begins at or after it."""
         wanted = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
         stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, wanted, LATEST)
         self._logs |= {at.partition: GroupLog(offset) for at, offset in stable.items()}
@@ -121,7 +121,7 @@ class GroupTail:
         try:
             found |= self._logs[partition.partition_index].take(bytes(partition.records or b""))
         except (CorruptBatch, ValueError):
-            del self._logs[partition.partition_index]  # begun again behind it, with a look at every group
+            del self._logs[partition.partition_index]  # begins again after it, with a look at every group
             return False
         return True
 

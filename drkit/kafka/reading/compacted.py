@@ -34,7 +34,7 @@ class NewestValues(dict[bytes, bytes]):
 def newest_values(
     cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS, *, verified: bool = False
 ) -> dict[str, NewestValues]:
-    """Read topics from their start to their end of now, committed records only, all with one consumer.
+    """Read topics from their start to their current end, committed records only, all with one consumer.
 
     :param verified: of drkit's own topics, where there is a control key: only records with its MAC count
     :returns: topic → key → newest value, without deleted keys; nothing of a topic that does not exist
@@ -72,7 +72,7 @@ def _read(
     cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float, *, verified: bool
 ) -> dict[str, NewestValues]:
     values = {at.topic: NewestValues() for at in ends}
-    unread = set(ends)  # an empty one is tried as well: whether it may be read is told by nothing else
+    unread = set(ends)  # empty ones too: only a read shows whether reading is allowed
     while unread:
         message = consumer.poll(0.1)
         if message is None:
@@ -82,7 +82,7 @@ def _read(
             continue
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         error, key, value = message.error(), message.key(), message.value()
-        # One that is written all the time never tells that it ends.
+        # A partition that is written all the time never reports its end.
         if error is None and (message.offset() or 0) + 1 >= ends[at]:
             unread.discard(at)
         if error is not None:

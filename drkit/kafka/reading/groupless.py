@@ -6,9 +6,9 @@ from confluent_kafka import KafkaError
 
 
 def is_passed_over(error: KafkaError) -> bool:
-    """Whether a consumer without a group goes on behind this error.
+    """Whether a consumer without a group continues after this error.
 
-    librdkafka must be given a group's name and looks for its coordinator, which nothing here needs. Where an
-    authorizer knows nothing of that group, its refusal arrives between the records.
+    librdkafka needs a group's name and looks for its coordinator, which drkit does not use. If an authorizer
+    does not allow that group, its refusal arrives between the records.
     """
     return bool(error.retriable()) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED

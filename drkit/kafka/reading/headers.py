@@ -17,7 +17,7 @@ from confluent_kafka import Message
 from drkit.control_key import Headers
 
 NOT_TEXT: Final = "\0"
-"""In place of a name that is not UTF-8. No other name is equal: librdkafka ends them at a zero byte."""
+"""Replaces a name that is not UTF-8. No other name is equal: librdkafka ends names at a zero byte."""
 _CALL: Final = methodcaller("headers")
 """A call from C: its result is always checked."""
 
@@ -25,7 +25,7 @@ _CALL: Final = methodcaller("headers")
 def headers_of(message: Message) -> Headers:
     """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
 
-    drkit writes no such names: a record that has one comes from elsewhere, and must not end who reads it.
+    drkit writes no such names: a record with one comes from elsewhere, and must not end its reader.
     """
     found = all_headers(message)
     return () if any(name == NOT_TEXT for name, _ in found) else found

@@ -31,8 +31,8 @@ def read_partitions(
 ) -> None:
     """Hand every record from the starts on to `take`, which ends a partition's reading by True.
 
-    Without that a partition is read to the end it has when the reading begins: one that is written all
-    the time has no end that could be met.
+    Without that a partition is read to its end at the time when the reading begins: a partition that is
+    written all the time has no other end.
 
     :param committed: records of open and aborted transactions are left out
     :raises Failed: a partition cannot be read
@@ -50,7 +50,7 @@ def read_partitions(
             "enable.auto.commit": False,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",  # retention may take the start away while we begin
+            "auto.offset.reset": "earliest",  # retention may remove the start while reading begins
             "fetch.wait.max.ms": 50,
             "log_level": 0,
         },

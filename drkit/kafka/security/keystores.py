@@ -2,7 +2,7 @@
 
 JKS is undocumented but stable since Java 1.2; its layout is that of ``sun.security.provider.JavaKeyStore``,
 and its keys are hidden by XOR with a chain of SHA-1 sums (``sun.security.provider.KeyProtector``).
-Java looks into a file to tell the two apart, whatever ``ssl.keystore.type`` says, and so does this module.
+Java reads the file to distinguish the two, whatever ``ssl.keystore.type`` says, and so does this module.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class StoreError(ValueError):
 
 
 class Store(NamedTuple):
-    """The content of a key store as PEM texts; empty where there is none."""
+    """The content of a key store as PEM texts; empty where it has none."""
 
     key: str
     chain: str
     """The certificate of the key, then its issuers."""
     trusted: str
-    """Certificates that stand for themselves."""
+    """Trusted certificates, which belong to no key."""
 
     @property
     def authorities(self) -> str:
@@ -145,7 +145,7 @@ def _reveal(wrapped: bytes, password: str | None) -> bytes:
 
 
 def _der_parts(data: bytes) -> list[bytes]:
-    """The contents of the elements that stand one after the other."""
+    """The contents of the elements, which follow one another."""
     found, at = [], 0
     while at + 2 <= len(data):
         length, at = data[at + 1], at + 2

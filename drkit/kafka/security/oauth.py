@@ -32,7 +32,7 @@ class _Token(NamedTuple):
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """The client's secret goes to the address of the configuration and to no other."""
+    """Follows no redirects: the client's secret goes only to the configured address."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
         """None: the answer is an error."""

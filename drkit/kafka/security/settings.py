@@ -24,7 +24,7 @@ _PEM_HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Who is trusted and who we are: files, or PEM text."""
+    """Trusted certificates, and drkit's own certificate and key: files, or PEM text."""
 
     ca_file: str | None = None
     ca_pem: str | None = field(default=None, repr=False)
@@ -50,7 +50,7 @@ class OAuth:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """How we say who we are."""
+    """SASL mechanism and credentials."""
 
     mechanism: str
     username: str | None = None
@@ -63,7 +63,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """All of it."""
+    """All security settings of a cluster."""
 
     protocol: Protocol
     tls: Tls | None

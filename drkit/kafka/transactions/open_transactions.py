@@ -42,12 +42,12 @@ class Owner(NamedTuple):
 
     @property
     def is_decided(self) -> bool:
-        """Its transaction has ended; the markers that say so are on their way to the partitions."""
+        """Whether its transaction has ended; the markers may not have reached the partitions yet."""
         return self.state in {_COMMITS, *_ABORTS}
 
     @property
     def commits(self) -> bool:
-        """What is decided is a commit."""
+        """Whether the decision is a commit."""
         return self.state == _COMMITS
 
 
@@ -103,7 +103,7 @@ async def _open_of(
 
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
-    """What coordinators know of producers, asked of every broker; an id nobody coordinates is left out."""
+    """What coordinators know of producers, asked of every broker; ids without a coordinator are left out."""
     wanted = sorted(set(producers))
     found: dict[int, Owner] = {}
     for node in cluster.nodes():
@@ -118,7 +118,7 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
     """The transactions of producers, as their coordinators describe them.
 
     A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out;
-    before Kafka 3.0 no broker tells.
+    before Kafka 3.0 no broker answers this.
     """
     wanted = sorted(set(producers))
     found: dict[int, Ongoing] = {}
@@ -171,7 +171,7 @@ async def abort(cluster: RawCluster, transactional_id: str) -> int:
         if code not in {*codes.COORDINATOR_MOVES, -1}:
             break
         await cluster.loop.sleep(_PAUSE_SECONDS)
-    # With CONCURRENT_TRANSACTIONS the abort is decided, its markers are on their way.
+    # With CONCURRENT_TRANSACTIONS the abort is decided, its markers are being written.
     return 0 if code == codes.CONCURRENT_TRANSACTIONS else code
 
 

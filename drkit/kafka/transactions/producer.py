@@ -1,4 +1,4 @@
-"""A transactional producer spoken by hand: each step is a request we time and order ourselves.
+"""A transactional producer spoken by hand: the caller times and orders each request.
 
 AddPartitionsToTxn and EndTxn are pinned to version 3: from version 5 on a commit bumps the epoch
 (KIP-890), which the caller would have to follow. The pinned protocol is the one every broker since
@@ -116,7 +116,7 @@ class Transactions:
         await self._ask(request, codes, "AddPartitionsToTxn")
 
     async def end(self, *, commit: bool) -> None:
-        """Commit or abort; markers are written behind the answer."""
+        """Commit or abort; markers are written after the answer."""
         await self._ask(
             lambda: EndTxnRequest(
                 version=_VERSION,
