@@ -1,4 +1,4 @@
-"""All addresses of a primary: which there are, and a prober for each.
+"""All addresses of a primary, and a prober for each.
 
 Addresses come from the brokers' own answers, listener by listener, and are kept when a broker falls silent: a
 cluster no longer lists a broker that died. Addresses in a note of the observers' topic are those of whoever
@@ -151,7 +151,7 @@ class Probes:
             if address not in self._tracks:
                 return
             if met is not None and address not in self._from_notes:
-                # On a first contact there is nothing to compare with: whoever answers is the cluster.
+                # The first contact has nothing to compare with: the cluster that answers is expected later.
                 self.cluster_id = self.cluster_id or met.cluster_id
                 if met.cluster_id == self.cluster_id:
                     self._meet(address.listener, met)
@@ -215,7 +215,7 @@ class Probes:
         """Returns why there is no canary; empty: there is, or nothing can be done about it now."""
         doubts = self._forget_removed(loop)
         if doubts or not self._settings.canary:
-            return ""  # an admin client of ours need not meet a broker that hangs
+            return ""  # an admin client must not wait for a broker that hangs
         try:
             ensure_canary(Cluster.connect(self._listeners[OWN]))
         except DrkitError as error:
