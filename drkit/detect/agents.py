@@ -85,7 +85,7 @@ class Agents:
     def renewals(self, now: float) -> dict[str, int]:
         """Agent → request to answer, of agents with a fresh note, the longest known first.
 
-        New names, whoever writes them, therefore take no answer away from an agent that is already known.
+        New names, of any writer, therefore take no answer away from an agent that is already known.
         """
         heard = ((a, n.number) for a, (n, at) in self._newest.items() if now - at <= self._ttl)
         return dict(islice(heard, MOST_AGENTS))

@@ -56,7 +56,7 @@ def ensure_canary(cluster: Cluster) -> str:
     wanted = {b.id for b in cluster.brokers}
     found = describe_topics(cluster, [TOPIC]).get(TOPIC)
     if found is None:
-        # No plan of drkit's topics places replicas: elsewhere that is the brokers' business.
+        # Only here drkit assigns replicas: for its other topics the brokers do.
         places = [[b] for b in sorted(wanted)]
         new = NewTopic(TOPIC, len(places), replica_assignment=places, config=dict(_CONFIG))
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])

@@ -34,11 +34,11 @@ _OUTCOMES: Final = {
 
 
 class Met(NamedTuple):
-    """What a broker said of its cluster."""
+    """What a broker reported about its cluster."""
 
     cluster_id: str
     brokers: tuple[tuple[int, str], ...]
-    """Id and host:port, on the listener that was asked."""
+    """Id and host:port, on the probed listener."""
 
 
 def stranger(found: str | None, wanted: str) -> tuple[ProbeOutcome, str, None]:
@@ -85,7 +85,7 @@ class Prober:
         self._thread = threading.Thread(target=self._run, name=f"probe {address.server}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ class Prober:
         return self._deeper(loop)
 
     def _deeper(self, loop: EventLoop) -> tuple[ProbeOutcome, str, Met | None]:
-        """Behind ApiVersions: who it is, and whether it takes a record."""
+        """Probe beyond ApiVersions: the cluster's identity, and whether the broker accepts a record."""
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:

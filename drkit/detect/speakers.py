@@ -30,7 +30,7 @@ class Speakers(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Speakers:
-        """The names of a configuration. With observers by name and no agent configured, no agent is trusted."""
+        """The names of a configuration. Without configured agents, named observers trust no agent."""
         watch, agent = settings.watch, settings.fence_agent
         named = frozenset(watch.observer_names) or None
         agents = frozenset(agent.agent_names) if agent.agent_names or (named and not agent.agents) else None

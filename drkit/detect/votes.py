@@ -113,7 +113,7 @@ class Tally:
 
     @property
     def quorum(self) -> int:
-        """Votes for gone that a failover needs. Two configured observers never decide, whoever else votes."""
+        """Votes for gone that a failover needs. Two configured observers never decide."""
         there = max(self.observers, len(self.gone) + len(self.alive) + len(self.unsure))
         return there + 1 if self.observers == _TWO else quorum(there)
 
