@@ -208,7 +208,7 @@ class Findings:
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()
     groups: GroupsSeen | None = None
-    """Set by whoever looks at groups; None: nobody has."""
+    """Set when groups are read; None: they were not read."""
     events: tuple[dict[str, Any], ...] = ()
 
 
