@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SILENT_SECONDS
 
     def parse_request(self) -> bool:
-        """Also refuse methods that change something, and host names that other sites give to this machine."""
+        """Also refuse methods other than GET and HEAD, and foreign host names for this machine."""
         if not super().parse_request():
             return False
         if self.command not in {"GET", "HEAD"}:
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_for_us(self, host: str | None) -> bool:
-        """Whether the host name is ours: on a loopback address another site's page could else read all data."""
+        """Whether the host name is ours; else another site's page could read data on a loopback address."""
         address = str(self.connection.getsockname()[0])
         if host is None or not ip_address(address).is_loopback:
             return True
