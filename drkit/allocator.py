@@ -31,7 +31,7 @@ _NEW_OBJECTS: Final = 50_000
 
 @cache
 def keep_memory() -> bool:
-    """Make this process keep and reuse freed memory.
+    """Make this process keep and reuse freed memory, once per process.
 
     Returns whether the C library supports that (glibc).
     """

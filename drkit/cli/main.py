@@ -153,7 +153,7 @@ def _emit_error(error: DrkitError, *, as_json: bool) -> None:
 
 
 def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Help for a command without words, else what is wrong with them."""
+    """Show the help for a command without arguments, else the usage error; returns the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         show(error.format_message())
         return 0

@@ -197,7 +197,7 @@ class Observer:
                 yield Heard(note.body, note.arrived, note.wall_ms, note.live, doubt)
 
     def _dropped(self) -> list[str]:
-        """Recent notes that do not count because of their writer's name, in words."""
+        """Recent notes that do not count because of their writer or age, in words."""
         seconds, now = self._settings.watch.vote_ttl_seconds, self._clock.now()
         found = {key: why for board in self.boards for key, why in board.strangers(seconds).items()}
         for board in self.boards:
