@@ -1,12 +1,12 @@
-"""How our processes treat their memory: kept and reused, and seldom searched for cycles.
+"""Memory settings of our processes: memory is kept and reused, and seldom searched for cycles.
 
 A checkpoint round makes and keeps objects by the hundred thousand, none of them in a cycle; searching them
-was 40 % of its time (48,000 offsets: 5.1 CPU seconds before, 3.0 after).
+took 40 % of its time (48,000 offsets: 5.1 CPU seconds before, 3.0 after).
 
-glibc maps each allocation above 128 KiB by itself and gives it back when it is freed, so a task that fetches
-answers of megabytes has the kernel clear the same pages again and again: that was three quarters of a copy
-task's system time (485 MB: 0.85 s of 1.7 CPU seconds before, 0.25 s after), and on virtual machines that get
-their memory page by page from their host it was more.
+glibc maps each allocation above 128 KiB separately and unmaps it when it is freed, so for a task that fetches
+responses of megabytes the kernel clears the same pages repeatedly: that took three quarters of a copy task's
+system time (485 MB: 0.85 s of 1.7 CPU seconds before, 0.25 s after), and more on virtual machines that get
+their memory page by page from their host.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Final
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGEST_MMAP_THRESHOLD: Final = 32 << 20
-"""glibc takes no larger one on 64 bits (mallopt(3))."""
+"""The largest value that glibc accepts on 64 bits (mallopt(3))."""
 _KEPT_BYTES: Final = 128 << 20
 """Free memory at the end of the heap that stays with the process."""
 _TOUCHED_BYTES: Final = 64 << 20
-"""What every copy task comes to use: fetched to the heap before records wait for it."""
+"""Memory that every copy task uses: added to the heap before the first records."""
 _PAGE_BYTES: Final = 4096
 _NEW_OBJECTS: Final = 50_000
-"""So many more objects than were freed, and the young ones are searched for cycles."""
+"""Surplus of new over freed objects at which the young ones are searched for cycles."""
 
 
 @cache
 def keep_memory() -> bool:
-    """Let this process reuse what it frees, once for all.
+    """Make this process keep and reuse freed memory, once per process.
 
-    Returns whether the C library could be told so (glibc).
+    Returns whether the C library supports that (glibc).
     """
     search_seldom()
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -48,13 +48,13 @@ def keep_memory() -> bool:
 
 @cache
 def search_seldom() -> None:
-    """Let Python's garbage collector look at what is new less often, and never at what was imported."""
+    """Make Python's garbage collector search new objects less often, and imported ones never."""
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _touch() -> None:
-    """Have the system give memory now, while the task connects, not page by page under the first records."""
+    """Get memory from the system while the task connects, not page by page during the first records."""
     size = _LARGEST_MMAP_THRESHOLD // 2
     blocks = [bytearray(size) for _ in range(_TOUCHED_BYTES // size)]
     for block in blocks:

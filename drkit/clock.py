@@ -15,17 +15,17 @@ Seconds = Callable[[], float]
 Millis = Callable[[], int]
 """A wall clock: milliseconds since 1970, as in Kafka's record timestamps."""
 
-# Linux alone counts a suspended machine; elsewhere monotonic is the closest there is.
+# Only Linux has a clock that counts suspended time; elsewhere monotonic is the closest.
 _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def monotonic() -> float:
-    """Seconds for measuring; stands still while the machine is suspended."""
+    """Seconds for measuring; does not advance while the machine is suspended."""
     return time.monotonic()
 
 
 def boottime() -> float:
-    """Seconds for deadlines that others rely on; goes on while the machine is suspended."""
+    """Seconds for deadlines that others rely on; advances while the machine is suspended."""
     return time.clock_gettime(_BOOT)
 
 
@@ -35,10 +35,10 @@ def wall_ms() -> int:
 
 
 def steady(wall: Millis = wall_ms, boot: Seconds = boottime) -> Millis:
-    """A wall clock of one task: right now it is the wall clock, and it does not jump from now on.
+    """A wall clock for one task: starts at the current wall time and never jumps.
 
-    Times that it has given may be subtracted. Not for a process that lives for months: when its machine's
-    clock is corrected, this one is not.
+    Its times may be subtracted. Not for a process that runs for months: a correction of the machine's clock
+    does not change this one.
     """
     began_ms, began = wall(), boot()
     return lambda: began_ms + round((boot() - began) * 1000)

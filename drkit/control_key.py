@@ -1,8 +1,8 @@
 """The control key: records of drkit's own topics carry a MAC, and one without a valid MAC does not count.
 
-Whoever may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's processes have,
-a record counts only when it was written with that key (decision 24). Here is the one function that signs
-(:meth:`ControlKeys.sign`) and the one that verifies (:func:`verify`).
+Any client that may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's
+processes have, a record counts only when it was written with that key (decision 24). This module has the one
+function that signs (:meth:`ControlKeys.sign`) and the one that verifies (:func:`verify`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 HEADER: Final = "drkit-mac"
 """Name of the record header that holds the MAC."""
 LEAST_BYTES: Final = 32
-"""Of key material."""
+"""Minimum size of key material."""
 LEAST_DIFFERENT: Final = 8
-"""Different bytes in the key material: 32 zeros are no key."""
+"""Minimum number of different bytes in the key material: 32 zeros are no key."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
 _VERSION: Final = b"\x01"
@@ -30,7 +30,7 @@ _TO_SIGN: Final = b"drkit control key, signing 1\x00"
 _TO_NAME: Final = b"drkit control key, fingerprint 1\x00"
 _NAME: Final = HEADER.encode()
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str | bytes, str | bytes | None]]
-"""Headers of a record, as any of the clients gives them."""
+"""Headers of a record, in the form of any of the clients."""
 
 
 class WeakKey(ValueError):
@@ -39,15 +39,15 @@ class WeakKey(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ControlKey:
-    """One key; its material is kept as a hash, and never shown."""
+    """One key; its material is stored as a hash, and never shown."""
 
     fingerprint: str
-    """Names the key: 8 hexadecimal digits, from which the key cannot be learned."""
+    """Identifies the key: 8 hexadecimal digits that do not reveal it."""
     _secret: bytes
 
     @classmethod
     def of(cls, material: bytes) -> ControlKey:
-        """The key in a file's content; white space around it does not count.
+        """The key in a file's content; surrounding white space does not count.
 
         :raises WeakKey: it is too short, or hardly random
         """
@@ -70,7 +70,7 @@ class ControlKey:
 
 @dataclass(frozen=True, slots=True)
 class ControlKeys:
-    """The key that signs, and those that are accepted besides it while the key changes."""
+    """The key that signs, and the other accepted keys while the key changes."""
 
     current: ControlKey
     previous: tuple[ControlKey, ...] = ()
@@ -100,7 +100,7 @@ def verify(
 ) -> str:
     """Why a record of one of drkit's topics does not count; empty when it does.
 
-    :param keys: None: no control key is configured; then records count that have no MAC
+    :param keys: None: no control key is configured; then records without a MAC count
     """
     if keys is None:
         return NO_KEY if headers and _macs(headers) else ""
@@ -110,14 +110,14 @@ def verify(
 def signed(
     keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None
 ) -> list[tuple[str, str | bytes | None]] | None:
-    """The headers with which a record is written; None without a control key."""
+    """The headers of a record to write; None without a control key."""
     return None if keys is None else [(HEADER, keys.sign(topic, key, value))]
 
 
 def raw_headers(
     keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None
 ) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The same for whoever writes record batches."""
+    """The headers of a record, for writers of record batches."""
     return () if keys is None else ((_NAME, keys.sign(topic, key, value)),)
 
 

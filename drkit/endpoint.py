@@ -1,4 +1,4 @@
-"""What clients are told: which cluster is theirs now. `drkit.repoint` writes it, `drkit.client` reads it."""
+"""The document for clients: the cluster to use now. `drkit.repoint` writes it, `drkit.client` reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reprlib import Repr
 from typing import Any, Final
 
 VERSION: Final = 1
-"""Of the document. Readers of a version skip keys that they do not know."""
+"""Version of the document. Readers of a version skip unknown keys."""
 _MARK: Final = "drkit_endpoint"
 _SHORT: Final = Repr()
 """Values in errors: a damaged file may hold large ones."""
@@ -24,7 +24,7 @@ CONNECTION: Final = frozenset({
     "connections.max.idle.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
     "request.timeout.ms", "metadata.max.age.ms", "topic.metadata.refresh.interval.ms",
 })  # fmt: skip
-"""How brokers are reached. Not how records are read or written, and nothing that loads a file of code."""
+"""Properties of the connection. None of reading or writing records, and none that loads a file of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Endpoint:
 
     :param term: the generation of the role: of two endpoints the one with the larger term counts
     :param cluster: its alias
-    :param cluster_id: the id that its brokers must show: a host name may lead to another cluster by now
+    :param cluster_id: the id that its brokers must show: a host name may now lead to another cluster
     :param client: Kafka's client properties that are needed to reach it (of `CONNECTION`), no secrets
-    :param topics: names of before → names there, of topics that are called otherwise there
+    :param topics: old names → names on this cluster, of renamed topics
     """
 
     term: int
@@ -46,7 +46,7 @@ class Endpoint:
     topics: Mapping[str, str] = field(default_factory=dict)
 
     def topic(self, name: str) -> str:
-        """What a topic is called on this cluster."""
+        """A topic's name on this cluster."""
         return self.topics.get(name, name)
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Endpoint:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Read the document. Raises ValueError that says why it is none."""
+    """Read the document. Raises ValueError with the reason if it is invalid."""
     try:
         found = json.loads(text)
     except RecursionError as error:

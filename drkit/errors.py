@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class DrkitError(Exception):
-    """A failure with everything a person at three in the morning needs.
+    """A failure, with everything that an operator needs.
 
     :param what: one sentence, no trailing full stop
     :param where: the file, cluster, topic or partition concerned
@@ -19,7 +19,7 @@ class DrkitError(Exception):
 
     exit_code: ClassVar[int] = 1
     heading: ClassVar[str] = "failed"
-    """The word before the sentence."""
+    """The word before the sentence of the error."""
 
     def __init__(self, what: str, *, where: str = "", evidence: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -29,12 +29,12 @@ class DrkitError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Spark carries errors between processes by pickle; keyword-only fields need help.
+        # Spark passes errors between processes by pickle, which needs help with keyword-only fields.
         return (_rebuild, (type(self), self.what, self.where, self.evidence, self.hint))
 
     @property
     def in_short(self) -> str:
-        """What happened and the evidence, for one line among others."""
+        """What happened and the evidence, in one line."""
         return f"{self.what}: {self.evidence}" if self.evidence else self.what
 
     def as_dict(self) -> dict[str, str | int]:
@@ -53,7 +53,7 @@ def _rebuild(kind: type[DrkitError], what: str, where: str, evidence: str, hint:
 
 
 def error_text(error: BaseException) -> str:
-    """An error in words: of one of the system's without its number, such as ``Connection reset by peer``."""
+    """An error in words; a system error without its number, such as ``Connection reset by peer``."""
     text = error.strerror if isinstance(error, OSError) else None
     return text or str(error) or type(error).__name__
 
@@ -76,7 +76,7 @@ class Usage(ConfigError):
 
 
 class Refused(DrkitError):
-    """drkit could but will not, until somebody clears the named reason (exit 3)."""
+    """drkit refuses until a person clears the named reason (exit 3)."""
 
     exit_code: ClassVar[int] = 3
     heading: ClassVar[str] = "refused"

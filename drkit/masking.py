@@ -1,4 +1,4 @@
-"""Which settings nobody may read over a shoulder, and how they look instead."""
+"""Which settings are secret, and how they are shown instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET: Final = re.compile(
     r"|access[._-]?key|account[._]key"  # of object stores, in Spark's settings
     r"|api[._-]?key|authorization|credentials?$"
     r"|basic\.auth\.user\.info|oauthbearer\.(?:config|extensions)$"  # of Confluent's clients
-    # Where a webhook is, and what it is shown, is all that one needs to call it.
+    # The URL of a webhook and its headers are enough to call it.
     r"|repoint\[\d+\]\.(?:url|headers)|webhook$",
     re.IGNORECASE,
 )
@@ -52,7 +52,7 @@ _REPLACED: Final = (
     # user:password@host, in an address or in a list of servers; a user alone is no secret.
     (re.compile(r"((?:^|(?<=[\s/,;=\"'(\[<]))[^\s/:@,;=\"'()\[\]<>]*:)[^\s/@,;\"'<>]+(?=@[\w.\[-])"), r"\1"),
 )
-"""What stands before a secret, and the secret: that is replaced."""
+"""A secret with the text before it: only the secret is replaced."""
 
 
 def is_secret(name: str) -> bool:
@@ -66,9 +66,9 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def shown(name: str, value: Any) -> Any:
-    """The value of a setting as it may be shown: of a command the program, for its arguments may be secrets.
+    """The value of a setting for display: of a command only the program, as its arguments may be secrets.
 
-    :param name: the whole place, as in ``failover.repoint[0].command``, or the last part of it
+    :param name: the full path, as in ``failover.repoint[0].command``, or the last part of it
     """
     if value is None:
         return None
@@ -80,7 +80,7 @@ def shown(name: str, value: Any) -> Any:
 
 
 def without_secrets(value: object) -> object:
-    """A value of any depth without what names and texts in it show to be secret."""
+    """A nested value without the secrets that its names and texts show."""
     if isinstance(value, str):
         return scrubbed(value)
     if isinstance(value, Mapping):
@@ -91,7 +91,7 @@ def without_secrets(value: object) -> object:
 
 
 def scrubbed(text: str) -> str:
-    """A text, such as somebody else's error message, without passwords, tokens and private keys in it."""
+    """A text, such as a library's error message, without passwords, tokens and private keys."""
     for pattern, before in _REPLACED:
         text = pattern.sub(rf"{before}{MASK}", text)
     return text

@@ -1,4 +1,4 @@
-"""The least, the most and the mean of what is measured again and again."""
+"""Minimum, maximum and mean of repeated measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class MinMaxMean:
-    """Keeps no values, so it may see millions."""
+    """Minimum, maximum and mean of values that are not stored, so their number is not limited."""
 
     count: int = 0
     total: int = 0
@@ -15,7 +15,7 @@ class MinMaxMean:
     most: int = 0
 
     def add(self, value: int) -> None:
-        """Take a value; one below zero (a clock ahead of ours) counts as zero."""
+        """Take a value; a negative one (a clock ahead of this machine's) counts as zero."""
         value = max(0, value)
         self.least = value if self.count == 0 else min(self.least, value)
         self.most = max(self.most, value)

@@ -1,4 +1,4 @@
-"""Commands that drkit prints to be typed next: quoted for a shell, with the options they need. Pure."""
+"""The next commands that drkit prints: quoted for a shell, with the options they need. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMAND: Final = re.compile(
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
-"""An option that is to be added to the command that was typed."""
+"""An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset(
     {"control", "failover", "fence", "divergence", "replicate", "status", "translate", "verify", "watch"}
 )
@@ -24,26 +24,26 @@ _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\
 
 
 class Given(NamedTuple):
-    """What a command needs in order to mean the same clusters and flow as the one that prints it."""
+    """Options with which a command uses the same clusters and flow as the one that prints it."""
 
     typed: tuple[str, ...] = ()
     """The words of the running command, without ``drkit``; empty: nothing is added to them."""
     config: str = ""
-    """The configuration file, where it was named by an option."""
+    """The configuration file, if an option names it."""
     overrides: tuple[str, ...] = ()
     """Each ``KEY=VALUE`` of ``--set``."""
     flow: str = ""
-    """Its name, where the configuration may have several."""
+    """The flow's name, if the configuration may have several."""
 
     def options(self, *, flow: bool) -> list[str]:
-        """Words to put behind a command's name."""
+        """Words to add after a command's name."""
         words = ["--config", self.config] if self.config else []
         words += [word for pair in self.overrides for word in ("--set", pair)]
         return words + (["--flow", self.flow] if flow and self.flow else [])
 
 
 def completed(text: str, given: Given) -> str:
-    """The text, in which every command has the options of the running one: to be typed as it is printed."""
+    """The text, with the options of the running command added to every command in it."""
     text = _COMMAND.sub(lambda found: _with_options(found, given), text)
     return _ADDITION.sub(lambda _: f"{typed('drkit', *given.typed)} ", text) if given.typed else text
 
@@ -78,7 +78,7 @@ def _escaped(letter: str) -> str:
 
 
 def translate_group(group: str) -> str:
-    """Say where a group reads on."""
+    """The command that shows where a group continues."""
     return typed("drkit", "translate", "--group", group)
 
 

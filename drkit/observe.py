@@ -1,6 +1,6 @@
-"""What happens, told once: an event is a log line and a number in a metric.
+"""Events: each is a log line and a number in a metric.
 
-Logs go to stderr, for people or as one JSON object a line; stdout belongs to the answer of a command.
+Logs go to stderr, for people or as one JSON object a line; stdout is for the answer of a command.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ LogFormat = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
 REGISTRY: Final = CollectorRegistry()
-"""drkit's own metrics, and nothing of the process around it."""
+"""drkit's own metrics, without those of the process around it."""
 
 MOST_PARTITIONS: Final = 2000
-"""Partitions (or topics) with a label of their own."""
+"""Maximum number of partitions (or topics) with their own labels."""
 MOST_GROUPS: Final = 500
-"""Consumer groups with a label of their own."""
+"""Maximum number of consumer groups with their own labels."""
 OTHERS: Final = "_others"
-"""The label of all topics, or groups, beyond."""
+"""The label of all topics, or groups, beyond the maximum."""
 _partitions: set[tuple[str, ...]] = set()
 _identity: Final[dict[str, dict[str, object]]] = {}
-"""Flow → what its events carry; empty: of every event."""
+"""Flow → fields of its events; empty name: fields of every event."""
 _FLOW: Final = ("source", "target")
 _TOPIC: Final = (*_FLOW, "topic", "partition")
 
@@ -77,25 +77,25 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
             *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        # The standard error of the moment: whoever replaced it may have closed the one of before.
+        # The current stderr: code that replaced it may have closed the previous one.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # Libraries log through the standard library; only what they warn of is worth a line here.
+    # Libraries log through the standard library; only their warnings and errors are logged here.
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Escaped("%(name)s: %(message)s"))
 
 
 class _Escaped(logging.Formatter):
-    """A library's line: it may hold names from a cluster."""
+    """Escapes a library's line: it may contain names from a cluster."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible_lines(scrubbed(super().format(record)))
 
 
 def event(kind: str, *, level: Level = "info", **fields: object) -> None:
-    """Something worth knowing happened: log it and count it.
+    """Log an event and count it.
 
     :param kind: a short name in snake case, such as ``source_gap``
     :param fields: where and with which numbers; secrets are hidden by their names
@@ -105,7 +105,7 @@ def event(kind: str, *, level: Level = "info", **fields: object) -> None:
 
 
 def error(problem: BaseException, **fields: object) -> None:
-    """An error was met and dealt with: log it as the event ``error`` and count it by its class."""
+    """Log a handled error as the event ``error`` and count it by its class."""
     kind = type(problem).__name__
     ERRORS.labels(kind).inc()
     told = {k: v for k in ("where", "evidence", "hint") if (v := getattr(problem, k, ""))}
@@ -115,7 +115,7 @@ def error(problem: BaseException, **fields: object) -> None:
 def copied(
     flow: tuple[str, str], topic: str, partition: int, *, records: int, size: int, batches: int, frontier: int
 ) -> None:
-    """A task reports what it has copied of one partition since its last report.
+    """Count what a task has copied of one partition since its last report.
 
     :param flow: aliases of source and target
     :param size: bytes as stored on the target
@@ -128,12 +128,12 @@ def copied(
 
 
 def frontier(flow: tuple[str, str], topic: str, partition: int, offset: int) -> None:
-    """The first source offset of a partition that is not on the target, as somebody saw it just now."""
+    """Set the metric of a partition's first source offset that is not on the target."""
     FRONTIER.labels(*_bounded(flow, topic, partition)).set(offset)
 
 
 def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ...]:
-    """Labels of a partition: beyond a number of partitions all share one, or a scrape would never end."""
+    """Labels of a partition: beyond the maximum all partitions share one, to bound the size of a scrape."""
     at = (*flow, topic, str(partition))
     if at not in _partitions:
         if len(_partitions) >= MOST_PARTITIONS:
@@ -143,17 +143,17 @@ def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ..
 
 
 def left_out(flow: tuple[str, str], producer: int, records: int) -> None:
-    """A task reports records that it left out: a producer of an opposite flow wrote them."""
+    """Count records that a task left out: a producer of an opposite flow wrote them."""
     LEFT_OUT.labels(*flow, str(producer)).inc(records)
 
 
 def epoch_ended(flow: tuple[str, str]) -> None:
-    """All tasks of an epoch have ended."""
+    """Count an epoch whose tasks have all ended."""
     EPOCHS.labels(*flow).inc()
 
 
 def identify(flow: str = "", **fields: object) -> None:
-    """From now on every event carries these fields, such as ``run`` and ``term``.
+    """Add fields, such as ``run`` and ``term``, to all later events.
 
     :param flow: only events of this flow
     """

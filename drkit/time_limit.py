@@ -1,4 +1,4 @@
-"""A limit on the whole of some work: sockets, name services and file systems have none, or only per call."""
+"""A time limit on work as a whole: sockets, name services and file systems have none, or one per call."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def begun(work: Callable[[], T]) -> Future[T]:
-    """The future result of work that runs from now on.
+    """Start work in a thread; returns its future result.
 
-    Nothing waits for its thread, not even the end of the process: a call that hangs in the system cannot be
+    Nothing waits for the thread, not even the end of the process: a call that hangs in the system cannot be
     ended.
     """
     found: Future[T] = Future()
@@ -32,9 +32,9 @@ def begun(work: Callable[[], T]) -> Future[T]:
 
 
 def in_time(seconds: float, work: Callable[[], T]) -> T:
-    """What work returns or raises, if it ends within the time.
+    """The result or error of work that ends within a time in seconds.
 
-    :raises TimeoutError: the time is over; the work may still go on, and take effect
+    :raises TimeoutError: the time is over; the work may still continue, and take effect
     """
     return begun(work).result(seconds)
 

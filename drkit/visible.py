@@ -1,4 +1,4 @@
-"""Texts for terminals: names that others chose move no cursor, set no title and hide nothing."""
+"""Texts for terminals: foreign names cannot move the cursor, set a title or hide text."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    r"""A text as one line: what is not seen, or would be obeyed, as an escape such as ``\x1b``."""
+    r"""A text as one line: invisible and control characters become escapes such as ``\x1b``."""
     return _IN_ONE.sub(_escape, text)
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text of several lines, which stay."""
+    """The same for a text of several lines; line breaks stay."""
     return _IN_LINES.sub(_escape, text)
 
 
 def visible_json(text: str) -> str:
-    """A JSON document that means the same, and holds none of these characters."""
+    """An equivalent JSON document without these characters."""
     return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""What every command gets: the common options, and logging set up by them before it runs."""
+"""The common options of every command, and the setup of logging before it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drkit.cli.session import common_options, session
 
 
 def equip(command: click.Command) -> None:
-    """Let a command, and all commands of a group, understand the common options."""
+    """Add the common options to a command, or to all commands of a group."""
     taken = {name for p in command.params for name in (p.name, *p.opts)}
     command.params += [o for o in common_options() if not taken & {o.name, *o.opts}]
     runs = True

@@ -1,4 +1,4 @@
-"""The configuration that a command works with: the file, and what was said over it."""
+"""The configuration of a command: the file, and the settings that override it."""
 
 from __future__ import annotations
 

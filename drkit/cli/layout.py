@@ -1,6 +1,6 @@
-"""How data is laid out for people: beside each other where that fits, below each other where it does not.
+"""Layout of data for people: side by side where that fits, else one below the other.
 
-Nothing is cut: a text that is longer than its column goes on in the next line.
+Nothing is cut: a text that is longer than its column wraps to the next line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pairs(values: Mapping[str, Any], console: Console, width: int) -> Renderable
 
 
 def cell(value: object) -> Text:
-    """One value as text, whatever a cluster put into it."""
+    """One value as text, with names from a cluster escaped."""
     if value is None:
         return Text("–")
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What a command does is loaded when it runs: its help, and the help of drkit, need no client of Kafka."""
+"""Loads a command's code when it runs: its help, and the help of drkit, need no client of Kafka."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from types import FrameType
 from typing import Any, Final
 
 INTERRUPTED: Final = 130
-"""As a shell reports a program that was ended by SIGINT."""
+"""Exit code by which a shell reports a program ended by SIGINT."""
 
 
 _leave_nothing: list[Callable[[], None]] = []
 
 
 def work(module: str) -> Any:
-    """A module, loaded now; a SIGINT or SIGTERM meanwhile ends the process with a line."""
+    """Load a module and return it; a SIGINT or SIGTERM meanwhile ends the process with one line."""
     with ended_quietly():
         return import_module(module)
 
 
 @contextmanager
 def ended_quietly(leave_nothing: Callable[[], None] | None = None) -> Iterator[None]:
-    """End at a SIGINT or SIGTERM with a line while a command is loaded: it has done nothing yet.
+    """End with one line at a SIGINT or SIGTERM while a command is loaded: it has done nothing yet.
 
-    :param leave_nothing: ends and removes what was begun beside the loading
+    :param leave_nothing: ends and removes what was started besides the loading
     """
     if leave_nothing is not None:
         _leave_nothing.append(leave_nothing)
@@ -36,7 +36,7 @@ def ended_quietly(leave_nothing: Callable[[], None] | None = None) -> Iterator[N
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # What is ignored stays ignored: a shell starts background commands so.
+    # Ignored signals stay ignored: a shell starts background commands with them ignored.
     before = {number: handler for number, handler in before.items() if handler not in {None, signal.SIG_IGN}}
     try:
         for number in before:
@@ -53,5 +53,5 @@ def _end(number: int, _frame: FrameType | None) -> None:
     os.write(2, f"drkit: ended by {signal.Signals(number).name} before it began\n".encode())
     if number == signal.SIGINT:
         os._exit(INTERRUPTED)
-    signal.signal(number, signal.SIG_DFL)  # a service manager takes an end by SIGTERM for a clean one
+    signal.signal(number, signal.SIG_DFL)  # a service manager treats an end by SIGTERM as clean
     signal.raise_signal(number)

@@ -1,4 +1,4 @@
-"""``drkit``: finds the command, loads it only then, and is the last to see an error."""
+"""``drkit``: finds the command, loads only that one, and handles every error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from drkit.masking import scrubbed
 from drkit.next_command import completed
 
 _PIPE_CLOSED: Final = 141
-"""As a shell reports a program that was ended by SIGPIPE."""
+"""Exit code by which a shell reports a program ended by SIGPIPE."""
 
 
 class _Row(NamedTuple):
@@ -31,7 +31,7 @@ class _Row(NamedTuple):
     help: str
 
 
-# The help texts stand here so that `drkit --help` loads no command, and with it neither Spark nor Kafka.
+# The help texts are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.
 _COMMANDS: Final = {
     "demo": _Row("drkit.cli.commands.demo", "demo", "The whole story on two local clusters."),
     "local": _Row(
@@ -113,8 +113,8 @@ def root() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and leave with its exit code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
-    # Where a library written in C ends the process, nothing else would tell why.
+    """Run a command and exit with its code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
+    # When a C library ends the process, nothing else would show why.
     prepare()
     faulthandler.enable()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -135,7 +135,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our answer has seen enough; the interpreter must not complain at its last flush.
+        # The reader closed the pipe; the interpreter must not complain at its last flush.
         drop_stdout()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
@@ -153,7 +153,7 @@ def _emit_error(error: DrkitError, *, as_json: bool) -> None:
 
 
 def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Help for a command without words, else what is wrong with them."""
+    """Show the help for a command without arguments, else the usage error; returns the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         show(error.format_message())
         return 0

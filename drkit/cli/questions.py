@@ -1,4 +1,4 @@
-"""The question before a change: a yes, a no, or nothing changed and the reason said."""
+"""The question before a change: without a yes nothing is changed, and the reason is shown."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from drkit.masking import scrubbed, without_secrets
 from drkit.visible import visible, visible_json, visible_lines
 
 _UNBOUNDED: Final = 10_000
-"""Columns where nobody looks at a terminal: a pipe must see whole lines."""
+"""Width of the output without a terminal: a pipe must see whole lines."""
 
 
 def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  a command passes its flag on
@@ -52,7 +52,7 @@ def emit_line(data: object) -> None:
 
 
 def _print(*parts: RenderableType) -> None:
-    """On stdout; in a pipe without the blanks that fill up columns."""
+    """Print on stdout; in a pipe without the blanks that pad columns."""
     console = _console(sys.stdout)
     with console.capture() as made:
         for part in parts:
@@ -83,7 +83,7 @@ def _console(stream: TextIO) -> Console:
 
 
 def _plain(value: object) -> Any:
-    """Data made of what JSON knows."""
+    """The value, made of JSON's types only."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain(dataclasses.asdict(value))
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

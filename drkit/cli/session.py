@@ -1,4 +1,4 @@
-"""What the user asked for besides the command itself, said before or after its name."""
+"""The common options, given before or after the command's name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Session:
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     typed: tuple[str, ...] = ()
-    """All words behind ``drkit``."""
+    """All words after ``drkit``."""
     flow: str = ""
-    """As ``--flow`` of the command names it."""
+    """The value of the command's ``--flow``."""
 
     @property
     def given(self) -> Given:
-        """What the commands that are printed need; the value of a secret is not printed."""
+        """Options for printed commands; the value of a secret is not printed."""
         config = str(self.config) if self.config else ""
         return Given(tuple(map(_unseen, self.typed)), config, tuple(map(_unseen, self.overrides)), self.flow)
 
 
 def _unseen(word: str) -> str:
-    """A ``KEY=VALUE``, in one word with ``--set`` or not; of a secret without its value."""
+    """A ``KEY=VALUE``, in one word with ``--set`` or not, without the value of a secret."""
     start, key, rest = word.rpartition("--set=") if word.startswith("--set=") else ("", "", word)
     name, equals, _ = rest.partition("=")
     return f"{start}{key}{name}={MASK}" if equals and is_secret(name) else word
@@ -74,7 +74,7 @@ def _option(*names: str, **settings: Any) -> click.Option:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    # Not given here (None, or a flag that is off): what was said before the command's name stands.
+    # Not given here (None, or a flag that is off): the value given before the command's name applies.
     if value:
         known = context.find_root().ensure_object(Session)
         if parameter.multiple:
@@ -83,5 +83,5 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def to_type(text: str) -> str:
-    """The text, in which every command can be typed as it is printed."""
+    """The text, with every command in it complete, ready to type."""
     return completed(text, session().given)

@@ -1,4 +1,4 @@
-"""Standard streams as drkit finds them: closed, full, or of an encoding that lacks a letter."""
+"""Standard streams that may be closed, full, or in an encoding that lacks a character."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.errors import DrkitError, Failed
 
 
 def prepare() -> None:
-    """A closed stream takes and drops what is written; a letter that an encoding lacks becomes an escape."""
+    """Make closed streams drop all output, and escape characters that an encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -21,17 +21,17 @@ def prepare() -> None:
 
 
 def drop_stdout() -> None:
-    """Let what is still in its buffer go nowhere: the interpreter's last flush must not fail again."""
+    """Drop buffered output: the interpreter's last flush must not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_of_the_system(error: OSError) -> bool:
-    """Whether it names a file, or a disk that is full or read-only: no fault of the program's."""
+    """Whether the error names a file, or a full or read-only disk: no fault of the program."""
     return bool(error.filename) or error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 def refused_by_the_system(error: OSError) -> DrkitError:
-    """What the operating system refuses: a full disk, a folder that cannot be made; no fault of drkit's."""
+    """The DrkitError for a refusal of the operating system: a full disk, a folder that cannot be created."""
     return Failed(
         "the operating system refused it",
         where=str(error.filename or "standard output"),

@@ -1,4 +1,4 @@
-"""Lines on stderr, and the one place that writes them: what a cluster chose reaches no terminal unescaped."""
+"""The only module that writes lines on stderr: names from a cluster are escaped for the terminal."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _OVER = "\r\x1b[2K"
 
 
 def say(text: str = "") -> None:
-    """One line or several on stderr."""
+    """Print one or several lines on stderr."""
     click.echo(visible_lines(text), err=True)
 
 
 def show(text: str) -> None:
-    """A text of several lines on stdout, such as a help."""
+    """Print a text of several lines on stdout, such as a help."""
     click.echo(visible_lines(text))
 
 
 def say_over(line: str) -> None:
-    """A line on a terminal's stderr in place of the last one."""
+    """Replace the last line on a terminal's stderr."""
     click.echo(f"{_OVER}{visible(line)}", nl=False, err=True)
 
 
 def agrees(question: str) -> bool:
-    """Ask on the terminal; without an answer it is no."""
+    """Ask on the terminal; returns whether the answer is yes. No answer counts as no."""
     return click.confirm(visible(question), default=False, err=True)
 
 
 def clear_screen() -> None:
-    """Empty the terminal that stdout is."""
+    """Clear the terminal of stdout."""
     click.echo(_CLEAR, nl=False)

@@ -1,4 +1,4 @@
-"""What a changed configuration means for flows that run. Pure."""
+"""Effect of a changed configuration on running flows. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIVE: Final = (
     "on_source_group_deleted",
     "open_transaction_seconds",
 )
-"""Settings of a flow that it takes while it runs: those that only its driver looks at."""
+"""Settings that a running flow applies: those that only its driver reads."""
 
 
 _AT_START: Final = (
@@ -55,10 +55,10 @@ class AppliedChange(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The difference between what runs and what the file says now.
+    """The difference between the running settings and the file.
 
-    :param live: what flows take at once, by the flow's name
-    :param restart: what waits for a restart, as ``flows.A->B.tasks: 2 → 4``
+    :param live: changes that flows apply at once, by the flow's name
+    :param restart: changes that need a restart, as ``flows.A->B.tasks: 2 → 4``
     """
 
     live: dict[str, AppliedChange]
@@ -66,9 +66,9 @@ class Changes(NamedTuple):
 
 
 def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Changes:
-    """Compare the settings that run with those of the file.
+    """Compare the running settings with those of the file.
 
-    :param names: the flows that this process runs; others are none of its business
+    :param names: the flows that this process runs; others are not compared
     """
     live: dict[str, AppliedChange] = {}
     restart: list[str] = []
@@ -98,7 +98,7 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
 
 
 def combined(running: Settings, found: Changes) -> Settings:
-    """The settings as they are when the live changes are taken and the others are not."""
+    """The running settings with only the live changes applied."""
     flows = tuple(
         f.model_copy(update=found.live[f.name].values) if f.name in found.live else f for f in running.flows
     )
@@ -110,7 +110,7 @@ def _clusters(running: Settings, flows: Iterable[FlowSettings], wanted: Settings
     for alias in dict.fromkeys(a for f in flows for a in (f.source, f.target)):
         ours, theirs = running.clusters[alias], wanted.clusters.get(alias)
         if theirs is None:
-            continue  # then its flows are gone too, and that is told
+            continue  # its flows are gone too, and that is reported
         if ours.bootstrap_servers != theirs.bootstrap_servers:
             servers = _told("bootstrap_servers", ours.bootstrap_servers, theirs.bootstrap_servers)
             told.append(f"clusters.{alias}.{servers}")
@@ -123,7 +123,7 @@ def _different(ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
 
 
 def _told(name: str, before: Any, after: Any) -> str:
-    """One changed setting; of client properties only the names, for they may be secret."""
+    """One changed setting; of client properties only the names, as values may be secret."""
     if name in ROLES:
         return f"{name}: {', '.join(_different(before, after))}"
     if is_secret(name):

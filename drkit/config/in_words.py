@@ -1,4 +1,4 @@
-"""What pydantic finds wrong in a file, in the words of whoever wrote the file. Pure."""
+"""Pydantic's errors about a file, in the words of the file. Pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MUST_BE: Final = {
     "string_type": "text",
     "tuple_type": "an array",
 }
-"""Pydantic's kinds of errors → what it wants, in plain words."""
+"""Pydantic's kinds of errors → the expected value, in plain words."""
 _SHAPES: Final = {
     "^[A-Za-z0-9_-]+$": "must consist of letters, digits, '-' and '_'",
     "^[._-]$": "must be '.', '-' or '_'",
     "^[^:*]+:[^*]+$": "must be a type and a name, as in User:drkit",
     r"\S+(\s+\S+){4}": "must be five fields: minute, hour, day of month, month, day of week",
 }
-"""Expressions of the model → what they want, in plain words."""
+"""Expressions of the model → the expected value, in plain words."""
 
 
 def translated(error: ValidationError) -> list[Problem]:
-    """What pydantic found wrong, each at its place and with what to do."""
+    """Pydantic's errors, each with its path and what to do."""
     return [
         _problem(e["loc"], e["type"], e["msg"], e.get("ctx", {}).get(TO_DO, ""))
         for e in error.errors(include_url=False, include_input=False)
@@ -43,7 +43,7 @@ def translated(error: ValidationError) -> list[Problem]:
 
 def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
     at = ""
-    # An alias is no setting of its own but the name of a table.
+    # An alias is not a setting but the name of a table.
     for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
         at = place(at, step)
     if kind == "extra_forbidden":
@@ -58,11 +58,11 @@ def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str
 
 
 def _known(location: tuple[str | int, ...]) -> list[str]:
-    """Names of the settings of the table at this place."""
+    """Names of the settings of the table at this path."""
     model: Any = Settings
     for step in location:
         fields = model.model_fields if _is_model(model) else {}
-        # Below a name comes its type; below an index or a table's key, the element's type.
+        # A name leads to its type; an index or a table's key leads to the element's type.
         model = fields[step].annotation if step in fields else _element(model)
     return [f for f in model.model_fields if f != "alias"] if _is_model(model) else []
 

@@ -1,4 +1,4 @@
-"""From a file to :class:`Settings`, or to an error that names every problem and its place."""
+"""Reads a file into :class:`Settings`, or raises an error that names every problem and its path."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _IDLE: Final = re.compile(r"drills\b.*")
 
 
 class Loaded(NamedTuple):
-    """Settings and where they come from."""
+    """Settings and their origins."""
 
     settings: Settings
     path: Path
     origins: dict[str, str]
-    """Place → where its value comes from: ``drkit.toml:7``, ``drkit.toml:7 ${env:PASSWORD}``, a variable
-    ``DRKIT_…``, a flag ``--set …``. What is not there is drkit's own default."""
+    """Path → origin of its value: ``drkit.toml:7``, ``drkit.toml:7 ${env:PASSWORD}``, a variable ``DRKIT_…``,
+    a flag ``--set …``. A missing path has drkit's default."""
     notes: tuple[Problem, ...] = ()
-    """What the file asks for and drkit does not do, or not yet."""
+    """Settings of the file that have no effect, or none yet."""
 
 
 def load(path: str | os.PathLike[str] | None = None, env: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a file, of ``DRKIT_CONFIG``, or of ``./drkit.toml``.
 
-    :raises ConfigError: no file, not TOML, or settings that cannot be
+    :raises ConfigError: no file, not TOML, or invalid settings
     """
     return read(path, env).settings
 
@@ -64,13 +64,13 @@ def read(
 ) -> Loaded:
     """Like :func:`load`, with the origin of every value.
 
-    :param flags: single settings as ``KEY=VALUE``, stronger than environment and file
+    :param flags: single settings as ``KEY=VALUE``, which override environment and file
     """
     file = find(path, env)
     document = _document(file, env)
     written = set(_places(document.tables, ""))
     override(document, env, flags)
-    if file.suffix == MM2_SUFFIX:  # what is wrong in a key makes no table, and the model would miss it
+    if file.suffix == MM2_SUFFIX:  # a wrong key creates no table, so the model would miss it
         _refuse(file, document.problems)
     if not document.tables:
         raise _empty(file)
@@ -78,7 +78,7 @@ def read(
     try:
         settings = Settings.model_validate(document.tables)
     except ValidationError as error:
-        # `from None`: pydantic's own text repeats the input, and with it passwords.
+        # `from None`: pydantic's own text repeats the input, including passwords.
         found = [*translated(error), *unknown_aliases(document.tables)]
         raise _problems(file, _with_those_of_the_file(document, found)) from None
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
@@ -112,14 +112,14 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
 
 
 def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
-    """What stands in a drkit.toml and is checked, but not acted on yet."""
+    """Settings of a drkit.toml that are checked, but have no effect yet."""
     for at in sorted(written):
         if _IDLE.match(at) and not document.labels.get(at):
             yield Problem(at, KeySupport.LATER.value, "it is checked, but nothing acts on it yet")
 
 
 def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
-    """Client properties of one role that do nothing here; MM2's file has told of its own."""
+    """Client properties of one role that have no effect; those of MM2's file are already reported."""
     for number, flow in enumerate(settings.flows):
         for setting, role in ROLES.items():
             for name, value in getattr(flow, setting).items():
@@ -129,7 +129,7 @@ def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem
 
 
 def _misspelt(settings: Settings) -> Iterator[Problem]:
-    """Client properties that Kafka does not have, but nearly: librdkafka's own names pass."""
+    """Client properties that are close to one of Kafka's: librdkafka's own names are accepted."""
     for alias, cluster in settings.clusters.items():
         for name in cluster.client:
             if not is_kafkas(name) and (hint := nearest(name)):
@@ -138,7 +138,7 @@ def _misspelt(settings: Settings) -> Iterator[Problem]:
 
 
 def _wrong_properties(settings: Settings) -> Iterator[Problem]:
-    """What would be passed over although it is about security: a misspelt name, an unknown protocol."""
+    """Security properties that would be ignored: a misspelt name, an unknown protocol."""
     for table, client in _tables_of_properties(settings):
         for name, value in client.items():
             if is_misspelt(name):
@@ -159,19 +159,19 @@ def _tables_of_properties(settings: Settings) -> Iterator[tuple[str, Mapping[str
 
 
 def _with_those_of_the_file(document: Document, found: Sequence[Problem]) -> list[Problem]:
-    """All problems: a value that could not be filled in is named once, and hides no others."""
+    """All problems: a value that could not be filled in is reported once, and hides no others."""
     named = {problem.at for problem in document.problems}
     more = [p for p in _in_the_users_words(document, found) if p.at not in named]
     return [*document.problems, *more]
 
 
 def _in_the_users_words(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    # One line of all flows may be wrong in each of them: it is told once.
+    # A line for all flows may be wrong in each of them: it is reported once.
     return list(dict.fromkeys(p._replace(at=document.called(p.at) or p.at) for p in problems))
 
 
 def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
-    """The configuration file to read. Raises ConfigError when there is none."""
+    """The configuration file to read. Raises ConfigError when no file exists."""
     named = path or env.get(CONFIG_VARIABLE)
     file = Path(named or DEFAULT_FILE)
     if file.is_file():

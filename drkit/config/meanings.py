@@ -1,6 +1,6 @@
-"""What each setting means: the text below its line in the source, read when a reference page is written.
+"""The meaning of each setting: the text below its line in the source, read when a reference page is written.
 
-Pydantic would read it whenever the models are imported, which takes a tenth of a second of every command.
+Pydantic would read it at every import of the models, which takes a tenth of a second of every command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference pages, made from the settings model and the table of MM2's keys.
+"""The reference pages, generated from the settings model and the table of MM2's keys.
 
 ``python -m drkit.config.reference`` writes them into ``docs/reference/`` of the current folder.
 """

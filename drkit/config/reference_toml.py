@@ -41,7 +41,7 @@ _TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence"})
 
 
 def reference_toml() -> str:
-    """The file. It loads as it stands, and to the same settings with every default uncommented."""
+    """The file's text. It loads unchanged, and gives the same settings with every default uncommented."""
     tables = definitions()
     told: set[str] = set()
     parts = [_HEADER]
@@ -53,7 +53,7 @@ def reference_toml() -> str:
 
 
 def unit(name: str) -> str:
-    """The unit of a setting, empty for what has none."""
+    """The unit of a setting; empty without a unit."""
     return next((unit for ending, unit in reversed(UNITS.items()) if name.endswith(ending)), "")
 
 
@@ -71,5 +71,5 @@ def _settings(schema: Mapping[str, Any], examples: Mapping[str, str], *, brief: 
         elif value is None and not empty:
             yield f"#{name}{measure}"
         else:
-            # As JSON has them: texts, numbers, truth values and lists of texts look the same in TOML.
+            # As in JSON: texts, numbers, truth values and lists of texts look the same in TOML.
             yield f"#{name} = {json.dumps(value or {} if empty else value, ensure_ascii=False)}{measure}"

@@ -1,4 +1,4 @@
-"""What is wrong in tables that are not settings yet, because something else in them is wrong, too. Pure."""
+"""Problems in tables that are not settings yet, because they have other errors, too. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from drkit.config.tables.closest import suggestion
 
 
 def unknown_aliases(tables: Mapping[str, Any]) -> Iterator[Problem]:
-    """Flows between clusters that the file does not have.
+    """Problems of flows between clusters that the file does not define.
 
-    :param tables: as the file has them; values of a wrong type are somebody else's problem
+    :param tables: as in the file; values of a wrong type are skipped, as other checks report them
     """
     clusters, flows = tables.get("clusters"), tables.get("flows")
     if not isinstance(clusters, Mapping) or not isinstance(flows, list):

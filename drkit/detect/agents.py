@@ -1,4 +1,4 @@
-"""What observers know of fence agents: who is armed, who has fenced. Pure."""
+"""What observers know about fence agents: which are armed and which have fenced. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drkit.flow_state.codec.record import StateRecord
 
 @record
 class AgentNote(StateRecord):
-    """What an agent published: a request for its lease, and how it stands."""
+    """A fence agent's note: the request for its lease, and the state of that lease."""
 
     KEY: ClassVar[str] = "agent/"
     REQUIRED: ClassVar[bool] = False
@@ -29,18 +29,18 @@ class AgentNote(StateRecord):
     hold: Hold = stored(member(Hold))
     at_ms: int = stored(moment)
     fenced: bool = stored(flag, default=False)
-    """Its command ended well and the proof succeeded; stays so until a person lifts it."""
+    """The fence command and the proof succeeded; stays set until a person lifts the fence."""
     evidence: tuple[str, ...] = stored(lines, default=())
     """The proof, or why there is none."""
     sequence: int = stored(count, default=0)
-    """Of this note; 0: of an agent that did not count its notes yet."""
+    """Sequence number of this note; 0: the agent does not count its notes."""
 
 
 def why_stale(note: AgentNote, wall_ms: int, ttl: float, margin: float) -> str:
-    """Why a note says nothing of now, by its own time; empty when it does.
+    """Why a note is too old or too new by its own time; empty when it counts.
 
-    :param wall_ms: our wall clock when it arrived
-    :param ttl: seconds that it may have waited
+    :param wall_ms: our wall clock when the note arrived
+    :param ttl: maximum age of the note, in seconds
     :param margin: seconds by which clocks may differ
     """
     late = (wall_ms - note.at_ms) / 1000
@@ -51,9 +51,9 @@ def why_stale(note: AgentNote, wall_ms: int, ttl: float, margin: float) -> str:
 
 
 class Agents:
-    """The newest of each agent, and when it last held a lease. Times are those of our own clock.
+    """The newest note of each agent, and when the agent last held a lease. Times are of our own clock.
 
-    :param ttl_seconds: what is older tells nothing of now
+    :param ttl_seconds: older notes do not count
     """
 
     def __init__(self, ttl_seconds: float) -> None:
@@ -62,30 +62,30 @@ class Agents:
         self._leased: dict[str, float] = {}
 
     def take(self, note: AgentNote, arrived: float, stale: str = "") -> None:
-        """A note that arrived just now, while we listened.
+        """Store a note that arrived just now, while we listened.
 
-        :param stale: see :func:`why_stale`; then its request is answered, but it proves nothing: whoever may
-            write to the topic can write an older note once more
+        :param stale: see :func:`why_stale`; the request of a stale note is answered, but the note proves
+            nothing: any client that may write to the topic can replay an older note
         """
         note = replace(note, fenced=False) if stale else note
         known = self._newest.get(note.agent)
         if known is not None and known[0].run == note.run and known[0].number > note.number:
-            return  # by the slower of two topics
+            return  # an older note, through the slower of two topics
         self._newest[note.agent] = note, max(arrived, known[1] if known else arrived)
         if note.hold is Hold.LEASED and not note.fenced and not stale:
             self._leased[note.agent] = arrived
         elif note.hold is Hold.UNARMED:
-            self._leased.pop(note.agent, None)  # it was stopped, and promises nothing
+            self._leased.pop(note.agent, None)  # the agent was stopped and guarantees nothing
 
     def forget(self, agent: str) -> None:
-        """Nothing is known of an agent under whose name two processes publish."""
+        """Drop what is known of an agent: two processes publish under its name."""
         self._newest.pop(agent, None)
         self._leased.pop(agent, None)
 
     def renewals(self, now: float) -> dict[str, int]:
-        """The requests to answer: those of agents that were heard just now, the longest known first.
+        """Agent → request to answer, of agents with a fresh note, the longest known first.
 
-        So the names of many more, whoever wrote them, take no answer from an agent that was there before.
+        New names, of any writer, therefore take no answer away from an agent that is already known.
         """
         heard = ((a, n.number) for a, (n, at) in self._newest.items() if now - at <= self._ttl)
         return dict(islice(heard, MOST_AGENTS))
@@ -99,7 +99,7 @@ class Agents:
         return tuple(sorted(leased | set(self.fenced(lost_at))))
 
     def fenced(self, lost_at: float) -> tuple[str, ...]:
-        """Agents that say, since the primary was lost or just before, that it is fenced."""
+        """Agents that reported, since the primary was lost or just before, that it is fenced."""
         return tuple(
             sorted(a for a, (n, at) in self._newest.items() if n.fenced and at >= lost_at - self._ttl)
         )

@@ -1,8 +1,8 @@
-"""A clock that stands still while this process cannot look.
+"""A clock that does not advance while this process is stalled.
 
-Whoever was suspended (SIGSTOP, a paused machine, no processor for seconds) heard nothing meanwhile, and must
-not take that for the silence of others. CLOCK_BOOTTIME goes on while the machine is suspended, so a gap
-between two looks at it shows every kind of stall; the wall clock is not asked, it may jump.
+A suspended process (SIGSTOP, a paused machine, no processor for seconds) receives nothing meanwhile, and must
+not take that for the silence of others. CLOCK_BOOTTIME advances while the machine is suspended, so a gap
+between two readings shows every kind of stall. The wall clock is not used: it may jump.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LONGEST_SECONDS: Final = 1.0
 
 
 class AwakeClock:
-    """Seconds in which this process was able to look; monotonic. May be asked from any thread.
+    """Seconds in which this process was able to look; monotonic. Callable from any thread.
 
     :param clock: counts suspended time too
-    :param tick_seconds: somebody must ask for the time at least this often, see :class:`Ticker`
+    :param tick_seconds: the clock must be read at least this often, see :class:`Ticker`
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class AwakeClock:
         self._stalled_at: float | None = None
 
     def now(self) -> float:
-        """The time; also notices a stall that has just ended, whoever asks first."""
+        """The time; the first call after a stall also detects it."""
         with self._lock:
             now = self._clock()
             gap, self._last = now - self._last, now
@@ -51,18 +51,18 @@ class AwakeClock:
             return self._awake
 
     def stalled_since(self, when: float) -> bool:
-        """Whether a stall ended after a time of this clock: what was measured across it says nothing."""
+        """Whether a stall ended after a time of this clock: measurements across it are invalid."""
         self.now()
         return self._stalled_at is not None and self._stalled_at >= when
 
     @property
     def lost_seconds(self) -> float:
-        """Time in which this process could not look, since its start."""
+        """Total duration of the stalls since the start of this process."""
         return self._lost
 
 
 class Ticker:
-    """Keeps asking a clock from a thread of its own, until :meth:`stop`."""
+    """Reads a clock periodically from its own thread, until :meth:`stop`."""
 
     def __init__(self, clock: AwakeClock, seconds: float = TICK_SECONDS) -> None:
         self._clock = clock
@@ -71,11 +71,11 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._ended.set()
 
     def _run(self) -> None:

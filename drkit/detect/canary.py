@@ -1,7 +1,7 @@
-"""A small record on every broker, written and read back: the proof that a broker does its work.
+"""A small record on every broker, written and read back: the proof that a broker works.
 
-The topic has one partition led by each broker, with one replica, so that a canary tells of that broker and of
-no other one. A full disk lets so small a record pass; a broker that refuses or forgets it is ill.
+Each broker leads one partition of the topic, with one replica, so that a canary tests that broker only.
+A full disk still accepts such a small record; a broker that refuses or loses it is faulty.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class CanaryTarget(NamedTuple):
 
 
 class ProbeResult(NamedTuple):
-    """How it went."""
+    """Outcome of a probe, with its evidence."""
 
     outcome: ProbeOutcome
     evidence: str = ""
 
 
 def ensure_canary(cluster: Cluster) -> str:
-    """Let every broker lead a partition of the canary's topic; returns what was done, empty for nothing.
+    """Make every broker lead a partition of the canary topic; returns what was done, empty for nothing.
 
     :raises DrkitError: the topic cannot be created or widened
     """
     wanted = {b.id for b in cluster.brokers}
     found = describe_topics(cluster, [TOPIC]).get(TOPIC)
     if found is None:
-        # No plan of drkit's topics places replicas: elsewhere that is the brokers' business.
+        # Only here drkit assigns replicas: for its other topics the brokers do.
         places = [[b] for b in sorted(wanted)]
         new = NewTopic(TOPIC, len(places), replica_assignment=places, config=dict(_CONFIG))
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])
@@ -72,7 +72,7 @@ def ensure_canary(cluster: Cluster) -> str:
 
 
 def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTarget | None:
-    """The partition that a broker leads.
+    """The canary partition that a broker leads; None: it leads none.
 
     :param leaders: partition → broker
     """
@@ -112,7 +112,7 @@ async def probe_write(
 def _values(records: bytes, offset: int) -> list[bytes | None]:
     """The values of the batch at this offset; batches of other writers, which may hold anything, stay closed.
 
-    :raises CorruptBatch: the broker did not keep what it took
+    :raises CorruptBatch: the broker did not keep what it accepted
     """
     for header, data in split(records):
         if header.base_offset == offset:

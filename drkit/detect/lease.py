@@ -1,11 +1,11 @@
 """The lease by which a fence agent lets the primary live. Pure.
 
-The agent asks, observers answer in their votes. A lease counts from the moment when the agent *sent* the
-request that was answered, on the agent's own clock: however late an answer arrives, it never prolongs a lease
-beyond that moment plus its time to live. So no two clocks need to agree, only to run at the same speed.
+The agent requests a lease; observers answer in their votes. A lease starts when the agent *sent* the
+answered request, by the agent's own clock: a late answer never extends a lease beyond that moment plus its
+time to live. Clocks therefore need not agree, only run at the same speed.
 
-So many observers must answer that those who are left cannot be a majority: when enough of them stop answering
-to decide a failover, the lease ends, although the others go on.
+The observers that do not answer must be fewer than a majority: when enough observers to decide a failover
+stop answering, the lease ends, although the others still answer.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class Hold(StrEnum):
     """What the agent may do with the primary."""
 
     UNARMED = "unarmed"
-    """It never held a lease: nothing is promised to anybody yet."""
+    """The agent never held a lease and guarantees nothing yet."""
     LEASED = "leased"
     LOST = "lost"
     """Fence now."""
 
 
 def answers_needed(observers: int) -> int:
-    """How many observers must answer: so many that the rest is no quorum."""
+    """The smallest number of answering observers that leaves the rest without a quorum."""
     return observers - quorum(observers) + 1
 
 
 class Lease:
-    """Requests sent, answers heard. Times are those of CLOCK_BOOTTIME here.
+    """Requests sent and answers received. Times are of CLOCK_BOOTTIME on this machine.
 
-    :param armed_at: an earlier process of this agent held a lease: it counts from this moment on
-    :param first: before the number of the first request; another one for each process, so that an answer to
-        an earlier one is known
+    :param armed_at: start of the lease if an earlier process of this agent held one
+    :param first: the number before the first request; differs for each process, so that answers to an
+        earlier process are recognized
     """
 
     def __init__(
@@ -61,23 +61,23 @@ class Lease:
         return self._number
 
     def heard(self, observer: str, number: int) -> None:
-        """An observer answered a request. Numbers that we never sent are somebody else's."""
+        """Record an observer's answer. A number that this process never sent is ignored."""
         if number in self._sent and number > self._answered.get(observer, 0):
             self._answered[observer] = number
             self._renew()
 
     def hold(self, now: float) -> Hold:
-        """How it stands."""
+        """State of the lease at a time."""
         if self._from is None:
             return Hold.UNARMED
         return Hold.LEASED if now - self._from < self._ttl else Hold.LOST
 
     def left(self, now: float) -> float | None:
-        """Seconds until it ends; None: there is none."""
+        """Seconds until the lease ends; None: no lease."""
         return None if self._from is None else self._from + self._ttl - now
 
     def answered(self, now: float) -> tuple[str, ...]:
-        """Observers whose answer is within its time."""
+        """Observers whose answer has not expired."""
         return tuple(
             sorted(o for o, n in self._answered.items() if now - self._sent.get(n, float("-inf")) < self._ttl)
         )

@@ -11,9 +11,9 @@ from drkit.flow_state.codec.fields import optional, row, tuple_of, whole
 from drkit.flow_state.codec.record import StateRecord
 
 LOOK: Final = "look"
-"""Key of whoever only looks on: no vote. What its topic takes tells an observer that the cluster is there."""
+"""Key of an observer without a vote. A successful write shows that the cluster works."""
 MOST_ADDRESSES: Final = 1000
-"""Of brokers in one note: each of them is probed by a thread."""
+"""Maximum number of brokers in one note: each of them is probed by a thread."""
 
 
 def _address(value: Any) -> Address:
@@ -22,7 +22,7 @@ def _address(value: Any) -> Address:
 
 @record
 class KnownBrokers(StateRecord):
-    """What the observers know of the primary's brokers, for one that starts when the primary is gone."""
+    """The primary's known brokers, for an observer that starts when the primary is gone."""
 
     KEY: ClassVar[str] = "known"
     REQUIRED: ClassVar[bool] = False
@@ -33,7 +33,7 @@ class KnownBrokers(StateRecord):
 
 @record
 class Pause(StateRecord):
-    """Somebody holds failovers off."""
+    """A person's pause of failovers."""
 
     KEY: ClassVar[str] = "pause"
     REQUIRED: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class Automatic(StateRecord):
     REQUIRED: ClassVar[bool] = False
 
     by: str = stored(label)
-    """The observer that began it."""
+    """The observer that started it."""
     run: str = stored(label)
     at_ms: int = stored(moment)
     evidence: tuple[str, ...] = stored(lines, default=())

@@ -1,9 +1,9 @@
-"""The notes of the observers' topic as they were read: one place decides which of them count. Pure.
+"""The notes of the observers' topic, and which of them count. Pure.
 
-Whoever may write to the topic can send any bytes under any key. A record that drkit would not have written
-is dropped, and the reason is kept once per key; notes of other keys, and the note before it, still count.
-A note under a name that is not configured is dropped, too. A name under which two processes publish is in
-doubt.
+Any client that may write to the topic can send any bytes under any key. A record that drkit would not have
+written is dropped, and the reason is kept once per key; notes of other keys, and the key's previous note,
+still count. A note under a name that is not configured is dropped, too. A name under which two processes
+publish is in doubt.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _SINGLE: Final[Mapping[str, type[StateRecord]]] = {
 _MOST_BYTES: Final = 1 << 20
 """No broker takes a larger record by default."""
 _MOST_REPORTED: Final = 100
-"""Keys whose bad notes are reported; whoever writes more of them has been named often enough."""
+"""Maximum number of keys whose bad notes are reported."""
 _UNKNOWN: Final = "unknown"
 
 
 class Note(NamedTuple, Generic[R]):
-    """The newest note of a key, as it came."""
+    """The newest note of a key, as it arrived."""
 
     body: R
     arrived: float
-    """As of our clock that stands still while we do."""
+    """Arrival time by our clock, which does not advance during a stall."""
     wall_ms: int
-    """Our wall clock then."""
+    """Our wall clock on arrival."""
     live: bool
-    """It came after the topic was read to its end."""
+    """The note arrived after the topic was read to its end."""
     doubt: Doubt = NO_DOUBT
-    """Whether the process that wrote it is the only one under its name."""
+    """Whether several processes write under the writer's name."""
 
 
 Report = Callable[[str, str], None]
@@ -52,7 +52,7 @@ class Notes:
     """The newest plausible note of every key.
 
     :param report: called once per key whose note is dropped or in conflict
-    :param speakers: the names that are believed
+    :param speakers: the trusted names
     """
 
     def __init__(self, report: Report = lambda _key, _why: None, speakers: Speakers = ANYBODY) -> None:
@@ -93,7 +93,7 @@ class Notes:
         self._notes[name] = Note(body, arrived, wall_ms, live, doubt)
 
     def _is_stranger(self, key: str, body: StateRecord) -> str:
-        """Why the writer of a note is not believed; empty when it is."""
+        """Why the writer of a note is not trusted; empty when it is."""
         who = self._speakers
         if key.startswith(Vote.KEY) and who.observers is not None and _name_of(body) not in who.observers:
             return "it is not named in watch.observers"
@@ -109,7 +109,7 @@ class Notes:
         self._drop(key, why)
 
     def strangers(self, since: float) -> dict[str, str]:
-        """Names that are not configured and published since then, and why they do not count."""
+        """Names that published since then and are not configured → why they do not count."""
         return {key: why for key, (why, at) in sorted(self._strangers.items()) if at >= since}
 
     def _doubt(self, key: str, body: StateRecord, value: bytes, arrived: float, *, live: bool) -> Doubt:
@@ -129,9 +129,10 @@ class Notes:
         return doubt
 
     def refuse(self, key: bytes, why: str, *, live: bool = False) -> None:
-        """Drop a record, or a tombstone, that has no valid MAC: the note before it still counts.
+        """Drop a record, or a tombstone, without a valid MAC: the key's previous note still counts.
 
-        :param live: the topic was read to its end before: what this one hides was read, or never was there
+        :param live: the topic was already read to its end: a note that this record hides was read, or never
+            existed
         """
         self._drop(key.decode(errors="replace"), why, hides=not live)
 
@@ -144,15 +145,15 @@ class Notes:
             self._report(key[:80], why)
 
     def by_key(self, prefix: str = "") -> dict[str, Note[Any]]:
-        """All notes whose keys begin so."""
+        """All notes whose keys begin with a prefix."""
         return {k: n for k, n in self._notes.items() if k.startswith(prefix)}
 
     def all(self, kind: type[R]) -> list[Note[R]]:
-        """All notes of a kind, by their keys in order."""
+        """All notes of a kind, in the order of their keys."""
         return [cast("Note[R]", note) for _, note in sorted(self.by_key(kind.KEY).items())]
 
     def one(self, kind: type[R]) -> Note[R] | None:
-        """The note of a kind that has a single one."""
+        """The note of a kind that has one key; None: there is no note."""
         return cast("Note[R] | None", self._notes.get(kind.KEY))
 
     def damaged(self, kind: type[StateRecord]) -> str:
@@ -161,7 +162,7 @@ class Notes:
 
     @property
     def pause(self) -> str:
-        """Who holds failovers off, and why; empty: nobody. A note that cannot be read holds them off, too."""
+        """Who paused failovers, and why; empty: not paused. An unreadable note pauses them, too."""
         if why := self.damaged(Pause):
             return f"the note '{Pause.KEY}' cannot be read ({why}); drkit watch resume takes it away"
         note = self.one(Pause)
@@ -169,7 +170,7 @@ class Notes:
 
     @property
     def automatic(self) -> Automatic | None:
-        """The last automatic failover. For a note that cannot be read, one that nobody has acknowledged."""
+        """The last automatic failover. An unreadable note counts as one that is not acknowledged."""
         if why := self.damaged(Automatic):
             return Automatic(_UNKNOWN, _UNKNOWN, 0, (f"the note '{Automatic.KEY}' cannot be read: {why}",))
         note = self.one(Automatic)
@@ -179,7 +180,7 @@ class Notes:
 def read_note(key: str, value: bytes) -> StateRecord | None:
     """The note under a key; None under a key that is not drkit's.
 
-    :raises Malformed: this drkit has not written it
+    :raises Malformed: this version of drkit did not write it
     """
     kind = _SINGLE.get(key) or next((k for k in _BY_NAME if key.startswith(k.KEY)), None)
     if kind is None:

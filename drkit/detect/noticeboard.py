@@ -1,8 +1,8 @@
-"""What observers, fence agents and people tell each other: one small compacted topic per flow.
+"""Notes that observers, fence agents and people exchange: one small compacted topic per flow.
 
-It stands on the target, and on a third cluster if there is one; what is told twice is read once. Keys are
-texts, values JSON objects that :mod:`drkit.detect.notes` reads. Nothing here waits for a cluster that does
-not answer.
+The topic is on the target, and on a third cluster if there is one; a note in both counts once. Keys are
+text, values are JSON objects that :mod:`drkit.detect.notes` reads. Nothing here waits for a cluster that
+does not answer.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _PUT_SECONDS: Final = 20.0
 
 
 def topic_name(flow: FlowSettings) -> str:
-    """Name of a flow's topic, on whatever cluster it stands."""
+    """Name of a flow's topic, the same on every cluster."""
     return watch_topic(flow.source, flow.target)
 
 
 def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
-    """Create the topic where it is missing.
+    """Create the topic if it is missing.
 
     :raises DrkitError: it cannot be created
     """
@@ -68,7 +68,7 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
 
 
 def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBODY) -> Notes:
-    """All notes of now, of those who are believed. Raises DrkitError."""
+    """The current notes of all trusted names. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
@@ -170,7 +170,7 @@ class Noticeboard:
             self._waiting[key] = note.encode()
 
     def notes(self, prefix: str = "") -> dict[str, Note[Any]]:
-        """What stands there, by key."""
+        """The notes by key."""
         with self._lock:
             return self._notes.by_key(prefix)
 

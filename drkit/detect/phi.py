@@ -1,4 +1,4 @@
-"""How unlikely the present silence is: the phi accrual failure detector. Pure.
+"""The phi accrual failure detector: how unlikely the current silence is. Pure.
 
 N. Hayashibara, X. Défago, R. Yared, T. Katayama, "The φ Accrual Failure Detector", SRDS 2004: intervals
 between arrivals in a sliding window are taken as normally distributed; phi = −log10 of the probability that
@@ -33,9 +33,9 @@ class PhiRules(NamedTuple):
 
 
 class PhiAccrual:
-    """Suspicion by arrivals. Times are those of a clock that stands still while we do (`AwakeClock`).
+    """Suspicion from arrival times, by a clock that does not advance during a stall (`AwakeClock`).
 
-    :param now: of the first arrival, which is no sample of an interval
+    :param now: time of the first arrival, which is no sample of an interval
     """
 
     def __init__(self, rules: PhiRules, now: float) -> None:
@@ -49,15 +49,15 @@ class PhiAccrual:
         self._squares = sum(i * i for i in seed)
 
     def beat(self, now: float) -> None:
-        """A heartbeat arrived."""
+        """Record the arrival of a heartbeat."""
         if self._sampling and self.phi(now) < self._rules.threshold:
-            # What came after a real silence would make the next one look normal.
+            # An interval after a real silence would make the next silence look normal.
             self._take(max(0.0, now - self._last))
         self._last = max(now, self._last)
         self._sampling = True
 
     def interrupted(self) -> None:
-        """We stood still: the interval to the next beat is no sample."""
+        """Record a stall of this process: the interval to the next beat is no sample."""
         self._sampling = False
 
     def silence(self, now: float) -> float:

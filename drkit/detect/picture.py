@@ -1,4 +1,4 @@
-"""Everything that a verdict is made of, as plain values. Pure."""
+"""All input of a verdict, as plain values. Pure."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class AutoFacts:
     last_seconds: float | None = None
     """Since the last automatic failover of this flow; None: there was none."""
     acknowledged: bool = True
-    """Somebody has looked at it since."""
+    """A person has acknowledged it since."""
     window_seconds: float = 3600.0
     agents: int = 1
     """How many fence agents must watch the primary."""
     agents_armed: tuple[str, ...] = ()
     """Those that held a lease from us until the primary was lost, or have fenced since."""
     agents_fenced: tuple[str, ...] = ()
-    """Those that say, with proof, that nobody writes to the primary any more."""
+    """Agents with proof that the primary takes no more writes."""
     delay_seconds: float = 25.0
-    """After so long without a renewal a failover may begin."""
+    """Time without a renewal after which a failover may begin."""
     fenced_within_seconds: float = 24.0
-    """After so long without a renewal every agent has fenced, whether it can say so or not."""
+    """Time without a renewal after which every agent has fenced, even if it cannot report that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Picture:
     promoted: bool = False
     """The target's topics were opened for producers already."""
     fence_owed: str = ""
-    """Who owes the old primary a fence, and what pays it; empty: nobody."""
+    """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
     target_answers: bool = True
     target_error: str = ""
     tally: Tally = field(default_factory=Tally)
     paused: str = ""
-    """Who paused failovers and why; empty: nobody."""
+    """Who paused failovers and why; empty: not paused."""
     blockers: tuple[str, ...] = ()
     """Findings on the target that no failover may pass over."""
     risk: Risk = UNKNOWN
@@ -91,12 +91,12 @@ class Picture:
 
     @property
     def fenced(self) -> bool:
-        """Every fence agent says, with proof, that nobody writes to the primary any more."""
+        """Every fence agent has proof that the primary takes no more writes."""
         return self.auto is not None and 0 < self.auto.agents <= len(self.auto.agents_fenced)
 
     @property
     def moves(self) -> bool:
-        """Replication moved just now, or its heartbeats are not late yet, or we have only begun to look."""
+        """Replication moved recently, or its heartbeats are not late, or the watch has only begun."""
         recent = self.moved_ago is not None and self.moved_ago < self.still_seconds
         return recent or self._is_fresh or (self.phi is not None and not self.beats_late)
 
@@ -107,7 +107,7 @@ class Picture:
 
     @property
     def facts(self) -> FailoverFacts:
-        """What speaks against a failover of a primary that no observer of ours reaches."""
+        """Reasons against a failover of a primary that this observer does not reach."""
         beats, votes = tuple(self.beats_in_words()), self.tally.told()
         seen, tally = self.seen.evidence, self.tally
         ahead = f"the newest heartbeat is {self.beat_ahead:,.0f} s ahead of this machine's clock"

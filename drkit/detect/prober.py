@@ -1,7 +1,7 @@
-"""One address of the primary, probed again and again: connection, protocol, identity, canary.
+"""Periodic probes of one address of the primary: connection, protocol, identity, canary.
 
-Each layer tells something else: a killed broker refuses the connection, a frozen one accepts it and is
-silent, another cluster behind the name has another id, a broker with a broken disk refuses the canary.
+Each layer finds another fault: a killed broker refuses the connection, a frozen broker accepts it and is
+silent, another cluster under the same name has another id, a broker with a broken disk refuses the canary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drkit.kafka.requests import MetadataRequest
 from drkit.kafka.security.settings import read_security
 
 _RENEW_SECONDS: Final = 10.0
-"""Then a name is resolved and an identity asked for anew: it may point elsewhere by now."""
+"""Interval at which the name is resolved and the identity is requested again: both may change."""
 _OUTCOMES: Final = {
     ProbeKind.UNRESOLVED: ProbeOutcome.UNRESOLVED,
     ProbeKind.REFUSED: ProbeOutcome.REFUSED,
@@ -34,15 +34,15 @@ _OUTCOMES: Final = {
 
 
 class Met(NamedTuple):
-    """What a broker said of its cluster."""
+    """What a broker reported about its cluster."""
 
     cluster_id: str
     brokers: tuple[tuple[int, str], ...]
-    """Id and host:port, on the listener that was asked."""
+    """Id and host:port, on the probed listener."""
 
 
 def stranger(found: str | None, wanted: str) -> tuple[ProbeOutcome, str, None]:
-    """What a probe of somebody else's cluster has to tell."""
+    """Result of a probe that reached another cluster."""
     return ProbeOutcome.WRONG_CLUSTER, f"cluster id {found}, expected {wanted}", None
 
 
@@ -52,12 +52,12 @@ class _Answer(NamedTuple):
 
 
 class Prober:
-    """Probes one address from a thread of its own until :meth:`stop`.
+    """Probes one address from its own thread until :meth:`stop`.
 
     :param cluster: how its listener is reached; only this address of it is used
-    :param expected: the id that the cluster must have; None while nobody knows
-    :param logs_in: whether this address may see credentials; False: it is asked for ApiVersions, no more
-    :param heard: told of every probe, and of what the broker said of its cluster
+    :param expected: the id that the cluster must have; None while unknown
+    :param logs_in: whether this address may see credentials; False: only ApiVersions is requested
+    :param heard: called with every probe, and with what the broker reported about its cluster
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Prober:
         self._thread = threading.Thread(target=self._run, name=f"probe {address.server}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; a probe may still be on its way, and is not told any more."""
+        """Stop; the result of a probe in progress is dropped."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -99,7 +99,7 @@ class Prober:
                 began = self._clock.now()
                 outcome, evidence, met = self._look(loop, began)
                 ended = self._clock.now()
-                # What was asked before we stood still was answered, or not, while nobody listened.
+                # A probe across a stall of this process says nothing: nothing was received meanwhile.
                 if not self._clock.stalled_since(began) and not self._ended.is_set():
                     self._heard(self.address, Probe(outcome, began, ended, evidence), met)
                 self._ended.wait(max(0.05, began + self._settings.probe_interval_seconds - ended))
@@ -128,7 +128,7 @@ class Prober:
         return self._deeper(loop)
 
     def _deeper(self, loop: EventLoop) -> tuple[ProbeOutcome, str, Met | None]:
-        """Behind ApiVersions: who it is, and whether it takes a record."""
+        """Probe beyond ApiVersions: the cluster's identity, and whether the broker accepts a record."""
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:

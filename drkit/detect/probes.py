@@ -1,9 +1,9 @@
-"""All addresses of a primary: which there are, and a prober for each.
+"""All addresses of a primary, and a prober for each.
 
 Addresses come from the brokers' own answers, listener by listener, and are kept when a broker falls silent: a
-cluster no longer lists a broker that died. Addresses in a note of the observers' topic are those of whoever
-wrote it: until a broker names them, too, they see no credentials unless TLS proves the name, their cluster id
-counts for nothing, and they name no other brokers.
+cluster no longer lists a broker that died. Addresses in a note of the observers' topic come from its writer:
+until a broker names them, too, they see no credentials unless TLS proves the name, their cluster id does not
+count, and they name no other brokers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Probes:
         self._tracks: dict[Address, Track] = {}
         self._probers: dict[Address, Prober] = {}
         self._from_notes: set[Address] = set()
-        """Addresses that no broker and no setting has named."""
+        """Addresses that only a note names."""
         self._brokers_listed: frozenset[int] | None = None
         """Ids of all brokers, as the cluster listed them last; None: it never did."""
         self._ended = threading.Event()
@@ -65,7 +65,7 @@ class Probes:
         self._rules = SightRules(settings.confirm_seconds, wait + 2 * _STEPS * settings.probe_timeout_seconds)
 
     def start(self) -> None:
-        """Begin with the bootstrap servers, and with what is remembered."""
+        """Start with the bootstrap servers and the remembered brokers."""
         with self._lock:
             for name, cluster in self._listeners.items():
                 for server in cluster.bootstrap_servers.split(","):
@@ -73,14 +73,14 @@ class Probes:
         self._care.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop all threads."""
         self._ended.set()
         with self._lock:
             for prober in self._probers.values():
                 prober.stop()
 
     def seen(self) -> SourceView:
-        """What the newest probes of all addresses say together."""
+        """The view from the newest probes of all addresses."""
         return see(self._view(), self._clock.now(), self._rules)
 
     def newest(self) -> dict[Address, Probe | None]:
@@ -102,7 +102,7 @@ class Probes:
             return view
 
     def known(self) -> KnownBrokers:
-        """What others, and we after a restart, need to know of the cluster: its id and its brokers."""
+        """The cluster's id and brokers, for other observers and for this one after a restart."""
         with self._lock:
             brokers = sorted(a for a in self._tracks if a.broker >= 0)
         return KnownBrokers(self.cluster_id, tuple(brokers[:MOST_ADDRESSES]))
@@ -142,7 +142,7 @@ class Probes:
         return ours and tls is not None and tls.verify and tls.check_hostname
 
     def expect(self, cluster_id: str) -> None:
-        """Who the cluster must be, from a source that knows."""
+        """Set the id that the cluster must have, from a trusted source."""
         with self._lock:
             self.cluster_id = cluster_id
 
@@ -151,7 +151,7 @@ class Probes:
             if address not in self._tracks:
                 return
             if met is not None and address not in self._from_notes:
-                # On a first contact there is nothing to compare with: whoever answers is the cluster.
+                # The first contact has nothing to compare with: the cluster that answers is expected later.
                 self.cluster_id = self.cluster_id or met.cluster_id
                 if met.cluster_id == self.cluster_id:
                     self._meet(address.listener, met)
@@ -173,7 +173,7 @@ class Probes:
         self._forget_doubles()
 
     def _forget_doubles(self) -> None:
-        """A bootstrap server that is a broker's own address is no address more."""
+        """Forget a bootstrap server that is also a broker's own address."""
         named = (a for a in self._tracks if a.broker >= 0 and a not in self._from_notes)
         brokers = {(a.listener, a.server) for a in named}
         for double in [a for a in self._tracks if a.broker < 0 and (a.listener, a.server) in brokers]:
@@ -198,7 +198,7 @@ class Probes:
     # -- now and then -------------------------------------------------------------------------------
 
     def _take_care(self) -> None:
-        """Let every broker have its canary, and forget brokers that were taken out of the cluster."""
+        """Give every broker its canary, and forget brokers that were removed from the cluster."""
         loop, told = EventLoop(), ""
         try:
             while not self._ended.is_set():
@@ -215,7 +215,7 @@ class Probes:
         """Returns why there is no canary; empty: there is, or nothing can be done about it now."""
         doubts = self._forget_removed(loop)
         if doubts or not self._settings.canary:
-            return ""  # an admin client of ours need not meet a broker that hangs
+            return ""  # an admin client must not wait for a broker that hangs
         try:
             ensure_canary(Cluster.connect(self._listeners[OWN]))
         except DrkitError as error:
@@ -223,7 +223,7 @@ class Probes:
         return ""
 
     def _forget_removed(self, loop: EventLoop) -> bool:
-        """Forget brokers that were taken out of the cluster; whether anything fails."""
+        """Forget brokers that were removed from the cluster; returns whether anything fails."""
         with self._lock:
             failing = {a for a, t in self._tracks.items() if t.failing_since is not None}
             if len(failing) == len(self._tracks):

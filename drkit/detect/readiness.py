@@ -1,6 +1,6 @@
 """Could the target take over now? Named findings from plain facts. Pure.
 
-A finding that blocks holds a failover that nobody asked for, and is shown to whoever asks for one.
+A blocking finding holds back an automatic failover, and is shown in one by hand.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _SHOWN: Final = 3
 _LITTLE: Final = 0.10
 _NOTHING: Final = 0.02
 PARITY_SECONDS: Final = 900.0
-"""An older comparison of the two clusters is named."""
+"""Age from which a comparison of the two clusters is reported as old."""
 
 
 class ReadinessFinding(NamedTuple):
-    """Something that is not as it should be on the target."""
+    """A fault of the target."""
 
     code: str
     blocks: bool
@@ -35,7 +35,7 @@ class Disk(NamedTuple):
 
 
 class Parity(NamedTuple):
-    """In what the target differs from the source, as it was compared last."""
+    """Differences between target and source in the last comparison."""
 
     age_seconds: float
     changes: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class TargetFacts:
     alive: tuple[int, ...] = ()
     """Brokers that take part."""
     registered: tuple[int, ...] | None = None
-    """All of them, with those that are down; None: the cluster does not tell."""
+    """All brokers, including those that are down; None: the cluster does not report them."""
     offline: tuple[str, ...] = ()
     """Partitions of copies without a leader."""
     under_min_isr: tuple[str, ...] = ()
@@ -75,13 +75,13 @@ _FAULTS: Final[Mapping[str, tuple[bool, str]]] = {
     "lag_unknown": (True, "drkit status --partitions names the partitions"),
     "heartbeat_missing": (False, "let heartbeats flow: emit_heartbeats"),
 }
-"""Faults of the status that concern a takeover: whether they block, and what to do. Others are told by
-`drkit status`, or are no fault of the target."""
+"""Faults of the status that concern a takeover: whether they block, and what to do. `drkit status` reports
+the others, or they are no fault of the target."""
 _ABOUT_GROUPS: Final = ("checkpoint", "group")
 
 
 def readiness(facts: TargetFacts) -> list[ReadinessFinding]:
-    """Everything that speaks against the target, what blocks first."""
+    """All findings about the target, blocking ones first."""
     found = [*_of_brokers(facts), *_of_partitions(facts), *_of_status(facts), *_of_parity(facts)]
     found += _of_disks(facts.disks or ())
     return sorted(found, key=lambda f: not f.blocks)

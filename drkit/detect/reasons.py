@@ -1,9 +1,9 @@
 """The reasons not to fail over: one table, asked by `drkit watch` and by `drkit failover`. Pure.
 
-Both fill in the same facts, each with its own eyes, and ask the same rows: a reason applies when it has
-evidence. `drkit watch` holds for it, mode auto included; `drkit failover` refuses until a person overrules it
-by the flag that the row names, which is journalled with its reason. docs/explanation/failover.md is generated
-from this table.
+Both collect the same facts themselves and evaluate the same rows: a reason applies when it has evidence.
+`drkit watch` then holds the failover, mode auto included; `drkit failover` refuses until a person overrules
+the reason by the flag that the row names, which is journalled with its reason. docs/explanation/failover.md
+is generated from this table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drkit.detect.risk import Risk
 
 
 class Reason(StrEnum):
-    """Why a verdict is what it is; of HOLD, the name of its runbook."""
+    """The reason of a verdict; of HOLD, also the name of its runbook."""
 
     WELL = "well"
     BEATS_LATE = "heartbeats_late"
@@ -49,7 +49,7 @@ def runbook(reason: Reason) -> str:
 
 
 class Flag(StrEnum):
-    """What a person overrules a reason with; each takes the reason why."""
+    """A flag with which a person overrules a reason; each takes a justification."""
 
     SIGNS_OF_LIFE = "--despite-signs-of-life"
     QUORUM = "--without-quorum"
@@ -57,9 +57,9 @@ class Flag(StrEnum):
 
 
 class FailoverFacts(NamedTuple):
-    """What speaks against a failover, as evidence in words: an empty tuple says that nothing does.
+    """Evidence against a failover, in words; an empty tuple: there is no evidence.
 
-    The first six are about a primary that is silent to us; while it answers, they are empty.
+    The first six fields are about a primary that does not answer us; while it answers, they are empty.
     """
 
     risk: Risk
@@ -69,11 +69,11 @@ class FailoverFacts(NamedTuple):
     unreachable: tuple[str, ...] = ()
     """The target does not answer."""
     no_heartbeat: tuple[str, ...] = ()
-    """No heartbeat of the flow ever came."""
+    """No heartbeat of the flow ever arrived."""
     clocks: tuple[str, ...] = ()
     """The newest heartbeats are from the future."""
     alive: tuple[str, ...] = ()
-    """Somebody else gets an answer from the primary, and it is not fenced."""
+    """Another observer gets an answer from the primary, and it is not fenced."""
     undecided: tuple[str, ...] = ()
     """Too few observers say that it is gone."""
     paused: tuple[str, ...] = ()
@@ -94,9 +94,9 @@ class ReasonRow(NamedTuple):
     """In words."""
     evidence: Callable[[FailoverFacts], Iterable[str]]
     next: str
-    """What a person does about it."""
+    """What the operator does about it."""
     flag: Flag | None
-    """What overrules it in `drkit failover`; None: nothing does."""
+    """The flag that overrules it in `drkit failover`; None: no flag does."""
     gate: str
     """The refusal of `drkit failover`, and the name of its page."""
 
@@ -148,7 +148,7 @@ ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
         "start the missing observers, or decide yourself: drkit failover --all --without-quorum REASON",
         Flag.QUORUM, "failover-no-quorum"),
 )  # fmt: skip
-"""They speak against the loss of the primary."""
+"""Reasons that contradict the loss of the primary."""
 
 AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
     ReasonRow(_R.PAUSED, _HELD + "somebody paused failovers", lambda f: f.paused, "drkit watch resume",
@@ -160,10 +160,10 @@ AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
     ReasonRow(_R.LAG_ABOVE_RPO, _HELD + "more would be lost than rpo_seconds allows", _large_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
 )  # fmt: skip
-"""They speak against a failover, whether the primary is lost or not."""
+"""Reasons against a failover, whether the primary is lost or not."""
 
 ROWS: Final = (*ABOUT_THE_PRIMARY, *AGAINST_A_FAILOVER)
-"""In the order in which they are named."""
+"""All rows, in the order in which they are reported."""
 
 ROW: Final = {row.reason: row for row in ROWS}
 

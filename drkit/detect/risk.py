@@ -1,12 +1,12 @@
-"""What a failover now would lose, in seconds, and how that is known: one computation for all who ask. Pure.
+"""The loss of a failover now, in seconds, and its evidence: one computation for all callers. Pure.
 
-While the source answers it is the age of the oldest record that is not copied. Of a silent source it is known
-up to when everything was copied: by the newest heartbeat on the target, by the replicator's note of the
-source's ends, by the last look of an observer at both clusters. Until when the source took records is not
-known to a site that cannot reach it: its applications may reach it still. So it counts as alive until now,
-unless its death is proven.
+While the source answers, the loss is the age of the oldest record that is not copied. For a silent source,
+three facts show up to when everything was copied: the newest heartbeat on the target, the replicator's note
+of the source's ends, the last look of an observer at both clusters. Until when the source took records is
+unknown to a site that cannot reach it: its applications may still reach it. So the source counts as alive
+until now, unless its death is proven.
 
-Times of other machines that lie in the future do not count: they would hide the loss.
+Times of other machines that are in the future do not count: they would hide the loss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HeldRecords(Protocol):
 
     @property
     def acknowledged(self) -> int:
-        """Of them, not known to belong to an undecided transaction."""
+        """Upper bound on those not known to belong to an undecided transaction."""
 
     @property
     def oldest_ms(self) -> int | None:
@@ -31,19 +31,19 @@ class HeldRecords(Protocol):
 
 
 class Sighting(NamedTuple):
-    """What is known of the last moments of a source that is silent now; milliseconds since 1970."""
+    """The last known times of a source that is silent now; milliseconds since 1970."""
 
     now_ms: int
     heartbeat_ms: int | None
-    """The newest heartbeat that reached the target, by its emitter's clock; None: there is none."""
+    """The newest heartbeat that reached the target, by its emitter's clock; None: no heartbeat."""
     ends_seen_ms: int | None
     """When its ends were noted last, by the replicator's clock."""
     last_seen_ms: int | None = None
-    """When whoever decided (`drkit watch`) saw it answer last."""
+    """When the `drkit watch` that decided last saw the source answer."""
     dead_since_ms: int | None = None
-    """By when it took no record any more, proven; None: nothing proves that it is dead."""
+    """Time from which the source provably took no record; None: its death is not proven."""
     copied_ms: int | None = None
-    """All that was older was copied, by a look of this machine at both clusters."""
+    """Everything older was copied, by a look of this machine at both clusters."""
     margin_ms: int = 0
     """By how much the clocks of other machines may differ from this one's."""
     ahead_seconds: float = 0.0
@@ -54,7 +54,7 @@ class Risk(NamedTuple):
     """An upper bound on the loss of a failover."""
 
     seconds: float | None
-    """This number decides against ``rpo_seconds``; None: not known."""
+    """The number to compare with ``rpo_seconds``; None: unknown."""
     records: int | None
     """Known to be missing, with those held back; of a silent source there may be more."""
     exact: bool
@@ -65,7 +65,7 @@ class Risk(NamedTuple):
     acknowledged: int = 0
     """Of `held_back`: an upper bound on those not known to belong to an undecided transaction."""
     if_dead_seconds: float | None = None
-    """Of a silent source: the upper bound if it died when it was seen last."""
+    """For a silent source: the upper bound if it died when it was last seen."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -73,17 +73,17 @@ class Risk(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The number that decides, and how it is known."""
+        """The number to compare with a budget, and its evidence."""
         return self.basis if self.seconds is None else f"up to {self.seconds:,.1f} s: {self.basis}"
 
     @property
     def above(self) -> float:
-        """The number to compare with a budget: infinite while it is not known."""
+        """The number to compare with a budget: infinite while unknown."""
         return float("inf") if self.seconds is None else self.seconds
 
 
 def unknown(basis: str, records: int | None = None) -> Risk:
-    """A loss of which nothing is known.
+    """An unknown loss.
 
     :param basis: why
     """
@@ -104,7 +104,7 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | No
         return found._replace(basis=copied)
     signs = (seen.ends_seen_ms, seen.last_seen_ms, seen.heartbeat_ms, seen.copied_ms)
     last_sign = max(_from_the_past(seen, *signs), default=copied)
-    # A death before a sign of life is one by a clock that is wrong, and proves no time.
+    # A death before a sign of life comes from a wrong clock, and proves no time.
     alive_ms = max(_from_the_past(seen, seen.last_seen_ms, seen.heartbeat_ms), default=0)
     if seen.dead_since_ms is not None and seen.dead_since_ms >= alive_ms - seen.margin_ms:
         seconds = max(0, seen.dead_since_ms - copied) / 1000
@@ -121,7 +121,7 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | No
 def of_answering_source(
     records: int | None, seconds: float | None, *, exact: bool, reason: str, held: HeldRecords | None = None
 ) -> Risk:
-    """What is not copied yet.
+    """The loss of records that are not copied yet.
 
     :param records: with what open transactions hold back
     :param reason: why records are not known
@@ -140,7 +140,7 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
 
 
 def _copied_ms(seen: Sighting, records: int | None, held: HeldRecords | None) -> int | str:
-    """Before when everything is known to be copied; else why that is not known."""
+    """Time before which everything is known to be copied; else why that is unknown."""
     theirs = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
     if theirs and records == 0:
         # What the source had when its ends were noted last is copied, if no record up to them is missing.

@@ -1,8 +1,7 @@
-"""What probes saw of a cluster, and what that makes of it for one observer. Pure.
+"""One observer's view of a cluster, from the results of its probes. Pure.
 
-An address is one broker on one listener. A failure counts at once as a doubt, and as a fact when it has
-lasted without a single success for the time of confirmation: shorter pauses, restarts and flaps stay
-doubts.
+An address is one broker on one listener. A failure is a doubt at first. It is a fact when it has lasted for
+the time of confirmation without a single success: shorter pauses, restarts and flaps stay doubts.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ WELL: Final = frozenset({ProbeOutcome.WORKS, ProbeOutcome.ANSWERS, ProbeOutcome.
 DEAD: Final = frozenset(
     {ProbeOutcome.REFUSED, ProbeOutcome.NO_ROUTE, ProbeOutcome.SILENT, ProbeOutcome.HUNG_UP}
 )
-"""Nobody there, or nobody who answers: killed, cut off, frozen, half open."""
+"""No connection or no answer: killed, cut off, frozen, half open."""
 ILL: Final = frozenset({ProbeOutcome.WRITE_REFUSED, ProbeOutcome.WRITE_SILENT})
 UNSEEN: Final = frozenset({ProbeOutcome.UNRESOLVED, ProbeOutcome.SHUT_OUT})
-"""These tell more about us than about the cluster."""
+"""Outcomes that point to a fault on our side rather than of the cluster."""
 
 
 class Address(NamedTuple):
-    """A broker as one listener leads to it."""
+    """One broker on one listener."""
 
     listener: str
     server: str
     """host:port."""
     broker: int = -1
-    """Its id; negative while nobody knows it (of a bootstrap server)."""
+    """Its id; negative while unknown (of a bootstrap server)."""
 
     def __str__(self) -> str:
         name = f"broker {self.broker}" if self.broker >= 0 else "server"
@@ -66,16 +65,16 @@ class Probe(NamedTuple):
 
 @dataclass(slots=True)
 class Track:
-    """What is known of one address."""
+    """Probe history of one address."""
 
     last: Probe | None = None
     failing_since: float | None = None
-    """The begin of the first of the failures that no success has interrupted."""
+    """Start of the first failure since the last success."""
     of_note: bool = False
-    """Only a note of the observers' topic names it."""
+    """Only a note of the observers' topic names this address."""
 
     def take(self, probe: Probe) -> None:
-        """The newest probe."""
+        """Record the newest probe."""
         self.last = probe
         if probe.outcome in WELL:
             self.failing_since = None
@@ -84,7 +83,7 @@ class Track:
 
 
 class Sight(StrEnum):
-    """What one observer makes of all addresses."""
+    """One observer's conclusion from all addresses."""
 
     CLEAR = "clear"
     FADING = "fading"
@@ -98,9 +97,9 @@ class Sight(StrEnum):
     GONE = "gone"
     """No broker answers on any listener."""
     BLIND = "blind"
-    """Nothing is known, by a fault on our side."""
+    """Unknown, because of a fault on our side."""
     WRONG = "wrong"
-    """Another cluster is behind the name."""
+    """The name leads to another cluster."""
 
 
 class SightRules(NamedTuple):
@@ -118,7 +117,7 @@ class SourceView:
 
     sight: Sight
     since: float | None
-    """Since when every address fails; None while one works. Of the observer's clock."""
+    """Since when every address fails, by the observer's clock; None while one works."""
     evidence: tuple[str, ...] = ()
     brokers: int = 0
     failing: int = 0
@@ -131,26 +130,26 @@ NOTHING_SEEN: Final = SourceView(Sight.BLIND, None, ("no address was probed yet"
 @dataclass(slots=True)
 class _Counts:
     working: set[str] = field(default_factory=set)
-    """Brokers with an address that works, or of which the contrary is no fact yet."""
+    """Brokers with an address that works, or whose failure is not confirmed yet."""
     failing: set[str] = field(default_factory=set)
     confirmed: set[ProbeOutcome] = field(default_factory=set)
     unresolved_names: bool = False
     """A bootstrap server's name does not resolve; it is not among `confirmed_brokers`."""
     confirmed_brokers: set[ProbeOutcome] = field(default_factory=set)
     ours_dead: bool = False
-    """An address that not only a note names is dead: so names resolve, and connections are tried."""
+    """An address that is not only from a note is dead: so names resolve, and connections are tried."""
     doubtful: int = 0
     stale: int = 0
     told: list[str] = field(default_factory=list)
 
 
 def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> SourceView:
-    """Make one view of all addresses; those that were never probed yet do not count."""
+    """One view from all addresses; those that were not probed yet do not count."""
     probed = {a: t for a, t in tracks.items() if t.last is not None}
     counts = _counted(probed, now, rules)
     if counts.stale == len(probed):
         return SourceView(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
-    # A name that leads to any broker is an address, but no broker of its own.
+    # A bootstrap name is an address, but does not count as a broker.
     known = {_broker(a) for a in probed if a.broker >= 0}
     brokers = known or {_broker(a) for a in probed}
     since = [t.failing_since for t in probed.values()]
@@ -191,7 +190,7 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
 
 
 def _is_stale(address: Address, probe: Probe, now: float, rules: SightRules) -> bool:
-    """Whether a probe says nothing of now. A resolver takes its time to say again what it said before."""
+    """Whether a probe is too old to count. A resolver may need long to repeat its answer."""
     waits = address.broker < 0 and probe.outcome is ProbeOutcome.UNRESOLVED
     return now - probe.ended > rules.stale and not waits
 

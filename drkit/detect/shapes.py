@@ -14,7 +14,7 @@ _LABEL: Final = text(256, least=1)
 _LINE: Final = text(16_384)
 _MOST_LINES: Final = 10_000
 _LAST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: no calendar of a library has later days."""
+"""The end of the year 9999: Python's calendar has no later days."""
 _SERVER: Final = re.compile(r"[A-Za-z0-9._:%\[\]-]{1,253}:([1-9][0-9]{0,4})")
 _MOST_PORT: Final = 65_535
 
@@ -33,7 +33,7 @@ def label(value: Any) -> str:
 
 
 def line(value: Any) -> str:
-    """A sentence for a person; a question mark in the place of each character that no terminal prints."""
+    """A sentence for a person; unprintable characters are replaced by question marks."""
     found = _LINE(value)
     return found if found.isprintable() else "".join(c if c.isprintable() else "?" for c in found)
 

@@ -1,8 +1,8 @@
-"""Who may speak in the topic of the observers: configured names, each of them one process at a time. Pure.
+"""Whose notes count in the topic of the observers: configured names, one process each. Pure.
 
-A name proves nothing by itself: any client that may write to the topic can use it. But the process that owns
-a name publishes all the time, so a second one under that name shows: the two take turns, or the numbers of
-one run go back. Then neither is believed until one of them has been silent for some intervals.
+A name alone proves nothing: any client that may write to the topic can use it. The process that owns a name
+publishes all the time, so a second process under that name is visible: the two alternate, or the numbers of
+one run go back. Then neither is trusted until one of them has been silent for some intervals.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 from drkit.config import Settings
 
 _INTERVALS: Final = 3
-"""A process that publishes every interval and was silent for so many of them has ended."""
+"""Number of silent intervals after which a process counts as ended."""
 _REMEMBERED: Final = 16
-"""Runs of one name; more of them are not needed to see that an earlier one is back."""
+"""Maximum number of remembered runs of one name: enough to recognize an earlier run."""
 
 
 class Speakers(NamedTuple):
-    """The names that are believed; None: any name is, since the configuration has only their number."""
+    """The trusted names; None: every name, since the configuration has only their number."""
 
     observers: frozenset[str] | None = None
     agents: frozenset[str] | None = None
     observer_quiet: float = 0.0
-    """After so many seconds without a vote the process of an observer has ended."""
+    """Seconds without a vote after which an observer's process counts as ended."""
     agent_quiet: float = 0.0
-    """The same for the notes of a fence agent."""
+    """Seconds without a note after which a fence agent's process counts as ended."""
 
     @classmethod
     def of(cls, settings: Settings) -> Speakers:
-        """Those of a configuration. With observers by name and no agent configured, none is believed."""
+        """The names of a configuration. Without configured agents, named observers trust no agent."""
         watch, agent = settings.watch, settings.fence_agent
         named = frozenset(watch.observer_names) or None
         agents = frozenset(agent.agent_names) if agent.agent_names or (named and not agent.agents) else None
@@ -42,9 +42,9 @@ ANYBODY: Final = Speakers()
 
 
 class Speaking:
-    """The processes that publish under one name in one topic, by the records in the topic's order.
+    """The processes that publish under one name in one topic, from the records in the topic's order.
 
-    :param quiet: after so many seconds without a record a process has ended
+    :param quiet: seconds without a record after which a process counts as ended
     """
 
     def __init__(self, quiet: float) -> None:
@@ -63,7 +63,7 @@ class Speaking:
         """Take one record.
 
         :param number: counts up in each run
-        :param live: it came after the topic was read to its end; older ones only name the last run
+        :param live: the record arrived after the topic was read to its end; older ones only name the last run
         """
         if live and now >= self._until:
             self.in_conflict = False
@@ -85,19 +85,19 @@ class Speaking:
         self._until, self._why, self.in_conflict = now + self._quiet, why, True
 
     def doubt(self) -> Doubt:
-        """Until when the newest record is not believed, and why."""
+        """Until when the newest record is not trusted, and why."""
         return Doubt(self._until, self._why)
 
 
 class Doubt(NamedTuple):
-    """Why a note is not believed."""
+    """Why a note is not trusted, and until when."""
 
     until: float = float("-inf")
     """By the clock of its arrival."""
     why: str = ""
 
     def at(self, now: float) -> str:
-        """Why it is not believed now; empty when it is."""
+        """Why the note is not trusted now; empty when it is."""
         return self.why if now < self.until else ""
 
 

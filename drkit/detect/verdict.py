@@ -1,8 +1,7 @@
-"""The one table: what is the matter with the primary, and may a failover go on? Pure.
+"""The one table: the state of the primary, and whether a failover may begin. Pure.
 
-The rows are evaluated top to bottom; the first match wins. LOST is the last row: it is only reached when
-nothing above speaks against it. docs/explanation/detection.md is generated from this table, and each
-HOLD has a runbook.
+The rows are evaluated top to bottom; the first match wins. LOST is the last row: it is only reached when no
+row above matches. docs/explanation/detection.md is generated from this table, and each HOLD has a runbook.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from drkit.detect.seen import Sight
 
 
 class VerdictKind(IntEnum):
-    """How bad it is: more evidence against the primary never leads to a lower one."""
+    """Severity: more evidence against the primary never leads to a lower one."""
 
     UP = 0
     SUSPECT = 1
@@ -34,23 +33,23 @@ class VerdictRow(NamedTuple):
     reason: Reason
     when: Callable[[Picture], bool]
     condition: str
-    """The same in words."""
+    """`when` in words."""
     evidence: Callable[[Picture], Iterable[str]]
     next: str
-    """What a person does."""
+    """What the operator does."""
 
 
 class Verdict(NamedTuple):
-    """What the table says, and why."""
+    """The result of the table, with its evidence."""
 
     kind: VerdictKind
     reason: Reason
     evidence: tuple[str, ...]
     next: str
     primary_lost: bool = False
-    """The primary is lost, although something holds a failover back."""
+    """The primary is lost, even if the failover is held back."""
     obstacles: tuple[Reason, ...] = ()
-    """Everything that holds it back then."""
+    """All reasons that hold the failover back then."""
 
     @property
     def name(self) -> str:
@@ -129,7 +128,7 @@ def _not_fenced(p: Picture, a: AutoFacts) -> bool:
 
 
 def _row(row: reasons.ReasonRow) -> VerdictRow:
-    """A reason against a failover, asked of a picture."""
+    """A table row for a reason against a failover."""
     return VerdictRow(
         VerdictKind.HOLD, row.reason, lambda p: row.applies(p.facts), row.condition,
         lambda p: row.evidence(p.facts), row.next,
@@ -164,10 +163,10 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
     VerdictRow(_K.HOLD, _R.BLIND, lambda p: p.seen.sight is _S.BLIND,
         "we cannot see: names do not resolve, credentials are refused, or we stood still", _path,
         "repair the observer; ask another one"),
-    # From here on no broker answers on any listener, and that is confirmed.
+    # Below: no broker answers on any listener, and that is confirmed.
     *(_row(row) for row in reasons.ABOUT_THE_PRIMARY),
 )  # fmt: skip
-"""What is the matter. None of these: the primary is lost."""
+"""States of the primary. No match: the primary is lost."""
 
 AGAINST_A_FAILOVER: Final[tuple[VerdictRow, ...]] = (
     *(_row(row) for row in reasons.AGAINST_A_FAILOVER),

@@ -1,8 +1,8 @@
-"""Votes of observers, and who counts. Pure.
+"""Votes of observers, and which of them count. Pure.
 
-Nobody's clock is trusted alone: a vote counts only when it arrived just now, while we were listening, and
-also says of itself that it is new. So one that waited in a queue, was read again after a restart, or comes
-from a machine whose clock is wrong has no weight; too few votes hold a failover back, and never cause one.
+No single clock is trusted: a vote counts only when it arrived just now, while we were listening, and when
+its own timestamp is new. A vote that waited in a queue, was read again after a restart, or comes from a
+machine whose clock is wrong does not count. Too few votes hold a failover back, and never cause one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TWO: Final = 2
 
 
 class Says(StrEnum):
-    """What a vote means for the question."""
+    """What a vote says about the primary."""
 
     GONE = "gone"
     ALIVE = "alive"
@@ -41,19 +41,19 @@ MEANS: Final[Mapping[Sight, Says]] = {
     Sight.WRONG: Says.UNSURE,
     Sight.GONE: Says.GONE,
 }
-"""A broker that answers anything is alive, in whatever state."""
+"""A broker that answers anything is alive, in any state."""
 
 
 @record
 class Vote(StateRecord):
-    """What an observer published."""
+    """An observer's published vote."""
 
     KEY: ClassVar[str] = "vote/"
     REQUIRED: ClassVar[bool] = False
 
     observer: str = stored(label)
     run: str = stored(label)
-    """Of the observer's process: another one after a restart."""
+    """Identifies the observer's process; changes at a restart."""
     sequence: int = stored(count)
     at_ms: int = stored(moment)
     """The observer's wall clock."""
@@ -61,7 +61,7 @@ class Vote(StateRecord):
     evidence: tuple[str, ...] = stored(lines, default=())
     phi: float | None = stored(optional(seconds), default=None)
     quiet_seconds: float | None = stored(optional(seconds), default=None)
-    """Since replication last moved, as this observer sees it; None: not known."""
+    """Since replication last moved, as this observer sees it; None: unknown."""
     abstained_seconds: float = stored(seconds, default=0.0)
     """Since this observer last renewed a lease of a fence agent, or since its start."""
     alive_ms: int | None = stored(optional(moment), default=None)
@@ -72,22 +72,22 @@ class Vote(StateRecord):
 
     @property
     def says(self) -> Says:
-        """Its weight."""
+        """What this vote says about the primary."""
         return MEANS[self.sight]
 
 
 class Heard(NamedTuple):
-    """A vote as we got it."""
+    """A vote as it arrived."""
 
     vote: Vote
     arrived: float
-    """As of our own clock that stands still while we do."""
+    """Arrival time by our clock, which does not advance during a stall."""
     wall_ms: int
-    """Our wall clock then."""
+    """Our wall clock on arrival."""
     live: bool
-    """It was written after we had read the topic to its end: no record of the past."""
+    """The vote arrived after the topic was read to its end, so it is not an old record."""
     doubt: str = ""
-    """Why its writer is not believed, though its name is configured; empty: it is."""
+    """Why its writer is not trusted, though its name is configured; empty: it is."""
 
 
 class VoteRules(NamedTuple):
@@ -96,12 +96,12 @@ class VoteRules(NamedTuple):
     ttl: float = 5.0
     clock_margin: float = 2.0
     observers: int = 1
-    """How many there are, this one included."""
+    """Number of observers, this one included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The votes that count now, by observer, and why others do not."""
+    """The observers whose votes count now, and why other votes do not."""
 
     observers: int = 1
     gone: tuple[str, ...] = ()
@@ -109,17 +109,17 @@ class Tally:
     unsure: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     abstained_seconds: float | None = None
-    """The shortest time for which one of those that say gone has renewed no lease of a fence agent."""
+    """Shortest time without a lease renewal among the observers that say gone."""
 
     @property
     def quorum(self) -> int:
-        """How many must say gone. Where two are configured nobody decides, however many more vote."""
+        """Votes for gone that a failover needs. Two configured observers never decide."""
         there = max(self.observers, len(self.gone) + len(self.alive) + len(self.unsure))
         return there + 1 if self.observers == _TWO else quorum(there)
 
     @property
     def is_decided(self) -> bool:
-        """Enough say gone."""
+        """Whether enough observers say gone."""
         return len(self.gone) >= self.quorum
 
     def told(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class Tally:
 
 
 def quorum(observers: int) -> int:
-    """A majority. Of two observers none: each may be the one that is cut off, so three are asked for."""
+    """A majority. Of two observers three are needed: each of the two may be the one that is cut off."""
     return observers + 1 if observers == _TWO else observers // 2 + 1
 
 
@@ -151,11 +151,11 @@ def tally(
     votes: bool = True,
     dropped: Iterable[str] = (),
 ) -> Tally:
-    """Count the votes that are fresh.
+    """Count the fresh votes.
 
-    :param own: our view as it is now; what we published of it before is left out
-    :param votes: we are one of the observers; else our view counts only where there are not enough of them
-    :param heard: from every topic; of several of one observer the newest counts, none while one is in doubt
+    :param own: our current view; our earlier published votes are left out
+    :param votes: we are one of the observers; else our view counts only when there are too few of them
+    :param heard: from every topic; an observer's newest vote counts, and none while one is in doubt
     :param dropped: notes that were not read as votes, in words
     """
     all_heard = list(heard)

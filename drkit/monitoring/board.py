@@ -1,4 +1,4 @@
-"""What a replicating process knows of its flows at the moment: for metrics, health check and page."""
+"""The current state of a process's flows: for metrics, health check and page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drkit.status.progress import Progress
 
 LOOK_SECONDS: Final = 5.0
 QUIET_SECONDS: Final = 10.0
-"""Between two looks where nobody asks for metrics: only for the note of the source's ends."""
+"""Between two looks without requests for metrics: only to record the source's ends."""
 _SHARE: Final = 10
 """A look may take a tenth of the time."""
 _REMEMBER_SECONDS: Final = 10.0
@@ -33,25 +33,25 @@ _START_SECONDS: Final = 60.0
 _SHOWN_TOPICS: Final = 200
 _SHOWN_GROUPS: Final = 50
 _STARTING: Final = frozenset({"checkpoints_stale", "groups_not_ready"})
-"""Faults of a flow that has only begun: its first rounds come some seconds after its first lease."""
+"""Faults ignored at a flow's start: its first rounds run some seconds after its first lease."""
 
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Job(Protocol):
-    """A flow that this process runs, or only watches: then nothing is known of its progress."""
+    """A flow that this process runs, or only watches: then its progress is unknown."""
 
     flow: FlowSettings
     progress: Progress | None
 
 
 class FlowWatch:
-    """Looks at one flow again and again, from a thread of its own.
+    """Looks at one flow repeatedly, from its own thread.
 
-    :param share: the time between two looks is at least so many times that of a look
+    :param share: least ratio of the pause between two looks to the duration of a look
     :param groups: look at the groups, too, which is most of the work where there are many
-    :param faults: what is wrong in this process, besides what the clusters show
+    :param faults: faults of this process, besides those of the clusters
     """
 
     def __init__(
@@ -87,26 +87,26 @@ class FlowWatch:
 
     @property
     def rpo_seconds(self) -> float:
-        """The loss that is acceptable."""
+        """The acceptable loss, in seconds."""
         return self._settings.failover.rpo_seconds
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; one look may still be on its way."""
+        """Stop; one look may still be in progress."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(1.0)
 
     @property
     def lag(self) -> int | None:
-        """Records that are not copied, as the last look at both clusters saw it; None: not known."""
+        """Records that were not copied at the last look at both clusters; None: unknown."""
         return self.figures.status.loss.records if self.figures is not None else None
 
     def faults(self, now: float) -> tuple[Fault, ...]:
-        """What is wrong now, old figures included; a flow that begins has time until its first look."""
+        """Current faults, outdated figures included; a new flow has time until its first look."""
         if (error := self._failure()) is not None:
             return (Fault("failed", f"the flow ended: {error.what}"),)
         return self._own_faults() + self._seen_faults(now)
@@ -118,7 +118,7 @@ class FlowWatch:
         age = now - figures.looked_at
         if age > max(_STALE_SECONDS, _SHARE * self._seconds):
             return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)
-        # Its lease, its first heartbeat and its first epoch come within seconds of each other.
+        # A flow's lease, first heartbeat and first epoch follow within seconds of each other.
         if young and self._job.progress is None:
             return ()
         return tuple(f for f in figures.status.faults if not young or f.code not in _STARTING)
@@ -183,7 +183,7 @@ class FlowWatch:
         self._hanging = set(now)
 
     def _remember(self, collector: StatusCollector) -> None:
-        """Note the source's ends on the target, so that a failover knows them; only who has the lease."""
+        """Record the source's ends on the target for a failover; only the lease holder does so."""
         now = monotonic()
         if self._job.progress is None or now - self._remembered < _REMEMBER_SECONDS:
             return
@@ -216,7 +216,7 @@ class Board:
         return generate_latest(self._registry)
 
     def faults(self) -> dict[str, tuple[Fault, ...]]:
-        """What is wrong with each flow now: for the health check, the page and the metrics alike."""
+        """Current faults of each flow: the same for the health check, the page and the metrics."""
         now = self._clock()
         return {w.name: w.faults(now) for w in self.watches}
 
@@ -230,7 +230,7 @@ class Board:
         return not any(found.values()), {"flows": told}
 
     def status(self, find: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
-        """What the page shows: sums by topic, groups, and each flow's figures of the last hour.
+        """The data of the page: sums by topic, groups, and each flow's figures of the last hour.
 
         :param find: by flow, a part of the names of the groups to show
         """
@@ -239,7 +239,7 @@ class Board:
         return {"flows": [_shown(w, faults[w.name], now, find.get(w.name, "")) for w in self.watches]}
 
     def group(self, flow: str, group: str) -> dict[str, Any] | None:
-        """A group of a flow with all of its partitions; None when nobody knows of it now."""
+        """A group of a flow with all of its partitions; None when the group is unknown."""
         for figures in (w.figures for w in self.watches if w.name == flow):
             seen = figures.status.groups if figures is not None else None
             for found in seen.groups if seen is not None else ():

@@ -1,6 +1,6 @@
 """drkit's metrics for Prometheus, made at every scrape from the newest status; MirrorMaker 2's names too.
 
-One table says name, kind, labels and meaning of each; docs/reference/metrics.md is made of it.
+One table has name, kind, labels and meaning of each; docs/reference/metrics.md is generated from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOW: Final = ("source", "target")
 _TOPIC: Final = (*_FLOW, "topic")
 _PARTITION: Final = (*_TOPIC, "partition")
 MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
-"""How the JMX exporter spells MirrorMaker 2's MBeans in the dashboards that people have."""
+"""The JMX exporter's prefix for MirrorMaker 2's MBeans, as in existing dashboards."""
 _NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)
 
 _UNITS: Final = (
@@ -44,7 +44,7 @@ class MetricDescription(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What its value counts; Prometheus wants base units, MirrorMaker 2 has milliseconds."""
+        """Unit of the value: base units for Prometheus, milliseconds for MirrorMaker 2's names."""
         last = self.name.removeprefix(MM2)
         return next((unit for part, unit in _UNITS if part in last), "count")
 
@@ -97,9 +97,9 @@ class Count:
     bytes_per_second: float = 0.0
 
     def see(self, end: int, moved: Moved | None, seconds: float) -> None:
-        """Take the target's end now; between reports its growth is what was copied.
+        """Take the target's current end; between reports its growth counts as copied.
 
-        :param seconds: since the last time
+        :param seconds: since the last call
         """
         records, size = float(max(0, end - self.first_end)), 0.0
         if moved is not None and moved.target_end >= 0:
@@ -107,7 +107,7 @@ class Count:
             each = moved.bytes / moved.records if moved.records else 0.0
             records, size = moved.records + grown, moved.bytes + grown * each
         before = (self.records, self.bytes)
-        # Holes of the target (markers) were counted as records until the report came: never count back.
+        # Gaps of the target (markers) counted as records until the report: never count down.
         self.records, self.bytes = max(records, self.records), max(size, self.bytes)
         if seconds > 0:
             self.records_per_second = (self.records - before[0]) / seconds
@@ -116,7 +116,7 @@ class Count:
 
 @dataclass(slots=True)
 class FlowFigures:
-    """What is told of one flow at the next scrape."""
+    """One flow's figures for the next scrape."""
 
     status: FlowStatus
     looked_at: float
@@ -138,11 +138,11 @@ class FlowFigures:
 
 
 class FlowCollector(Collector):
-    """Makes the metrics of all flows when Prometheus asks.
+    """Makes the metrics of all flows at each scrape.
 
-    :param figures: the flows now
+    :param figures: the current flows
     :param clock: the steady clock of the figures
-    :param faults: of each flow by its name, as the health check and the page have them
+    :param faults: of each flow by its name, the same as in the health check and on the page
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class FlowCollector(Collector):
         yield from families.values()
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not ask anybody."""
+        """Nothing: registering must not send requests."""
         return iter(())
 
     def _samples(self, figures: FlowFigures) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
@@ -219,7 +219,7 @@ def _health(
 
 
 class Labelled(Collector):
-    """Everything that some collectors know, with fixed labels."""
+    """The metrics of some collectors, with fixed labels."""
 
     def __init__(self, collectors: Iterable[Collector], labels: Mapping[str, str]) -> None:
         self._collectors, self._labels = tuple(collectors), dict(labels)
@@ -233,7 +233,7 @@ class Labelled(Collector):
                 yield family
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not ask anybody."""
+        """Nothing: registering must not send requests."""
         return iter(())
 
 
@@ -246,7 +246,7 @@ class _Topic(NamedTuple):
 
 
 def _topics(status: FlowStatus) -> Iterator[_Topic]:
-    """Each topic; those behind the limit as one, so that labels stay bounded."""
+    """Each topic; those beyond the limit as one, so that the number of labels is bounded."""
     single, rest = status.topics[:MOST_PARTITIONS], status.topics[MOST_PARTITIONS:]
     yield from (_Topic(t.topic, t.records, t.bytes, t.seconds, t.held_back) for t in single)
     if rest:

@@ -38,7 +38,7 @@ def group_samples(
 ) -> Iterator[Sample]:
     """Every value for one flow.
 
-    :param totals: None where this process does no rounds
+    :param totals: None where this process runs no rounds
     """
     if seen is not None:
         yield from _of_groups(flow, seen)
@@ -61,7 +61,7 @@ def _of_groups(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
     for verdict, count in seen.rounds.verdicts.items():
         yield "drkit_group_positions", (*flow, verdict.lower()), count
     if seen.error:
-        return  # how many are ready nobody knows: no figure says more than an old one
+        return  # the number of ready groups is unknown: no figure is better than an old one
     states = Counter(dict.fromkeys(STATES, 0))
     states.update(_state(g) for g in seen.groups)
     for state, count in states.items():

@@ -28,7 +28,7 @@ READ_SECONDS: Final = 20.0
 
 
 class CheckpointTail:
-    """Reads a checkpoint topic on from where it was read before. Use it from one thread.
+    """Reads a checkpoint topic incrementally. Use it from one thread.
 
     :param topic: its name on the target
     """
@@ -41,13 +41,13 @@ class CheckpointTail:
         self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
         self.unreadable = 0
-        """Records that are no checkpoints; they hide none."""
+        """Number of records that are not checkpoints; they hide no checkpoint."""
 
     def read(self, topic_id: UUID | None, seconds: float = READ_SECONDS) -> str:
-        """Read on to the end; returns why that was not possible, empty when all is read.
+        """Read up to the end; returns why that failed, empty when everything is read.
 
-        :param topic_id: of the topic as it is now; None: it does not exist. Another one than before is
-            another topic, and what was read of the former no longer stands there.
+        :param topic_id: current id of the topic; None: it does not exist. A changed id is a new topic, and
+            the checkpoints of the old topic are dropped.
         """
         if topic_id != self._id:
             self.close()
@@ -94,7 +94,7 @@ class CheckpointTail:
                     self._position = (message.offset() or 0) + 1
                     self._keep(message, fresh)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                    # Also behind what compaction has left out, of which no message tells.
+                    # The position also passes records that compaction removed, which no message shows.
                     self._position = end = message.offset() or 0
                 elif not is_passed_over(error):
                     raise KafkaException(error)
@@ -103,7 +103,7 @@ class CheckpointTail:
         return ""
 
     def _keep(self, message: Message, fresh: dict[bytes, Message]) -> None:
-        """Of each position only the newest is worth the decoding; one that nobody can read hides none."""
+        """Decode only the newest record of each position; an unreadable one hides no older checkpoint."""
         key, value = message.key(), message.value()
         if isinstance(value, bytes) and not is_checkpoint(value):
             self.unreadable += 1
@@ -132,7 +132,7 @@ class CheckpointTail:
             self.newest.pop(gone.group, None)
 
     def close(self) -> None:
-        """Let go of the connection; what was read stays."""
+        """Close the connection; the checkpoints read stay."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None

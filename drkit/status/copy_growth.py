@@ -1,6 +1,6 @@
-"""Whether a flow's copies still grow: somebody then reads the source, whoever else cannot reach it.
+"""Whether a flow's copies still grow: then the replicator still reads the source.
 
-Producers do not write to a passive copy, so each record more is one that replication brought.
+Producers do not write to a passive copy, so each new record comes from replication.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from drkit.model import TopicPartition
 
 _CONNECT_MS: Final = 3000
 _SHARE: Final = 10
-"""Asking may take a tenth of the time."""
+"""Requests may take a tenth of the time."""
 
 
 class Growth:
-    """Asks for the ends of copies from a thread of its own, until :meth:`stop`.
+    """Requests the end offsets of copies from its own thread, until :meth:`stop`.
 
-    :param topics: the copies now
-    :param grown: told with a line of evidence when one of them has grown
+    :param topics: the current copies
+    :param grown: called with a line of evidence when one of them has grown
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class Growth:
         self._seconds = seconds
         self._ends: dict[TopicPartition, int] = {}
         self.began: float | None = None
-        """When ends were first known, on the clock of `monotonic`; None: they never were."""
+        """When end offsets were first known, on the clock of `monotonic`; None: never."""
         self._raw: RawCluster | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"growth {target.alias}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -61,7 +61,7 @@ class Growth:
                 began = monotonic()
                 try:
                     loop.run(self._look, loop)
-                except (DrkitError, RawError):  # that the target does not answer is told by others
+                except (DrkitError, RawError):  # others report that the target does not answer
                     self._drop()
                 self._ended.wait(max(self._seconds, _SHARE * (monotonic() - began)))
         finally:

@@ -1,4 +1,4 @@
-"""From what two clusters said to the model of the status. Pure."""
+"""Converts the answers of two clusters to the model of the status. Pure."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def copied_of(topic: str, entry: GenerationRecord) -> Copied:
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:
-    """Why a topic has no copy that counts, as its newest event says."""
+    """Why a topic has no valid copy, from its newest event."""
     event = state.readable(EventRecord).get(EventRecord.name_of("topic_left_out", topic))
     told = "" if event is None else str(event.fields.get("reason", ""))
     return f"not copied: {told or 'the target has no copy of this topic'}"
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
-    """Whether the source still has the topic that was copied; while it is silent nobody says otherwise."""
+    """Whether the source still has the copied topic; true while the source does not answer."""
     return now is None or now.topic_id == copied.source_id
 
 
@@ -50,7 +50,7 @@ def term_of(state: FlowState) -> int:
 
 
 def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
-    """Whether failovers promoted all that a flow has copied: at once, or part by part."""
+    """Whether failovers promoted everything that a flow has copied: at once, or part by part."""
     known = state.all(GenerationRecord)
     copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
     every = bool(copied) and promoted_of(state).issuperset(copied)
@@ -72,9 +72,9 @@ def status_of(
     ends: Ends | None,
     found: UncopiedRecords | None,
 ) -> PartitionStatus:
-    """One partition, by where it stands and what waits.
+    """Status of one partition, from its position and its waiting records.
 
-    :param ends: None where nobody knows them
+    :param ends: None where unknown
     :param found: None: nothing waits
     """
     end, mark = (ends.end, ends.high_watermark) if ends else (None, None)
@@ -101,7 +101,7 @@ def _age(now_ms: int, oldest_ms: int | None) -> float | None:
 
 
 def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> SourceSeenRecord:
-    """The record of what was seen of the source."""
+    """The record of the source's ends for the flow's state."""
     return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()})
 
 
@@ -111,7 +111,7 @@ def _noted(ends: Ends) -> NotedEnds:
 
 
 def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
-    """Read back what :func:`seen_record` made."""
+    """The ends in a record of :func:`seen_record`."""
     return {at: _ends(noted) for at, noted in seen.ends.items()}
 
 

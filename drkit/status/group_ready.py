@@ -1,7 +1,7 @@
-"""Whether a failover now would be safe for a group in a partition, and where it would read on. Pure.
+"""Whether a failover now is safe for a group in a partition, and where the group would continue. Pure.
 
-The same table decides as in a checkpoint round (`drkit.offsets.group_guard`), on what both clusters say now.
-What nobody knows, or what was known too long ago, is never called ready.
+The same table decides as in a checkpoint round (`drkit.offsets.group_guard`), on the current state of both
+clusters. A group whose position is unknown or too old is never ready.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from drkit.status.groups import GroupPartition, Readiness
 
 _NEVER_MS: Final = 1 << 62
-"""As the age from which unchanged offsets are written again: that is no matter here."""
+"""Age from which unchanged offsets are written again: never, as this module writes nothing."""
 _MEANS: Final = {GuardVerdict.PROMOTED: Readiness.THERE, GuardVerdict.NOT_TOLD: Readiness.UNKNOWN}
-"""Every other refusal is something that somebody has to look at."""
+"""Every other refusal needs a person."""
 
 
 class CheckpointSeen(NamedTuple):
-    """A checkpoint, as it stands in its topic."""
+    """A checkpoint of the checkpoint topic."""
 
     upstream: int
     downstream: int
@@ -31,12 +31,12 @@ class CheckpointSeen(NamedTuple):
 
 
 class FlowFacts(NamedTuple):
-    """What holds for all groups of a flow at one moment."""
+    """Facts that all groups of a flow share at one moment."""
 
     source: str
     """Alias of its source."""
     sync: bool
-    """Offsets are written on the target, not only checkpoints."""
+    """Whether offsets are committed on the target, besides checkpoints."""
     source_answers: bool
     promoted: frozenset[str]
     """Topics of the target that producers own."""
@@ -47,27 +47,27 @@ class FlowFacts(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """What both clusters say of one group and partition."""
+    """The facts of both clusters about one group and partition."""
 
     group: str
     at: TopicPartition
     target: TopicPartition
     place: PartitionPosition | Unavailable
     theirs: StoredOffset | None
-    """On the source; None where it does not answer."""
+    """Committed offset on the source; None where it does not answer."""
     checkpoint: CheckpointSeen | None
     there: StoredOffset | None
-    """On the target."""
+    """Committed offset on the target."""
     target_state: str | None
-    """Empty: there is no such group; None: the target does not tell."""
+    """Empty: the group does not exist; None: unknown."""
     worked: bool
-    """The group has committed by itself on the target."""
+    """Whether the group itself has committed on the target."""
     unread: str = ""
-    """Why the source, which answers, does not tell what the group has committed."""
+    """Why the group's committed offset is unknown although the source answers."""
 
 
 def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
-    """One partition of one group."""
+    """Position and readiness of a group in one partition."""
     ours, checkpoint = _ours(flow, facts), facts.checkpoint
     theirs = facts.theirs or _last_known(ours, checkpoint)
     place = facts.place if isinstance(facts.place, PartitionPosition) else None
@@ -116,14 +116,14 @@ def _ours(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
 
 
 def _last_known(ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
-    """What the group had committed on the source when somebody wrote it down last."""
+    """The group's last recorded committed offset on the source."""
     if checkpoint is not None and (ours is None or checkpoint.at_ms >= ours.written_ms):
         return StoredOffset(checkpoint.upstream)
     return StoredOffset(ours.upstream) if ours is not None else None
 
 
 def _position(case: Case, ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
-    """The exact one; while the copy has not come that far, the one before."""
+    """The exact position; while the copy has not reached it, the previous one."""
     if isinstance(case.position, Exact):
         return case.position.offset
     return ours.downstream if ours else checkpoint.downstream if checkpoint else None
@@ -151,7 +151,7 @@ def _case(flow: FlowFacts, facts: GroupFacts, theirs: StoredOffset, place: Parti
 def _readiness(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     verdict = judge(case)
     if verdict is GuardVerdict.ECHO:
-        # The source got its offset from the target: there the group works, if it still has one of its own.
+        # The source's offset came from the target: the group is active there, if it still has an own offset.
         there = case.there is not None and case.ours is None
         return (Readiness.THERE, verdict.value) if there else (Readiness.UNKNOWN, "no offset on either side")
     if verdict is GuardVerdict.NO_POSITION:
@@ -169,7 +169,7 @@ def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
 
 
 def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
-    """The case of the place that the group holds, while its newest is not copied yet."""
+    """The case for the position that the group has, while its newest one is not copied yet."""
     ours = case.ours
     downstream = ours.downstream if ours else checkpoint.downstream if checkpoint else -1
     return case._replace(theirs=StoredOffset(upstream), position=Exact(downstream))
@@ -180,10 +180,10 @@ def _without_position(facts: GroupFacts, case: Case, held: int | None) -> tuple[
     if not isinstance(facts.place, PartitionPosition):
         return Readiness.REFUSED, why
     if facts.place.waits_for(case.theirs.offset):
-        # The group runs ahead of the copy, as ever while it works: it holds its place behind that.
+        # An active group is always ahead of the copy: it keeps its previous position.
         if held is None or held > case.theirs.offset:
             return Readiness.WAITING, why
-        # What speaks against its place now would speak against the newer one.
+        # A refusal of the current position would also apply to the newer one.
         return _refused(judge(_at_hold(case, facts.checkpoint, held)), case) or (Readiness.READY, "")
     return (Readiness.WAITING if facts.place.frontier is None else Readiness.REFUSED), why
 

@@ -1,4 +1,4 @@
-"""What is known of each consumer group at one moment: the model of its part of `drkit status`. Pure."""
+"""The state of each consumer group at one moment: the model of its part of `drkit status`. Pure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from drkit.checkpoints.other_groups import OtherGroup
 
 STALE_SECONDS: Final = 30.0
 STALE_ROUNDS: Final = 4
-"""Checkpoints are stale when no round ended well for longer than both of these."""
+"""Checkpoints are stale when no round succeeded for longer than both of these."""
 
 
 class Readiness(StrEnum):
-    """Whether a group can go on at its position in a partition of the target."""
+    """Whether a group can continue at its position in a partition of the target."""
 
     READY = "ready"
     WAITING = "waiting"
-    """Not yet; the next rounds or the copy will bring it."""
+    """Not ready yet; the next rounds or the copy provide the position."""
     REFUSED = "not ready"
     UNKNOWN = "unknown"
     THERE = "on the target"
-    """There is nothing to bring: the group, or the topic's producers, work there already."""
+    """No position is needed: the group, or the topic's producers, are already active there."""
 
 
 class GroupPartition(NamedTuple):
-    """A group's place in one partition. None: not known."""
+    """A group's position in one partition. None: unknown."""
 
     topic: str
     target_topic: str
@@ -35,26 +35,26 @@ class GroupPartition(NamedTuple):
     committed: int | None
     """The newest offset that the group is known to have committed on the source."""
     position: int | None
-    """Where it reads on, on the target."""
+    """Where it continues on the target."""
     stored: int | None
-    """What the target keeps for it now."""
+    """Its committed offset on the target now."""
     repeats: int | None
-    """Source offsets that it would read again if it went over now; None where the source does not answer."""
+    """Source offsets that it would reprocess after a failover now; None where the source does not answer."""
     left: int | None
     """Target offsets from its position to the end."""
     written_ms: int | None
-    """When its position was written last, as checkpoint or as offset; it is written when it changes."""
+    """When its position was last written, as checkpoint or as offset; it is written when it changes."""
     state: Readiness
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A consumer group, and its places on the other side."""
+    """A consumer group, and its positions on the target."""
 
     group: str
     state: str = ""
-    """On the source, as Kafka names it: Stable, Empty and so on; empty where it is not known."""
+    """On the source, as Kafka names it: Stable, Empty and so on; empty where unknown."""
     protocol: str = ""
     """``classic``, or ``consumer`` as of KIP-848."""
     target_state: str = ""
@@ -64,37 +64,37 @@ class GroupStatus:
 
     @property
     def wanted(self) -> list[GroupPartition]:
-        """The partitions in which it is to get a position."""
+        """The partitions in which the group needs a position."""
         return [p for p in self.partitions if p.state is not Readiness.THERE]
 
     @property
     def ready_partitions(self) -> int:
-        """How many of these it could go over to now."""
+        """Number of wanted partitions in which the group is ready."""
         return sum(p.state is Readiness.READY for p in self.partitions)
 
     @property
     def ready(self) -> bool:
-        """All of them."""
+        """Whether the group is ready in all wanted partitions."""
         return self.ready_partitions == len(self.wanted)
 
     @property
     def faulty(self) -> bool:
-        """Something stands against it that does not pass by itself."""
+        """Whether the group has a problem that does not pass by itself."""
         return any(p.state in {Readiness.REFUSED, Readiness.UNKNOWN} for p in self.partitions)
 
     @property
     def repeats(self) -> int | None:
-        """The sum over all partitions; None where one is not known."""
+        """Offsets to reprocess over all partitions; None where one is unknown."""
         return total(p.repeats for p in self.wanted)
 
     @property
     def left(self) -> int | None:
-        """Likewise."""
+        """Offsets remaining over all partitions; None where one is unknown."""
         return total(p.left for p in self.wanted)
 
     @property
     def reason(self) -> str:
-        """Why it is not ready, the worst first; where it concerns some partitions, the first of them."""
+        """Why it is not ready, the worst reason first, with the first partition that it concerns."""
         for state in (Readiness.REFUSED, Readiness.UNKNOWN, Readiness.WAITING):
             found = [p for p in self.partitions if p.state is state]
             if found:
@@ -119,20 +119,20 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How the checkpoint rounds of a flow go, as they wrote it into the flow's state on the target."""
+    """State of a flow's checkpoint rounds, from the flow's state on the target."""
 
     age_seconds: float | None
-    """Since the last round that ended well; None: never."""
+    """Since the last round that succeeded; None: never."""
     limit_seconds: float
     """Older than this is stale."""
     source_gone_seconds: float = 0.0
-    """Since the source was seen last; no round can end well without it, so this is not held against them."""
+    """Since the source was last seen; not counted in the age, as no round can succeed without the source."""
     error: str = ""
-    """Why the newest round broke off."""
+    """Why the newest round failed."""
     seconds: float | None = None
-    """How long the newest round took."""
+    """Duration of the newest round."""
     verdicts: Mapping[str, int] = field(default_factory=dict)
-    """What became of the positions in the newest round."""
+    """Number of positions by their verdict in the newest round."""
 
     @property
     def stale(self) -> str:
@@ -150,13 +150,13 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class GroupsSeen:
-    """What one look at the groups of a flow brought."""
+    """Result of one look at the groups of a flow."""
 
     at_ms: int
     rounds: Rounds
     groups: tuple[GroupStatus, ...] = ()
     error: str = ""
-    """Why nobody can say anything; then there are no groups here, which does not mean that there are none."""
+    """Why the groups are unknown; then this result lists none, even if groups exist."""
     without_positions: int = 0
     """Groups of the source that have no committed offset in a copied topic."""
     unreadable: int = 0
@@ -165,11 +165,11 @@ class GroupsSeen:
     """Groups that the flow's filter accepts and that are not consumer groups; without the source, those that
     the newest checkpoint round named."""
     others_total: int = 0
-    """How many there are: without the source not all are known by name."""
+    """Their total number: without the source not all are known by name."""
 
     @property
     def ready(self) -> int:
-        """Groups that are ready, or need nothing."""
+        """Number of groups that are ready, or need no position."""
         return sum(g.ready for g in self.groups)
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,19 +188,19 @@ class GroupsSeen:
 
 
 def total(values: Iterable[int | None]) -> int | None:
-    """The sum; None when one is not known."""
+    """The sum; None when one is unknown."""
     found = list(values)
     known = [v for v in found if v is not None]
     return sum(known) if len(known) == len(found) else None
 
 
 def worst_first(groups: Iterable[GroupStatus]) -> list[GroupStatus]:
-    """Those that need somebody, then those that wait, then the others; by name."""
+    """Groups that need a person, then those that wait, then the others; each by name."""
     return sorted(groups, key=lambda g: (not g.faulty, g.ready, g.group))
 
 
 def group_faults(seen: GroupsSeen) -> list[tuple[str, str]]:
-    """Code and text of everything about groups that is not as it should be."""
+    """Code and text of each fault of the groups."""
     if seen.error:
         return [("groups_unknown", f"nobody can say where groups stand: {seen.error}")]
     if not seen.groups:

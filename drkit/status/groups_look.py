@@ -1,4 +1,4 @@
-"""Looks where the groups of a flow stand: all, in a few requests to each broker, source alive or not."""
+"""Reads the positions of all groups of a flow, in a few requests to each broker, source alive or not."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from drkit.status.left_out_groups import left_out_readers
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
 _SHARE: Final = 30
-"""In a thread of its own a look takes a thirtieth of the time at the most: all others have work."""
+"""A look in its own thread takes at most a thirtieth of the time: the other threads have work."""
 _PAUSE_SECONDS: Final = 5.0
 _OLD_SECONDS: Final = 60.0
 
 
 class _Asked(NamedTuple):
-    """What the clusters answered."""
+    """The answers of the clusters."""
 
     listed: Mapping[str, ListedGroup]
     """Of the source; empty when it is gone."""
@@ -59,7 +59,7 @@ class _Asked(NamedTuple):
 
 
 class GroupLook:
-    """Looks again and again, with connections that stay.
+    """Looks repeatedly, over persistent connections.
 
     :param sides: source and target
     """
@@ -84,9 +84,9 @@ class GroupLook:
         self._last: tuple[float, float, GroupsSeen] | None = None
 
     def newest(self, state: FlowState, *, source_answers: bool) -> GroupsSeen | None:
-        """Where the groups stand; None when the flow does not look after any.
+        """The state of the groups; None when the flow synchronizes none.
 
-        While :meth:`follow` runs, that of its newest look.
+        While :meth:`follow` runs, the result of its newest look.
 
         :param state: the flow's state on the target
         """
@@ -106,20 +106,20 @@ class GroupLook:
         return GroupsSeen(seen.at_ms, seen.rounds, error=f"nobody could look for {age:.0f} s")
 
     def follow(self) -> None:
-        """Look from a thread, with pauses, so that looking at many groups holds up nothing else."""
+        """Look from a thread, with pauses, so that many groups do not delay other work."""
         if wants_checkpoints(self._flow):
             name = f"groups {self._flow.name}"
             self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._ended.set()
         self._fed.set()
         if self._thread is not None:
             self._thread.join(_WAIT_SECONDS)
             if self._thread.is_alive():
-                return  # it ends with its look, or with the process
+                return  # the thread ends with its look, or with the process
         self._let_go()
         self._tail.close()
         self._loop.close()
@@ -206,7 +206,7 @@ class GroupLook:
             )
         groups = self._asking(target)
         states = await groups.listed()
-        # Without the source those count of which something was written down, as checkpoint or as offset.
+        # Without the source, groups with a recorded checkpoint or offset count.
         here = {g for g, x in states.items() if is_consumer(x)}
         names = sorted(listed if source is not None else filter(accepted, {*here, *self._tail.newest}))
         there = await groups.committed(names)
@@ -216,7 +216,7 @@ class GroupLook:
         return _Asked(listed, theirs, there, states, places, others)
 
     def _asking(self, cluster: RawCluster) -> Groups:
-        """Kept, as it knows which broker coordinates which group."""
+        """The cached client of a cluster: it knows the coordinators of groups."""
         return self._groups.setdefault(id(cluster), Groups(cluster))
 
     def _pairs(
@@ -238,7 +238,7 @@ class GroupLook:
         theirs: Answered[Offsets] | None,
         there: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
-        """Of the source. By what stands there; where nobody tells, by what was written down on the target."""
+        """Partitions of the source, from its answer, or from records on the target where that is unknown."""
         if theirs is not None and theirs.value is not None:
             return sorted(at for at in theirs.value if at.topic in known.topics)
         names = known.upstream
@@ -274,7 +274,7 @@ class GroupLook:
             )  # fmt: skip
 
     def _let_go(self) -> None:
-        """After an error the next look begins with new connections."""
+        """Drop all connections after an error: the next look opens new ones."""
         for cluster in (self._source, self._target):
             if cluster is not None:
                 cluster.close()
@@ -283,7 +283,7 @@ class GroupLook:
 
 
 def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
-    """How the rounds go; once the source is gone, up to when it was seen last: none can end well since."""
+    """State of the rounds; for a lost source up to when it was last seen: no round can succeed since."""
     last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
     well = last.ok_ms
     gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
@@ -295,6 +295,6 @@ def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answe
 
 
 def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
-    """What the newest round wrote and did not find there afterwards, and why."""
+    """What the newest round wrote and did not find on the target afterwards, and why."""
     last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
     return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}

@@ -1,4 +1,4 @@
-"""The newest heartbeat of a flow on its target, and how long it was on its way."""
+"""The newest heartbeat of a flow on its target, and its delay."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.model import HeartbeatStatus
 
 _LAST: Final = 100
-"""Heartbeats that are looked through for one of this flow: other targets have theirs there too."""
+"""Number of heartbeats searched for one of this flow: the topic also has those of other targets."""
 _SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.1
-"""So long without a heartbeat, and a look has seen them all."""
+"""Pause without a heartbeat after which a look has seen them all."""
 _AHEAD_MS: Final = 10_000
-"""A heartbeat further ahead of our clock does not count: it would hide for so long that none comes."""
+"""A heartbeat further ahead of our clock does not count: it would hide missing heartbeats for that time."""
 
 
 class HeartbeatTail:
     """Reads a flow's heartbeats on the target. Use :meth:`read` from one thread.
 
-    :param clock: compared with the emitter's: the figures are as good as the two clocks agree
-    :param arrived: told of each heartbeat of this flow that arrives after the topic was read to its end
-    :param ahead_ms: one further ahead of our clock does not count
+    :param clock: compared with the emitter's: the figures are as precise as the two clocks agree
+    :param arrived: called for each heartbeat of this flow that arrives after the topic was read to its end
+    :param ahead_ms: a heartbeat further ahead of our clock does not count
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class HeartbeatTail:
         self._ahead_ms = 0
         self._arrivals = 0
         self._end = 0
-        """Where the topic ended when we began: what stands before it did not arrive while we listened."""
+        """End offset of the topic at the start: earlier records did not arrive while we listened."""
         self._caught_up = False
         self._ended = threading.Event()
         self._asked = threading.Event()
-        """The topic was read to its end once, or is not there."""
+        """Set when the topic was read to its end once, or does not exist."""
         self._came = threading.Event()
-        """One has arrived since the topic was read to its end."""
+        """Set when a heartbeat arrived after the topic was read to its end."""
         self._thread: threading.Thread | None = None
 
     def newest(self) -> HeartbeatStatus | None:
@@ -71,7 +71,7 @@ class HeartbeatTail:
 
     @property
     def newest_ms(self) -> int | None:
-        """When the newest one that counts was written, by its emitter's clock; None: there is none."""
+        """When the newest heartbeat that counts was written, by its emitter's clock; None: no heartbeat."""
         newest = self._newest_ms
         if newest is not None and newest - self._clock() > self._most_ahead_ms:  # our clock jumped back since
             return None
@@ -79,7 +79,7 @@ class HeartbeatTail:
 
     @property
     def arrivals(self) -> int:
-        """How many of this flow came after the topic was read to its end, whatever their time."""
+        """Number of this flow's heartbeats since the topic was read to its end, whatever their time."""
         return self._arrivals
 
     @property
@@ -88,7 +88,7 @@ class HeartbeatTail:
         return self._ahead_ms / 1000
 
     def read(self) -> HeartbeatStatus | None:
-        """Read on to the end; the topic may be missing, or the target silent: then what was known stands."""
+        """Read to the end; a missing topic or a silent target leaves the known heartbeat unchanged."""
         if self._thread is None:
             deadline = monotonic() + _SECONDS
             while monotonic() < deadline and self._poll(_PAUSE_SECONDS):
@@ -98,19 +98,19 @@ class HeartbeatTail:
         return self.newest()
 
     def follow(self) -> None:
-        """Read on from a thread, so that the delay of every heartbeat is measured when it arrives."""
+        """Read from a thread, so that the delay of every heartbeat is measured when it arrives."""
         if self._thread is not None:
             return
         self._thread = threading.Thread(target=self._follow, name=f"beats {self._flow.name}", daemon=True)
         self._thread.start()
 
     def measured(self, seconds: float) -> HeartbeatStatus | None:
-        """The newest heartbeat; while following, its delay is waited for, so long at the most."""
+        """The newest heartbeat; while following, waits at most `seconds` for its delay."""
         self._came.wait(seconds)
         return self.newest()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_SECONDS)
@@ -128,7 +128,7 @@ class HeartbeatTail:
             self._consumer.close()
 
     def _poll(self, seconds: float) -> bool:
-        """Take what comes; False when the topic is read to its end and nothing comes."""
+        """Take arriving records; False when the topic is read to its end and nothing arrives."""
         if self._consumer is None and not self._open():
             return False
         assert self._consumer is not None  # noqa: S101  _open made it
@@ -136,7 +136,7 @@ class HeartbeatTail:
         error = message.error() if message is not None else None
         ended = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  its only name
         if message is not None and (error is None or ended):
-            # Where heartbeats come faster than a fetch waits, the end is never told: the offset tells it.
+            # With heartbeats faster than a fetch waits, no end is reported: the offset shows it.
             offset = message.offset() or 0
             if ended or offset >= self._end:
                 self._reach_end()
@@ -158,7 +158,7 @@ class HeartbeatTail:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                # Who only reads to the end must not wait there for a heartbeat to come.
+                # A reader that stops at the end must not wait there for a heartbeat.
                 **({} if self._thread is not None else {"fetch.wait.max.ms": 50}),
                 "log_level": 0,
             },
@@ -169,7 +169,7 @@ class HeartbeatTail:
             low, high = consumer.get_watermark_offsets(at, _SECONDS)
             start = max(low, high - _LAST)
             consumer.assign([ConfluentPartition(self.topic, 0, start)])
-        except KafkaException:  # not there yet, or no answer: others tell that the target is gone
+        except KafkaException:  # no topic yet, or no answer: others report that the target is gone
             consumer.close()
             return False
         self._consumer, self._end = consumer, high
@@ -184,7 +184,7 @@ class HeartbeatTail:
                 Heartbeat.decode(key, value) if isinstance(key, bytes) and isinstance(value, bytes) else None
             )
         except ValueError:
-            return  # somebody else's record hides none of ours
+            return  # another writer's record hides no heartbeat
         if beat is None or (beat.source, beat.target) != (self._flow.source, self._flow.target):
             return
         ahead = beat.timestamp - self._clock()

@@ -18,7 +18,7 @@ class HeldBy(NamedTuple):
     producer_id: int
     transactional_id: str | None
     since: str | None
-    """When it began, in UTC; None: not known."""
+    """When it began, in UTC; None: unknown."""
     end_it: str
     """The command that ends it now."""
 
@@ -29,9 +29,9 @@ class HeldPartition(NamedTuple):
     topic: str
     partition: int
     records: int
-    """At the most so many; they are not copied."""
+    """Upper bound; these records are not copied."""
     acknowledged: int
-    """Of them those that are not known to belong to an undecided transaction."""
+    """Of `records`: those not known to belong to an undecided transaction."""
     transactions: tuple[HeldBy, ...]
     """The oldest first; empty where the brokers do not say who holds them."""
 

@@ -9,7 +9,7 @@ from drkit.checkpoints.other_groups import OtherGroup, left_out
 from drkit.kafka.groups.requests import Groups, ListedGroup
 
 _MOST: Final = 500
-"""Groups whose offsets are asked for; of more only the first by name."""
+"""Maximum number of groups whose offsets are requested: the first by name."""
 
 
 async def left_out_readers(

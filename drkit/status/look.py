@@ -1,4 +1,4 @@
-"""Looks at both clusters of a flow and says what is known of it; from any machine, source alive or dead."""
+"""Reads the status of a flow from both clusters; from any machine, source alive or dead."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _LONG_SECONDS: Final = 3.0
 
 
 class StatusCollector:
-    """Looks again and again, with connections that stay. Use it from one thread.
+    """Looks repeatedly, over persistent connections. Use it from one thread.
 
     :param patience_seconds: a source topic that is not copied is a fault after this time; 0: at once
     :param scan_up_to: target offsets that may be read where numbers do not settle the map
@@ -97,12 +97,12 @@ class StatusCollector:
         self.groups = GroupLook(settings.sides(flow), flow, clock, steady)
         self._remembered: dict[TopicPartition, Ends] | None = None
         self.source_ends: dict[TopicPartition, Ends] | None = None
-        """What the last look saw of the source; None when it did not answer."""
+        """The source's ends at the last look; None when it did not answer."""
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """Look now. A cluster that does not answer is part of the answer, never an error.
 
-        :param measure: wait for a heartbeat that arrives, about as long as one takes to come, for its delay
+        :param measure: wait about one interval for a heartbeat, to measure its delay
         """
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
@@ -125,9 +125,9 @@ class StatusCollector:
         return self._judged(found)
 
     def remember_source(self) -> None:
-        """Write down on the target what the last look saw of the source.
+        """Record the source's ends of the last look on the target.
 
-        :raises DrkitError: the target did not take it
+        :raises DrkitError: the target did not accept the record
         """
         if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
             return
@@ -135,7 +135,7 @@ class StatusCollector:
         self._remembered = self.source_ends
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.beats.close()
         self.groups.close()
         for alias in list(self._clusters):
@@ -194,7 +194,7 @@ class StatusCollector:
         try:
             return await held_by_others(await self._connected(self._flow.target), names, own)
         except RawError:
-            return {}  # a leader that is down; places and heartbeats say so
+            return {}  # a leader is down; positions and heartbeats report that
 
     # -- the source ---------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class StatusCollector:
     def _judged(self, found: Findings) -> FlowStatus:
         flow = self._flow
         counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
-        # What a failover has opened lives on the target: the primary can lose nothing of it.
+        # Promoted topics are active on the target: the primary can lose nothing of them.
         loss = loss_of(found, [p for p in counted if p.topic not in found.promoted])
         rpo = self._settings.failover.rpo_seconds
         faults = faults_of(
@@ -288,7 +288,7 @@ class StatusCollector:
         return found
 
     def _drop(self, alias: str) -> None:
-        """Forget a connection that failed: the next look makes a new one."""
+        """Drop a failed connection: the next look opens a new one."""
         if (cluster := self._clusters.pop(alias, None)) is not None:
             cluster.close()
         if alias == self._flow.target:

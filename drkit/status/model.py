@@ -1,6 +1,7 @@
-"""What is known of a flow at one moment: the model of `drkit status`, of the page and of the metrics. Pure.
+"""The state of a flow at one moment: the model of `drkit status`, of the page and of the metrics. Pure.
 
-All comes from the two clusters: any machine can say it. Of a silent source its last known ends count.
+All facts come from the two clusters, so any machine can report them. For a silent source, its last known ends
+count.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 SHOWN_EVENTS: Final = 10
 OPEN_SECONDS: Final = 60.0
-"""A transaction that is open for longer is a fault, unless the flow says otherwise."""
+"""A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
 
 class Fault(NamedTuple):
@@ -34,13 +35,13 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition. Offsets of the source are None while nobody knows them."""
+    """One partition. Offsets of the source are None while unknown."""
 
     topic: str
     target_topic: str
     partition: int
     frontier: int | None
-    """First source offset that is not on the target; None: not known, `reason` says why."""
+    """First source offset that is not on the target; None: unknown, `reason` says why."""
     source_end: int | None
     """Last stable offset of the source, or the last that was seen there."""
     target_end: int | None
@@ -50,7 +51,7 @@ class PartitionStatus:
     seconds: float | None
     """Age of the oldest of these; 0 without one."""
     exact: bool = True
-    """False: records and bytes are estimated, or at the most so many."""
+    """False: records and bytes are estimates or upper bounds."""
     segments: int = 0
     reason: str = ""
     high_watermark: int | None = None
@@ -58,11 +59,11 @@ class PartitionStatus:
     held_back: HeldBack = NOTHING_HELD
     """Above the last stable offset: not copied until an open transaction is decided."""
     held_back_seconds: float | None = 0.0
-    """Age of the oldest acknowledged record that is held back; 0 without one, None: not known."""
+    """Age of the oldest acknowledged record that is held back; 0 without one, None: unknown."""
 
     @property
     def at_risk(self) -> int | None:
-        """Records that a failover now would lose, at the most."""
+        """Upper bound on the records that a failover now would lose."""
         return None if self.records is None else self.records + self.held_back.records
 
     @property
@@ -73,7 +74,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """The sum over a topic's partitions; None where a partition is not known."""
+    """The sum over a topic's partitions; None where a partition is unknown."""
 
     topic: str
     target_topic: str
@@ -85,7 +86,7 @@ class TopicStatus:
     unknown_partitions: int = 0
     reason: str = ""
     held_back: int = 0
-    """Records that open transactions hold back, at the most; not among `records`."""
+    """Upper bound on the records that open transactions hold back; not among `records`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,12 @@ class Loss:
     """Age of the oldest record that would be lost."""
     exact: bool
     source_seen_seconds: float | None
-    """How old the knowledge of the source is: 0 when it answered; None when nobody ever noted its ends.
-    What was produced after that is not counted."""
+    """Age of the source's ends: 0 when it answered; None when its ends were never recorded.
+    Records produced later are not counted."""
     held_back: int = 0
-    """Among `records`: what open transactions on the source hold back, at the most."""
+    """Among `records`: upper bound on what open transactions on the source hold back."""
     acknowledged: int = 0
-    """Of `held_back`: records that are not known to belong to an undecided transaction, at the most."""
+    """Of `held_back`: upper bound on records not known to belong to an undecided transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,9 @@ class HeartbeatStatus:
     """The newest heartbeat of this flow on the target."""
 
     age_seconds: float
-    """Between the true delay of the whole path and that plus one interval, while all is well."""
+    """Normally between the true delay of the whole path and that plus one interval."""
     delay_seconds: float | None = None
-    """From its creation until it could be read on the target; None when nobody watched it arrive."""
+    """From its creation until it was readable on the target; None when its arrival was not observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +135,20 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     promoted_topics: tuple[str, ...] = ()
     groups: GroupsSeen | None = None
-    """None: nobody has looked, because the flow looks after no groups, or has only begun."""
+    """None: not read, because the flow synchronizes no groups, or has only begun."""
     events: tuple[dict[str, Any], ...] = ()
     source_answers: bool = True
     target_answers: bool = True
     term: int = 0
-    """Generation of the role: one more at each failover of this flow or of a part of it."""
+    """Generation of the role: grows by one at each failover of this flow or of a part of it."""
     fence_debt: FenceDebt | None = None
-    """The fence that a failover owes the source: until it is paid the source may take writes."""
+    """The pending fence of the source: until it is applied the source may accept writes."""
     pending_lift: PendingLift | None = None
-    """The fence of a failover that was taken back while the source was silent: it refuses producers."""
+    """The fence left by a failover that was rolled back while the source was silent: it refuses producers."""
     open_transactions: tuple[OpenTransaction, ...] = ()
-    """Those that hold records back, on either cluster."""
+    """Transactions that hold records back, on either cluster."""
     left_out_producers: tuple[int, ...] = ()
-    """Producer ids of opposite flows: what they wrote is not copied back."""
+    """Producer ids of opposite flows: their records are not copied back."""
     standbys: tuple[StandbyStatus, ...] = ()
     """Processes that wait to take over."""
 
@@ -158,7 +159,7 @@ class FlowStatus:
 
     @property
     def loss_now(self) -> Loss | None:
-        """What a death of the primary would lose; None once a failover has taken its role."""
+        """The loss if the primary dies now; None once a failover has taken its role."""
         return None if self.role == "promoted" else self.loss
 
     @property
@@ -183,7 +184,7 @@ class FlowStatus:
 
 @dataclass(slots=True)
 class Findings:
-    """What one look brought, before it is judged."""
+    """Raw result of one look."""
 
     at_ms: int
     flow: str = ""
@@ -192,7 +193,7 @@ class Findings:
     partitions: list[PartitionStatus] = field(default_factory=list)
     heartbeat: HeartbeatStatus | None = None
     heartbeat_ahead_seconds: float = 0.0
-    """By so much the last one is ahead of this machine's clock, if too much to count."""
+    """How far the last heartbeat is ahead of this machine's clock, if too far to count."""
     beats_expected: bool = True
     runner: Runner | None = None
     standbys: tuple[StandbyStatus, ...] = ()
@@ -207,12 +208,12 @@ class Findings:
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()
     groups: GroupsSeen | None = None
-    """Set by whoever looks at groups; None: nobody has."""
+    """Set when groups are read; None: they were not read."""
     events: tuple[dict[str, Any], ...] = ()
 
 
 def oldest_of(values: list[float | None]) -> float | None:
-    """The largest age; None where one is not known, 0 of none."""
+    """The largest age; None where one is unknown, 0 without values."""
     known = [v for v in values if v is not None]
     return max(known, default=0.0) if len(known) == len(values) else None
 
@@ -225,7 +226,7 @@ def faults_of(
     interval_seconds: float,
     open_seconds: float = OPEN_SECONDS,
 ) -> list[Fault]:
-    """Everything that is not as it should be, the worst first.
+    """The faults of a flow, the worst first.
 
     :param rpo_seconds: the loss that is acceptable
     :param interval_seconds: between two heartbeats
@@ -292,7 +293,7 @@ def role_of(found: Findings) -> str:
     if found.target_error:
         return "unknown"
     if found.taken_over:
-        return "promoted"  # whoever still holds the lease copies nothing any more
+        return "promoted"  # the lease holder, if any, copies nothing any more
     if found.runner is not None and found.runner.alive:
         return "replicating"
     return "stopped"

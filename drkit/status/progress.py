@@ -1,4 +1,4 @@
-"""How far a flow is: what its tasks reported, and in between what the ends of both clusters say."""
+"""Progress of a flow: from its tasks' reports, and between reports from the ends of both clusters."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _LEASE_HINT: Final = "check the target's brokers, hanging transactions, and whet
 
 
 class Sample(NamedTuple):
-    """A glance at a running flow."""
+    """Progress of a running flow at one moment."""
 
     records_per_second: float
     lag: int | None
     """Source offsets not yet copied; None until the first epoch has reported."""
     records: int
-    """Copied: what ended epochs have reported, and since then by how much the target has grown."""
+    """Copied records: reported by ended epochs, plus the target's growth since then."""
 
 
 @dataclass(slots=True)
 class Moved:
-    """What was copied of one partition since the start, as its tasks told."""
+    """Copied data of one partition since the start, as its tasks reported."""
 
     records: int = 0
     bytes: int = 0
     target_end: int = -1
     age_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """Of the last epoch that moved something: how old batches were when they were fetched."""
+    """Age of batches when they were fetched, in the last epoch that moved something."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
-    """Likewise when they stood on the target."""
+    """Age of batches when they were on the target, in the same epoch."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What a flow did since it was started."""
+    """Totals of a flow since its start."""
 
     records: int = 0
     bytes: int = 0
@@ -54,10 +54,10 @@ class Totals:
     requests: int = 0
     """Produce requests."""
     epoch_gap_seconds: float | None = None
-    """Between the two last epochs: how long nothing was copied."""
+    """Time without copying between the last two epochs."""
     peak_memory_bytes: int = 0
     stopped: dict[str, str] = field(default_factory=dict)
-    """Partition → why it is left alone."""
+    """Partition → why it is not copied."""
     frontiers: dict[TopicPartition, int] = field(default_factory=dict)
     moved: dict[TopicPartition, Moved] = field(default_factory=dict)
     looped: dict[int, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Progress:
         self._target = target
         self._places: dict[TopicPartition, tuple[int, int]] = {}
         self._began: dict[TopicPartition, int] = {}
-        """Where a partition of the target ended when it was looked at first."""
+        """End offset of each target partition at the first look."""
         self._last: tuple[float, int] | None = None
         self._epoch_ended: float | None = None
 
@@ -102,7 +102,7 @@ class Progress:
                 observe.left_out(self._flow, number, records)
 
     def stopped(self, at: TopicPartition, reason: str) -> None:
-        """A task has stopped a partition: it is left alone until a report says otherwise."""
+        """Record that a task stopped a partition: it is not copied until a report says otherwise."""
         self.totals.stopped[str(at)] = reason
 
     def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
@@ -134,7 +134,7 @@ class Progress:
         )  # fmt: skip
 
     def sample(self, leases: Iterable[PartitionAssignment]) -> Sample:
-        """Records per second since the last glance, the lag now, and what is copied.
+        """Records per second since the last sample, the current lag, and the copied records.
 
         :raises DrkitError: a cluster does not answer
         """
@@ -152,7 +152,7 @@ class Progress:
         ends: Mapping[TopicPartition, int],
         copied: Mapping[TopicPartition, int],
     ) -> Sample:
-        """The same of ends that are known.
+        """The sample for given ends.
 
         :param pairs: source partition → target partition
         :param ends: of the source, committed

@@ -25,7 +25,7 @@ _CONNECT_MS: Final = 5000
 
 
 class ReadinessLook:
-    """Looks again and again; use it from one thread.
+    """Looks repeatedly; use it from one thread.
 
     :param parity_seconds: how often both clusters are compared, while both answer
     """
@@ -47,7 +47,7 @@ class ReadinessLook:
     def look(self, status: FlowStatus | None) -> TargetFacts:
         """Look now.
 
-        :param status: the newest of the flow; None: nobody has looked yet
+        :param status: the newest status of the flow; None: no look yet
         """
         faults = None if status is None else {f.code: f.text for f in status.faults}
         if status is not None and status.source_answers and status.target_answers:
@@ -113,7 +113,7 @@ def _partitions(
 
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
-    """Registered brokers and disks; None for what the brokers do not tell."""
+    """Registered brokers and disks; None for what the brokers do not report."""
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
@@ -122,7 +122,7 @@ def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Dis
 
 
 def _told(ask: Callable[[], Any]) -> Any:
-    """The answer; None where the brokers are too old or refuse to tell."""
+    """The answer; None where the brokers are too old or refuse to answer."""
     try:
         return ask()
     except RawError:

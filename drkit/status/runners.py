@@ -18,7 +18,7 @@ class Runner:
     run_id: str
     renewed_seconds: float
     alive: bool
-    """Renewed within its time."""
+    """Whether the lease was renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class StandbyStatus:
 
 
 def runner_of(state: FlowState, now_ms: int) -> Runner | None:
-    """The holder of the lease; None when there is none."""
+    """The holder of the lease; None without a holder."""
     lease = state.get(LeaseRecord)
     if lease is None:
         return None
@@ -46,7 +46,7 @@ def runner_of(state: FlowState, now_ms: int) -> Runner | None:
 
 
 def standbys_of(state: FlowState, now_ms: int) -> tuple[StandbyStatus, ...]:
-    """All that wait, the longest waiting one first; one that is gone is not ready."""
+    """All waiting processes, the longest waiting first; one that is gone is not ready."""
     found = []
     for run_id, record, alive in waiting_for(state, now_ms):
         age = record.age_ms(now_ms)

@@ -18,11 +18,11 @@ from drkit.status.lag.source import Ends, UncopiedRange, all_topics, ends_of
 from drkit.status.lag.target import CopyPosition
 
 _MOST: Final = 100
-"""Open transactions of one cluster that are named, the oldest ones."""
+"""Maximum number of listed open transactions of one cluster: the oldest."""
 
 
 class SourceLook(NamedTuple):
-    """What the source said; `ends` may be those of an earlier look."""
+    """The source's answer; `ends` may be from an earlier look."""
 
     topics: dict[str, TopicMetadata]
     ends: dict[TopicPartition, Ends]
@@ -47,7 +47,7 @@ async def look_at_source(
 
 
 def noted_look(state: FlowState, error: str) -> SourceLook:
-    """What was noted last of a source that does not answer."""
+    """The last recorded state of a source that does not answer."""
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return SourceLook({}, {}, error)
@@ -76,7 +76,7 @@ def gaps_of(
 def transactions_of(
     cluster: ClusterSettings, held: Mapping[TopicPartition, HeldInPartition], now_ms: int, *, source: bool
 ) -> tuple[OpenTransaction, ...]:
-    """Who holds back, the oldest first."""
+    """Transactions that hold records back, the oldest first."""
     where = (cluster.alias, cluster.bootstrap_servers)
     found = [
         open_transaction(where, at, one, holder, now_ms, source=source)

@@ -1,4 +1,4 @@
-"""Sums over the partitions of a flow: by topic, and what would be lost if the primary died now. Pure."""
+"""Sums over the partitions of a flow: by topic, and the loss if the primary dies now. Pure."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def _total(values: list[int | None]) -> int | None:
 
 
 def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
-    """The loss over all topics but those of heartbeats, which nobody would miss.
+    """The loss over all topics except heartbeats.
 
-    What open transactions hold back is lost, too: it is counted as an upper bound.
+    Records that open transactions hold back are lost, too: they count as an upper bound.
     """
     seen = 0.0 if not found.source_error else None
     if found.source_error and found.source_seen_ms is not None:
         age = (found.at_ms - found.source_seen_ms) / 1000
-        seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # from the future, it says nothing
+        seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # a time in the future says nothing
     held = sum(p.held_back.records for p in partitions)
     exact = seen == 0.0 and not held and all(p.exact for p in partitions)
     if found.target_error or seen is None:

@@ -1,6 +1,6 @@
-"""`drkit fence-agent`: stands beside the primary and stops writes there when its lease is lost.
+"""`drkit fence-agent`: runs near the primary and stops writes there when its lease is lost.
 
-It stays fenced until a person lifts it, whatever the observers say later: they may have made another primary.
+The fence stays until a person lifts it, whatever the observers say later: there may be another primary.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class FenceAgent:
             ticker.stop()
 
     def step(self) -> None:
-        """What is to be done at this moment."""
+        """Do what is due now: request, listen, fence."""
         if self.state.fenced:
             self._look_whether_lifted()
         self._hear()
@@ -107,7 +107,7 @@ class FenceAgent:
         self._say(hold)
 
     def _hear(self) -> None:
-        """Take the observers' answers. A name under which two processes publish answers nothing."""
+        """Take the observers' answers. Votes under a name that two processes use do not count."""
         notes = [note for board in self._boards for note in board.all(Vote)]
         doubted = {note.body.observer for note in notes if note.doubt.at(self._clock.now())}
         for vote in (note.body for note in notes):
@@ -148,13 +148,13 @@ class FenceAgent:
             board.publish(AgentNote.key(self.name), note)
 
     def _leave(self) -> None:
-        """Stopped by a person: nothing is promised any more, unless it has fenced."""
+        """Disarm after a stop by a person, unless the primary is fenced."""
         if not self.state.fenced:
             self._keep(AgentState())
             self._publish(Hold.UNARMED)
 
     def _look_whether_lifted(self) -> None:
-        """A person's ``--lift`` writes the file; one that is gone was lost, and is written again."""
+        """Read the file, which ``--lift`` writes; a missing file was lost and is written again."""
         found = find_state(self._path)
         if found is None:
             observe.event("fence_agent_state_lost", level="error", agent=self.name, path=str(self._path))

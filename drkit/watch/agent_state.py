@@ -1,4 +1,4 @@
-"""What a fence agent must not forget when its process ends: that it promised to fence, or that it has."""
+"""What a fence agent keeps across restarts: that it is armed, or that it has fenced."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class AgentState:
     """The content of the file."""
 
     armed: bool = False
-    """It held a lease: observers rely on it."""
+    """The agent held a lease: observers rely on it."""
     fenced: bool = False
-    """The site's command ended well, and the proof; until a person lifts it."""
+    """The site's command and the proof succeeded; stays set until a person lifts the fence."""
     at_ms: int = 0
     evidence: tuple[str, ...] = ()
 
 
 def read_state(path: Path) -> AgentState:
-    """The content of the file; nothing was promised where there is none.
+    """The content of the file; a missing file is an agent that is not armed.
 
     :raises Failed: it cannot be read, or is damaged
     """
@@ -38,7 +38,7 @@ def read_state(path: Path) -> AgentState:
 
 
 def find_state(path: Path) -> AgentState | None:
-    """The content of the file; None where there is none. A symbolic link is not followed.
+    """The content of the file; None without a file. A symbolic link is not followed.
 
     :raises Failed: it cannot be read, or is damaged
     """
@@ -59,7 +59,7 @@ def find_state(path: Path) -> AgentState | None:
 
 
 def _content(path: Path) -> bytes:
-    # Without O_NONBLOCK a pipe of that name would be waited for.
+    # Without O_NONBLOCK the open would wait for a pipe of that name.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -68,13 +68,13 @@ def _content(path: Path) -> bytes:
 
 
 def write_state(path: Path, state: AgentState) -> None:
-    """Write the file so that it is whole and stays, whatever happens next. Only its owner can read it.
+    """Write the file atomically and durably. Only its owner can read it.
 
     :raises Failed: the disk does not take it
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A name that others cannot foresee, so that no link can wait under it.
+        # An unpredictable name, so that no link can wait under it.
         handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -101,7 +101,7 @@ def write_state(path: Path, state: AgentState) -> None:
 
 
 def _keep_owner(path: Path, handle: int) -> None:
-    """The agent must read the file on, also when an administrator has lifted the fence."""
+    """Keep the file's owner, so that the agent can read it after an administrator lifted the fence."""
     with suppress(FileNotFoundError, PermissionError):
         before = path.lstat()
         os.fchown(handle, before.st_uid, before.st_gid)

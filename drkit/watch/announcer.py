@@ -1,4 +1,4 @@
-"""When a verdict is told to people, and with which command. Pure."""
+"""When a verdict is announced to people, and with which command. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LOSS: Final = frozenset({Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO})
 _PERSON_DECIDES: Final = frozenset({
     Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO, Reason.NOT_ACKNOWLEDGED, Reason.NO_FENCE_AGENT,
 })  # fmt: skip
-"""What a person may pass over with a command of their own."""
+"""Reasons that a person may overrule with a command."""
 
 NIGHT: Final = "docs/how-to/night.md"
-"""The page for the one who is called."""
+"""The page for the engineer on call."""
 
 
 def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -> str:
-    """The exact command to run; empty while there is none.
+    """The exact command to run; empty while no command applies.
 
     :param options: of the running command, such as its configuration file
     """
@@ -37,7 +37,7 @@ def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -
 def in_words(flow: str, verdict: Verdict, command: str) -> str:
     """A verdict for a person's screen: what, why, and what to type.
 
-    :param command: empty: there is none
+    :param command: empty: no command applies
     """
     lines = [f"{flow}: {verdict.name}", *(f"- {visible(line)}" for line in verdict.evidence)]
     lines.append(f"next: {command or verdict.next}")
@@ -49,13 +49,13 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
 
 
 class Announcer:
-    """Decides when somebody is called. Times in seconds of a steady clock.
+    """Decides when a verdict is announced. Times in seconds of a steady clock.
 
-    A lost primary is told at once; everything else when it has stood for a while, so that a broker that is
-    restarted wakes nobody; suspicions never. What stays bad is told again.
+    A lost primary is announced at once; other verdicts after a delay, so that the restart of a broker raises
+    no alarm; suspicions never. A verdict that stays bad is repeated.
 
-    :param settle: how long a verdict must stand
-    :param repeat: after this time a HOLD or LOST is told again
+    :param settle: how long a verdict must last
+    :param repeat: interval at which a HOLD or LOST is repeated
     """
 
     def __init__(self, settle: float, repeat: float) -> None:
@@ -67,7 +67,7 @@ class Announcer:
         self._told_at = 0.0
 
     def due(self, verdict: Verdict, now: float) -> bool:
-        """Whether this verdict is to be told now."""
+        """Whether to announce this verdict now; if so, it counts as announced."""
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         if key != self._standing:
             self._standing, self._since = key, now
@@ -80,5 +80,5 @@ class Announcer:
         if key == self._told:
             return verdict.kind >= VerdictKind.HOLD and now - self._told_at >= self._repeat
         if self._told is None and verdict.kind is VerdictKind.UP:
-            return False  # that all is well is no news, before anything was told
+            return False  # UP is no news before the first announcement
         return verdict.primary_lost or now - self._since >= self._settle

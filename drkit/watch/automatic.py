@@ -1,4 +1,4 @@
-"""Mode auto: when nothing speaks against it any more, one of the observers fails over."""
+"""Mode auto: when no reason against a failover is left, one of the observers fails over."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from drkit.watch.observer import Moment
 TURN_SECONDS: Final = 5.0
 """Between the turns of two observers, in the order of their names."""
 Act = Callable[[Mapping[str, Any]], str]
-"""Fails everything over, given who decided and why; returns how it ended. Raises DrkitError."""
+"""Fails everything over, given who decided and why; returns the outcome. Raises DrkitError."""
 
 
 def by_desk(settings: Settings, flow: FlowSettings) -> Act:
-    """The orchestrator, in this process."""
+    """The failover by the orchestrator, in this process."""
 
     def told(progress: StepProgress) -> None:
         observe.event(
@@ -41,9 +41,9 @@ def by_desk(settings: Settings, flow: FlowSettings) -> Act:
 
 
 class AutoFailover:
-    """Acts at the most once for each loss, and only in mode auto.
+    """Fails over at most once per loss, and only in mode auto.
 
-    :param act: what to do; tests pass their own
+    :param act: the failover; tests pass their own
     """
 
     def __init__(self, settings: Settings, flow: FlowSettings, act: Act) -> None:
@@ -51,17 +51,17 @@ class AutoFailover:
         self._since: float | None = None
         self._thread: threading.Thread | None = None
         self.outcome = ""
-        """How it ended, or what stood against it."""
+        """The outcome, or what prevented the failover."""
 
     @property
     def is_acting(self) -> bool:
-        """A failover of ours is under way."""
+        """Whether a failover of this observer is in progress."""
         return self._thread is not None and self._thread.is_alive()
 
     def see(self, moment: Moment, now: float) -> None:
-        """Act if it is time, and our turn.
+        """Start the failover if it is due, and this observer's turn.
 
-        :param now: of a steady clock
+        :param now: seconds of a steady clock
         """
         if moment.verdict.kind is not VerdictKind.LOST or moment.picture.auto is None:
             self._since = None
@@ -75,7 +75,7 @@ class AutoFailover:
             self._thread.start()
 
     def wait(self) -> None:
-        """Until a failover that is under way has ended."""
+        """Wait until a failover in progress has ended."""
         if self._thread is not None:
             self._thread.join()
 
@@ -96,7 +96,7 @@ class AutoFailover:
         except DrkitError as error:
             self._stopped(error)
         except (*UNEXPECTED, RawError) as error:
-            # Else the thread would end, and the claim that it made would hold everybody off in silence.
+            # Else the thread would end, and its claim would silently block all observers.
             self._stopped(unexpected(error, f"the automatic failover of {self._flow.name}"))
 
     def _stopped(self, error: DrkitError) -> None:

@@ -14,7 +14,7 @@ from drkit.status.heartbeat_tail import HeartbeatTail
 
 
 class Arrivals(NamedTuple):
-    """How heartbeats come. None: none of this flow was ever there."""
+    """Arrivals of heartbeats. None: no heartbeat of this flow ever arrived."""
 
     phi: float | None
     silence: float | None
@@ -25,7 +25,7 @@ class Arrivals(NamedTuple):
 
 
 class HeartbeatListener:
-    """Listens from a thread of its own until :meth:`stop`.
+    """Listens from its own thread until :meth:`stop`.
 
     :param ahead_ms: a heartbeat further ahead of our clock does not count
     """
@@ -52,22 +52,22 @@ class HeartbeatListener:
         self._tail = HeartbeatTail(target, flow, arrived=self._arrived, ahead_ms=ahead_ms)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._tail.follow()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._tail.close()
 
     def now(self) -> Arrivals:
-        """How it stands."""
+        """Arrivals until now."""
         with self._lock:
             now = self._clock.now()
             if self._detector is not None and self._clock.stalled_since(self._asked_at):
                 self._detector.interrupted()
             self._asked_at = now
             if self._detector is None and (newest := self._tail.newest()) is not None:
-                # It came before we listened: its own time says for how long no other has come.
+                # It arrived before we listened: its own timestamp shows for how long no other has arrived.
                 self._detector = PhiAccrual(self._rules, now - newest.age_seconds)
             if self._detector is None:
                 return Arrivals(None, None, None, self._tail.ahead_seconds)

@@ -47,7 +47,7 @@ class VerdictCollector(Collector):
         yield from families.values()
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not ask anybody."""
+        """Nothing: registering must not send requests."""
         return iter(())
 
 
@@ -72,7 +72,7 @@ def _samples(
 
 
 class WatchBoard(Board):
-    """The board of the status, and on it the verdicts."""
+    """The board of the status, with the verdicts."""
 
     def __init__(self, newest: Newest, **more: Any) -> None:
         super().__init__(**more)
@@ -85,7 +85,7 @@ class WatchBoard(Board):
         return super().metrics() + generate_latest(self._verdicts)
 
     def faults(self) -> dict[str, tuple[Fault, ...]]:
-        """Those of the status, and a verdict that is worse than a suspicion."""
+        """The faults of the status, and a verdict that is worse than a suspicion."""
         found = super().faults()
         for moment, _ in self._moments():
             if moment.verdict.kind > VerdictKind.SUSPECT:

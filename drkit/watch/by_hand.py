@@ -1,4 +1,4 @@
-"""What people tell the observers: pause, resume, acknowledge. Recorded on the target, for all of them."""
+"""Commands of people to the observers: pause, resume, acknowledge. Recorded on the target for all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from drkit.watch.claim import acknowledge
 def pause(
     settings: Settings, flow: FlowSettings, by: str, why: str, wall: Millis = wall_ms
 ) -> dict[str, Any]:
-    """No failover is begun or proposed until somebody resumes; everything is still watched.
+    """Pause failovers: none is started or proposed until :func:`resume`; the watch continues.
 
-    :raises DrkitError: the target does not take it
+    :raises DrkitError: the target does not accept the record
     """
     note = Pause(by, why, wall()).to_json()
     put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, note)
@@ -26,13 +26,13 @@ def pause(
 
 
 def resume(settings: Settings, flow: FlowSettings) -> dict[str, Any]:
-    """Take a pause back. Raises DrkitError when the target does not take it."""
+    """End a pause. Raises DrkitError when the target does not accept the record."""
     put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, None)
     return {"flow": flow.name, "paused": False}
 
 
 def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis = wall_ms) -> Automatic:
-    """Somebody has looked at the last automatic failover.
+    """Acknowledge the last automatic failover.
 
     :raises Refused: there was none
     """

@@ -1,7 +1,7 @@
 """Which observer acts in mode auto: a claim that only one of them can make.
 
-Whoever initialises the transactional id last fences the others, and reads what they have written before its
-own claim commits: so two observers that decide at the same moment cannot both act.
+The observer that initialises the transactional id last fences the others, and reads their records before its
+own claim commits: two observers that decide at the same moment cannot both act.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FENCED: Final = frozenset({
 
 
 def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_seconds: float) -> str:
-    """Claim the automatic failover; returns who or what stands against it, empty when it is ours.
+    """Claim the automatic failover; returns who or what prevents the claim, empty when it succeeded.
 
-    :raises DrkitError: the target does not take it
+    :raises DrkitError: the target does not accept the claim
     """
     cluster = Cluster.connect(target)
     ensure_board(cluster, flow)
@@ -63,7 +63,7 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
 
 
 def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
-    """What the notes say against an automatic failover now; empty: nothing. Pure."""
+    """Why the notes prevent an automatic failover now; empty: they do not. Pure."""
     if why := notes.damaged(Automatic):
         return f"the note of the last automatic failover cannot be read ({why}): drkit watch acknowledge"
     last = notes.automatic
@@ -76,14 +76,14 @@ def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
 
 
 def tell_outcome(target: ClusterSettings, flow: FlowSettings, mine: Automatic, outcome: str) -> None:
-    """Write how it ended. Raises DrkitError."""
+    """Write the outcome. Raises DrkitError."""
     put_note(Cluster.connect(target), flow, Automatic.KEY, replace(mine, outcome=outcome).to_json())
 
 
 def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int) -> Automatic | None:
-    """Somebody has looked at the last automatic failover; None when there was none.
+    """Acknowledge the last automatic failover and return it; None when there was none.
 
-    :raises DrkitError: the target does not take it
+    :raises DrkitError: the target does not accept the record
     """
     cluster = Cluster.connect(target)
     last = acknowledgement(read_notes(cluster, flow), by, at_ms)
@@ -93,9 +93,9 @@ def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int
 
 
 def acknowledgement(notes: Notes, by: str, at_ms: int) -> Automatic | None:
-    """The note that says so; None when there was no automatic failover. Pure.
+    """The note of an acknowledgement; None when there was no automatic failover. Pure.
 
-    One that cannot be read counts as one of this moment: a whole window passes before the next.
+    An unreadable note counts as a failover at this moment: a whole window passes before the next.
     """
     last = notes.automatic
     if last is None or last.acknowledged_ms is not None:

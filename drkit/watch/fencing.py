@@ -20,7 +20,7 @@ _LEAST: Final = 0.5
 
 
 class FencingResult(NamedTuple):
-    """How it went."""
+    """Outcome of the command and of the proof."""
 
     proven: bool
     evidence: tuple[str, ...]
@@ -32,11 +32,11 @@ def fence(
     servers: Callable[[], Iterable[str]] = tuple,
     clock: Seconds = monotonic,
 ) -> FencingResult:
-    """Run the site's command, then prove that nobody can write any more, all within ``fence_seconds``.
+    """Run the site's command, then prove that no more writes are possible, all within ``fence_seconds``.
 
-    :param listeners: every way to the primary
-    :param servers: more addresses of its brokers; asked for when the command has run, so that nothing others
-        have written can keep it from running
+    :param listeners: every listener of the primary
+    :param servers: more addresses of its brokers; called after the command, so that notes of others cannot
+        keep it from running
     """
     ends = clock() + settings.fence_seconds
     why = run(settings.command or (), settings.fence_seconds)
@@ -47,15 +47,15 @@ def fence(
         proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
         return FencingResult(not refused, (said, proof))
     found = closed(listeners, servers(), min(left, 2.0))
-    # The command may have failed and the broker be gone all the same: what counts is what is true.
+    # The command may have failed and the broker be gone all the same: the proof decides.
     return FencingResult(found.proven, (said, *found.evidence))
 
 
 def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> FencingResult:
     """Whether every address refuses connections.
 
-    A broker that is silent proves nothing: a frozen one takes all queued writes when it wakes; nor does one
-    that cannot be reached: others may reach it.
+    A silent broker proves nothing: a frozen one accepts all queued writes when it wakes. Nor does an
+    unreachable one: others may reach it.
     """
     ways = list(listeners)
     wanted = {(s, w) for w in range(len(ways)) for s in ways[w].bootstrap_servers.split(",")}
@@ -73,7 +73,7 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
 
 
 def run(command: Sequence[str], seconds: float) -> str:
-    """Run a program of the site's; returns why it failed, empty when it ended with 0."""
+    """Run a program of the site; returns why it failed, empty when it ended with 0."""
     if not command:
         return "there is none"
     try:

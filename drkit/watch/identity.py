@@ -1,4 +1,4 @@
-"""Who an observer is: the name under which it votes, and the run of its process."""
+"""An observer's identity: the name under which it votes, and the run of its process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from drkit.watch.names import configured_name
 
 @dataclass(frozen=True, slots=True)
 class ObserverIdentity:
-    """Who votes."""
+    """Name and run of an observer."""
 
     name: str
-    """Stable, and another one for each observer."""
+    """Stable, and different for each observer."""
     run: str
-    """Of this process."""
+    """Identifies this process."""
     votes: bool = True
-    """Whether it tells the others what it sees. One that only looks on must not change what they decide."""
+    """Whether it publishes its view. An observer without a vote must not change the others' decision."""
 
 
 def this_process(

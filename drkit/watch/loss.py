@@ -1,4 +1,4 @@
-"""What an observer knows of the loss at one moment; whether the primary's death is proven, others say."""
+"""What an observer knows about the loss at one moment, apart from whether the primary's death is proven."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.status.model import FlowStatus
 
 
 class LossKnown(NamedTuple):
-    """Of a silent source the parts of the bound; else the bound itself."""
+    """For a silent source, the parts of the bound; else the bound itself."""
 
     counted: Risk | None
     """The source answers; None: it is silent."""
@@ -22,7 +22,7 @@ class LossKnown(NamedTuple):
     def risk(self, dead_for: float | None) -> Risk:
         """The loss of a failover now.
 
-        :param dead_for: for how long it is proven that the primary takes no record; None: it is not
+        :param dead_for: seconds for which the primary provably takes no record; None: not proven
         """
         if self.counted is not None:
             return self.counted
@@ -32,9 +32,9 @@ class LossKnown(NamedTuple):
 
 
 def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
-    """What is known of the loss.
+    """What is known about the loss.
 
-    :param status: the newest look at the flow; None: there was none yet
+    :param status: the newest look at the flow; None: no look yet
     :param sighting: without the replicator's note, which is in the status
     :param silent: our probes do not reach the source
     """

@@ -10,7 +10,7 @@ from drkit.flow_state.codec.fields import Malformed
 
 
 def usable_name(name: str, option: str) -> str:
-    """The name, if others take notes with it.
+    """The name, if others accept notes with it.
 
     :param option: by which it is set, for the error
     :raises ConfigError: others would drop every note
@@ -27,7 +27,7 @@ def usable_name(name: str, option: str) -> str:
 
 
 def configured_name(name: str, names: Collection[str], setting: str, option: str) -> str:
-    """The name, if the configuration has it among those that are believed, or has no names.
+    """The name, if the configuration lists it, or lists no names.
 
     :param setting: which lists the names
     :param option: by which the name is set, for the error

@@ -25,11 +25,11 @@ from drkit.watch.senses import Sensed, Senses
 _START_SECONDS: Final = 10.0
 """A target has this long until its first answer is missed."""
 _SHOWN: Final = 5
-"""Notes that do not count and are shown; whoever invents more names is known by then."""
+"""Maximum number of shown notes that do not count."""
 
 
 class Moment(NamedTuple):
-    """What an observer makes of one moment."""
+    """One observer's conclusion at one moment."""
 
     flow: str
     at_ms: int
@@ -38,7 +38,7 @@ class Moment(NamedTuple):
     vote: Vote
     sensed: Sensed
     votes: tuple[Vote, ...]
-    """Of all observers, also those that do not count, ours included."""
+    """Votes of all observers, including our own and those that do not count."""
     agents: tuple[AgentNote, ...]
     automatic: Automatic | None
 
@@ -69,7 +69,7 @@ class Moment(NamedTuple):
         }
 
     def _dead_since_ms(self) -> int | None:
-        """By when the lost primary took no writes any more, proven by fence agents; None: it is not."""
+        """Time from which the lost primary took no writes, proven by fence agents; None: not proven."""
         dead_for = self.picture.dead_for
         if dead_for is None or not self.verdict.primary_lost:
             return None
@@ -107,19 +107,19 @@ class Observer:
         self._known: KnownBrokers | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start all threads."""
         for board in self.boards:
             board.start()
         self.senses.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop all threads."""
         self.senses.stop()
         for board in self.boards:
             board.stop()
 
     def look(self) -> Moment:
-        """Judge this moment, and tell the others."""
+        """Judge this moment, and publish a vote."""
         sensed = self.senses.sensed()
         self._hear_agents()
         vote = self._vote(sensed)
@@ -127,7 +127,7 @@ class Observer:
         counted = tally(
             vote, heard, self._clock.now(), self._rules, votes=self.identity.votes, dropped=self._dropped()
         )
-        automatic = self.target_board.automatic  # what people write stands on the target alone
+        automatic = self.target_board.automatic  # people's notes are on the target only
         picture = self._picture(sensed, counted, automatic)
         self._share_known()
         others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
@@ -145,12 +145,12 @@ class Observer:
 
     @property
     def is_ready(self) -> bool:
-        """Some probe has ended."""
+        """Whether a probe has ended."""
         return any(p is not None for p in self.senses.probes.newest().values())
 
     @property
     def is_settled(self) -> bool:
-        """Whether the target has answered, or had its time to."""
+        """Whether the target has answered, or its time to answer is over."""
         silent = self.target_board.silent_seconds()
         return silent is not None or self._clock.now() - self._began >= _START_SECONDS
 
@@ -197,7 +197,7 @@ class Observer:
                 yield Heard(note.body, note.arrived, note.wall_ms, note.live, doubt)
 
     def _dropped(self) -> list[str]:
-        """Notes of the last time that do not count for the name of their writer, in words."""
+        """Recent notes that do not count because of their writer or age, in words."""
         seconds, now = self._settings.watch.vote_ttl_seconds, self._clock.now()
         found = {key: why for board in self.boards for key, why in board.strangers(seconds).items()}
         for board in self.boards:
@@ -265,7 +265,7 @@ class Observer:
         )
 
     def _share_known(self) -> None:
-        """Remember on the boards who the primary's brokers are, and learn it from there."""
+        """Publish the primary's brokers on the boards, and read them from there."""
         notes = [note for board in self.boards if (note := board.one(KnownBrokers)) is not None]
         self.senses.probes.remember(note.body for note in notes)
         known = self.senses.probes.known()

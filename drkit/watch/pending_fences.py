@@ -1,4 +1,4 @@
-"""Does what a failover owes the old primary as soon as that one is seen again: its fence, or its lift."""
+"""Applies the pending fence of an old primary, or its lift, as soon as that cluster is seen again."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
 
 AGAIN_SECONDS: Final = 5.0
-"""After a payment that failed; twice as long after each further one, up to `PAID_SECONDS`."""
+"""Pause after a failed attempt; doubles after each further failure, up to `PAID_SECONDS`."""
 PAID_SECONDS: Final = 60.0
-"""Between looks while nothing is owed and the old primary answers."""
+"""Between looks while nothing is pending and the old primary answers."""
 Pay = Callable[[], bool]
-"""Pays; returns whether anything was owed. Raises DrkitError."""
+"""Applies what is pending; returns whether anything was pending. Raises DrkitError."""
 
 
 def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
-    """With the orchestrator's own means."""
+    """Applies pending fences by the orchestrator."""
 
     def pay() -> bool:
         with FailoverService(settings, flow) as desk:
@@ -35,9 +35,9 @@ def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
 
 
 class PendingFences:
-    """Looks at the first contact with an old primary, and again from time to time, in a thread of its own.
+    """Looks at the first contact with an old primary, and then periodically, in its own thread.
 
-    Several observers may do so at once: a fence that stands is put up again without effect.
+    Several observers may do so at once: applying an existing fence again has no effect.
     """
 
     def __init__(self, flow: FlowSettings, pay: Pay) -> None:
@@ -46,13 +46,13 @@ class PendingFences:
         self._pause = AGAIN_SECONDS
         self._thread: threading.Thread | None = None
         self.paid = 0
-        """How often something was owed, and paid."""
+        """How often something was pending and has been applied."""
 
     def see(self, moment: Moment, now: float, *, owed: bool) -> None:
-        """Pay if it is time.
+        """Apply what is pending, if it is time.
 
         :param now: of a steady clock, in seconds
-        :param owed: something may be owed
+        :param owed: something may be pending
         """
         if not owed or MEANS[moment.vote.sight] is not Says.ALIVE:
             self._next, self._pause = float("-inf"), AGAIN_SECONDS
@@ -64,7 +64,7 @@ class PendingFences:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until a payment that is under way has ended."""
+        """Wait until an attempt in progress has ended."""
         if self._thread is not None:
             self._thread.join()
 
@@ -79,7 +79,7 @@ class PendingFences:
             self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS
 
     def _refused(self, error: DrkitError) -> None:
-        # Somebody has to look: what stands in the log every few seconds is no help to them.
+        # A person has to look: an error in the log every few seconds does not help them.
         self._pause = min(2 * self._pause, PAID_SECONDS)
         observe.event(
             "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,

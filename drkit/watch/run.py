@@ -26,7 +26,7 @@ from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
 _SETTLING_SECONDS: Final = 10.0
-"""How much longer than `confirm_seconds` a look with an end waits for a verdict that is confirmed."""
+"""How much longer than `confirm_seconds` a look with an end waits for a confirmed verdict."""
 _LEVELS: Final[Mapping[VerdictKind, observe.Level]] = {
     VerdictKind.UP: "info", VerdictKind.SUSPECT: "info", VerdictKind.DEGRADED: "warning",
     VerdictKind.HOLD: "warning", VerdictKind.LOST: "error",
@@ -34,33 +34,33 @@ _LEVELS: Final[Mapping[VerdictKind, observe.Level]] = {
 
 
 class WatchOptions(NamedTuple):
-    """What the user asked for."""
+    """The user's options."""
 
     identity: ObserverIdentity
     listen: Listen | None = None
     """Where to serve metrics, health and the page; None: nowhere."""
     given: Given = Given()
-    """Options of this run that the commands of its verdicts need too, such as ``--config FILE``."""
+    """Options of this run that its suggested commands need too, such as ``--config FILE``."""
     once: float | None = None
-    """End after so many seconds, or as soon as the verdict is confirmed after that; None: go on. Such a look
-    calls and acts for nobody: its identity does not vote."""
+    """End after this time in seconds, or as soon as the verdict is confirmed after that; None: no end. Such a
+    look sends no alarm and does not act: its identity does not vote."""
 
 
 class FlowMoment(NamedTuple):
-    """One flow at one moment, for whoever shows it."""
+    """One flow at one moment, for display."""
 
     moment: Moment
     command: str
-    """What a person would run; empty: nothing."""
+    """The command for the operator; empty: none."""
     changed: bool
-    """The verdict, or what holds a failover back, is another one than before."""
+    """Whether the verdict, or what holds a failover back, has changed."""
 
 
 Show = Callable[[Sequence[FlowMoment]], None]
 
 
 class _Desk:
-    """One flow: its observer, and what follows from its verdicts."""
+    """One flow: its observer, and the actions on its verdicts."""
 
     def __init__(
         self, settings: Settings, flow: FlowSettings, options: WatchOptions, clock: AwakeClock
@@ -75,7 +75,7 @@ class _Desk:
         self._key: tuple[object, ...] = ()
 
     def look(self, teller: Teller) -> FlowMoment:
-        """Look once, and do what follows."""
+        """Look once, and act on the verdict."""
         moment = self.observer.look()
         given = self._options.given._replace(flow=moment.flow)
         verdict = moment.verdict._replace(next=completed(moment.verdict.next, given))
@@ -94,7 +94,7 @@ class _Desk:
             )
         self.automat.see(moment, now)
         status = self.observer.senses.status
-        # A fence can be owed when some topic is promoted, and not before.
+        # A fence can only be pending after some topic is promoted.
         owed = status is not None and bool(status.promoted_topics or status.pending_lift)
         self.payer.see(moment, now, owed=owed)
         return FlowMoment(moment, command, changed)
@@ -118,7 +118,7 @@ def watch(
     stop: threading.Event,
     show: Show,
 ) -> list[FlowMoment]:
-    """Watch until `stop` is set; returns the last word on each flow.
+    """Watch until `stop` is set; returns the last moment of each flow.
 
     :raises ConfigError: there is nothing to watch
     """
@@ -150,7 +150,7 @@ def _go_on(
     desks: Sequence[_Desk], options: WatchOptions, teller: Teller, stop: threading.Event, show: Show
 ) -> list[FlowMoment]:
     ends = None if options.once is None else monotonic() + options.once
-    # Before the first answer, or its absence, there is nothing to judge.
+    # There is nothing to judge before the first answer or timeout.
     while not all(d.observer.is_ready for d in desks) and not stop.wait(TICK_SECONDS / 5):
         pass
     while True:
@@ -163,9 +163,9 @@ def _go_on(
 
 
 def _is_over(desks: Sequence[_Desk], late: float, *, sure: bool) -> bool:
-    """Whether a look with an end may end; one that sees something fail waits until that is confirmed.
+    """Whether a look with an end may end; one that sees a failure waits until it is confirmed.
 
-    :param late: seconds since the time that was asked for; negative before it
+    :param late: seconds since the requested time; negative before it
     """
     return late >= 0 and (sure or late > max(d.confirm_seconds for d in desks) + _SETTLING_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Everything that one observer looks at by itself: probes, heartbeats, growth, status, the target's state."""
+"""All inputs of one observer: probes, heartbeats, growth, status, the target's state."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from drkit.watch.loss import LossKnown, loss_known
 
 _LOOK_SECONDS: Final = 4.0
 _LOOK_SHARE: Final = 1.0
-"""What would be lost is known as well as the last look before the primary's end is fresh."""
+"""The loss is known as precisely as the last look before the primary's end is fresh."""
 _READY_SECONDS: Final = 15.0
 
 
 class Watched:
-    """A flow that somebody else runs."""
+    """A flow that another process runs."""
 
     progress: Progress | None = None
 
@@ -44,7 +44,7 @@ class Watched:
 
 
 class Sensed(NamedTuple):
-    """What was found, as plain values. Times in seconds."""
+    """The current inputs, as plain values. Times in seconds."""
 
     seen: SourceView
     gone_for: float
@@ -56,15 +56,15 @@ class Sensed(NamedTuple):
     loss: LossKnown
     findings: tuple[ReadinessFinding, ...]
     fence_owed: str = ""
-    """Who owes the old primary a fence, and what pays it; empty: nobody."""
+    """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
     watched_for: float | None = None
-    """Since the copies' ends were first known; None: they never were."""
+    """Since the copies' end offsets were first known; None: never."""
 
 
 class Senses:
-    """Threads that look, until :meth:`stop`; asking them waits for nothing."""
+    """Threads that look, until :meth:`stop`; reading their results never waits."""
 
     def __init__(
         self, settings: Settings, flow: FlowSettings, clock: AwakeClock, boot: Seconds = boottime
@@ -84,13 +84,13 @@ class Senses:
         self._findings = tuple(readiness_of_nobody())
         self._grew: tuple[float, str] | None = None
         self._copied: float | None = None
-        """All that is older was copied, by a look at both clusters; on the clock since boot."""
+        """Everything older was copied, by a look at both clusters; on the clock since boot."""
         self._introduced = False
         self._ended = threading.Event()
         self._reader = threading.Thread(target=self._look_at_target, name=f"ready {flow.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start all threads."""
         self.probes.start()
         self.beats.start()
         self._growth.start()
@@ -98,7 +98,7 @@ class Senses:
         self._reader.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop all threads."""
         self._ended.set()
         self.probes.stop()
         self._growth.stop()
@@ -111,7 +111,7 @@ class Senses:
         return self.watch.figures.status if self.watch.figures is not None else None
 
     def sensed(self) -> Sensed:
-        """What is known at this moment."""
+        """The current inputs."""
         now, seen, beats, status = self._clock.now(), self.probes.seen(), self.beats.now(), self.status
         gone_for = now - seen.since if seen.since is not None else 0.0
         grew = self._grew
@@ -143,7 +143,7 @@ class Senses:
         return loss_known(self.status, sighting, silent=gone_for is not None)
 
     def _take_look(self, now: float) -> None:
-        """A look at both clusters: everything older than the oldest record that is not copied, is copied."""
+        """Note the time before which everything is copied, by a look at both clusters."""
         figures = self.watch.figures
         if figures is None:
             return
@@ -172,7 +172,7 @@ class Senses:
             self._ended.wait(_READY_SECONDS if self.status is not None else 1.0)
 
     def _expect_cluster(self) -> None:
-        """Who the source must be stands in the flow's state; until then the first to answer counts."""
+        """Read the source's expected id from the flow's state; until then the first answer counts."""
         name = state_topic(self._flow.source)
         try:
             found = newest_values(Cluster.connect(self._target), [name], verified=True).get(name)
@@ -191,7 +191,7 @@ def _owed(status: FlowStatus | None) -> str:
 
 
 def readiness_of_nobody() -> list[ReadinessFinding]:
-    """Before the first look: a target nobody has looked at is not ready."""
+    """The finding before the first look: an unknown target is not ready."""
     return [
         ReadinessFinding("not_looked", blocks=True, text="nobody has looked at the target yet", next="wait")
     ]

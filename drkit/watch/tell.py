@@ -1,4 +1,4 @@
-"""Tells people: posts to a webhook, runs a command. From a thread of its own, so that watching goes on."""
+"""Alarms people: posts to a webhook, runs a command. Uses its own thread, so that the watch does not wait."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Teller:
         self._thread.start()
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a message soon; when too many wait, it is only logged."""
+        """Queue a message; when the queue is full, it is only logged."""
         if not self._settings.webhook and not self._settings.command:
             return
         try:
@@ -49,7 +49,7 @@ class Teller:
             )
 
     def close(self, seconds: float = 2.0) -> None:
-        """End, after what waits if that takes only moments."""
+        """Stop; waits at most `seconds` until queued messages are sent."""
         self._ended.set()
         self._queue.put(None)
         self._thread.join(seconds)

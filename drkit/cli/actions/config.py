@@ -1,4 +1,4 @@
-"""``drkit config``: what is set, from where, and whether the clusters answer to it."""
+"""``drkit config``: the settings, their origins, and whether the clusters answer with them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def show(*, plan: bool) -> None:
 
 
 def _connected(settings: Settings) -> dict[str, Cluster]:
-    """The clusters by alias; raises DrkitError for what does not work."""
+    """The clusters by alias; raises DrkitError when one does not answer."""
     reached = settings.clusters | as_admin(settings, settings.flows)
     with ThreadPoolExecutor(max(1, len(reached))) as pool:
         tried = list(pool.map(_try, reached.values()))
@@ -103,7 +103,7 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _written(value: Any) -> str:
-    """As the file has it."""
+    """A value as in the file."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

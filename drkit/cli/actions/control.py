@@ -1,4 +1,4 @@
-"""``drkit control``: the key with which drkit's processes know each other's records."""
+"""``drkit control``: the key by which drkit's processes recognize each other's records."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
 
 
 def _show(found: adopting.FlowRecords) -> None:
-    """For the question: which records there are, and the keys of those without a MAC."""
+    """Show before the question how many records exist, and the keys of those without a MAC."""
     for row in found.to_json():
         say(visible(", ".join(f"{name}: {value}" for name, value in row.items())))
 

@@ -40,7 +40,7 @@ def _written(path: Path | None) -> Iterator[Take]:
         yield lambda _at, _record: None
         return
     try:
-        # They are the records themselves: nobody else's to read.
+        # The file holds the records themselves: only its owner may read it.
         with os.fdopen(os.open(path, _NEW, 0o600), "w", encoding="utf-8") as out:
             yield lambda at, record: _write(out, at, record)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``drkit explain``: the page of a refusal, a hold or an event, as it was installed with drkit."""
+"""``drkit explain``: the page of a refusal, a hold or an event, from the installed drkit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED_IN: Final = 2
 
 
 class Explanation(NamedTuple):
-    """What explains a code."""
+    """The explanation of a code."""
 
     page: str
     text: str
@@ -52,7 +52,7 @@ def explain(words: tuple[str, ...]) -> None:
 
 
 def codes() -> dict[str, str]:
-    """Every code that has a page or a row of its own, with its meaning in short."""
+    """Every code with its own page or row → its short meaning."""
     found = {page.stem: _text(page).partition("\n")[0].lstrip("# ") for page in _runbooks()}
     found |= {alert: text.partition("\n")[0] for alert, text in _alerts()}
     for code, row in _rows():
@@ -61,7 +61,7 @@ def codes() -> dict[str, str]:
 
 
 def pages_of(asked: str) -> Iterator[Explanation]:
-    """What explains a code, or a refusal of which these are words."""
+    """The explanations of a code, or of a refusal that contains these words."""
     code = asked.strip().strip("`").lower()
     name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-")
     exact = {prefix + name for prefix in _RUNBOOKS}

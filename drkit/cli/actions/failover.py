@@ -1,4 +1,4 @@
-"""``drkit failover``: move topics and their groups to the standby, or go on with it, or roll it back."""
+"""``drkit failover``: move topics and their groups to the standby, resume the move, or roll it back."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _one_of(**said: bool) -> None:
 
 
 def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Where the target's journal has no run, say what this machine's files know of one."""
+    """Report the run in this machine's files when the target's journal has none."""
     try:
         return work()
     except NoRun as error:
@@ -93,7 +93,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
 
 
 def _reported(desk: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
-    """Print the report also of a run that was held."""
+    """Print the report, also of a run that was held."""
     try:
         report = work()
     except DrkitError:
@@ -113,7 +113,7 @@ def _print(report: dict[str, Any], *, verbose: bool) -> None:
 
 
 def _say_verdict(found: Rehearsal) -> NoReturn:
-    """A dry run in one line, with the exit code of the failover that it stands for."""
+    """Print a dry run in one line and exit with the code that the failover would have."""
     verdict = verdict_of(found)
     refused = [gate for gate, _ in found.refusals]
     emit({"verdict": verdict, "refused": refused} if session().as_json else verdict)

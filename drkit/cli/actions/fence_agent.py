@@ -1,4 +1,4 @@
-"""``drkit fence-agent``: beside the primary, stops writes there when its lease is lost."""
+"""``drkit fence-agent``: runs near the primary and stops writes there when its lease is lost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from drkit.topic_sync.preview import dry_run
 
 _HARD = 130
 _SHOWN = 20
-"""Partitions of a progress line that are named."""
+"""Maximum number of partitions in a progress line."""
 
 
 def replicate(
@@ -67,7 +67,7 @@ def replicate(
         once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config,
         tell=_show if terminal else _log, stopping=_show_stop if terminal else _log_stop,
     )  # fmt: skip
-    # A copy with an end is a visitor: the port of the file belongs to whoever runs all the time.
+    # A copy with an end does not serve the page: the configured port is for the permanent process.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:
         options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
@@ -82,9 +82,9 @@ _plan = dry_run
 
 
 def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
-    """An event that the first SIGINT or SIGTERM sets; the second ends the process where it stands.
+    """An event that the first SIGINT or SIGTERM sets; the second ends the process at once.
 
-    SIGHUP asks to read the configuration again, unless it means that our terminal is gone.
+    SIGHUP requests a reload of the configuration, unless it means that our terminal is gone.
     """
     stop = threading.Event()
 
@@ -106,7 +106,7 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
 
 
 def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answer; for people whatever has a text is a table of its own."""
+    """The answer; for people, each value with a text becomes its own table."""
     if session().as_json:
         return {"flows": flows}
     rows = [

@@ -1,4 +1,4 @@
-"""``drkit repoint``: where clients are told to go, and telling them by hand."""
+"""``drkit repoint``: the published client endpoint, and publishing it by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drkit.kafka.admin import Cluster
 from drkit.repoint import CurrentEndpoint, Way, adapters, ask_all, endpoint_of, tell_all
 
 _MUTE: Final = ("command", "webhook", "print")
-"""Kinds whose receivers alone know what they were told."""
+"""Kinds whose published endpoint cannot be read back."""
 
 
 def show() -> None:
@@ -35,7 +35,7 @@ def apply(alias: str, term: int | None) -> None:
             hint=f"drkit failover moves them; to tell them all the same: --term {newest.term + 1}",
         )
     cluster = Cluster.connect(settings)
-    # What a failover has renamed keeps its names: only a failover knows them.
+    # Renamed topics keep their names in the endpoint: only a failover knows them.
     topics = newest.topics if newest and newest.cluster == alias else None
     endpoint = endpoint_of(settings, term=wanted, cluster_id=cluster.cluster_id, topics=topics)
     outcomes = tell_all(ways, endpoint)

@@ -1,4 +1,4 @@
-"""``drkit translate spark-checkpoint``: a Structured Streaming query goes on on the other cluster."""
+"""``drkit translate spark-checkpoint``: a Structured Streaming query continues on the other cluster."""
 
 from __future__ import annotations
 

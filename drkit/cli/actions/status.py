@@ -1,4 +1,4 @@
-"""``drkit status``: roles, lag, what a failover now would lose, where groups stand, and what is wrong."""
+"""``drkit status``: roles, lag, the loss of a failover now, positions of groups, and faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def status(
     flows = settings.chosen_flows(names)
     collectors = [StatusCollector(settings, flow) for flow in flows]
     shown = Shown(partitions, groups, all_groups, short)
-    # Raised where it falls, an interrupt could end in an event loop that takes it for a failed request.
+    # An interrupt raised at once could hit an event loop, which would treat it as a failed request.
     stop = until_signalled() if watch else threading.Event()
     if watch:
         for collector in collectors:
@@ -45,7 +45,7 @@ def status(
             show_again(found, shown)
             if not stop.wait(interval):
                 found = [c.look() for c in collectors]
-    except KeyboardInterrupt:  # asked twice
+    except KeyboardInterrupt:  # interrupted twice
         stop.set()
     finally:
         for collector in collectors:
@@ -60,7 +60,7 @@ def status(
 
 
 def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
-    """A group that is not there is a mistake, as long as somebody knows which are."""
+    """Refuse a group that does not exist, unless the existing groups are unknown."""
     seen = [f.groups for f in found if f.groups is not None]
     known = {g.group for s in seen for g in s.groups}
     if len(seen) < len(found) or any(s.error for s in seen):

@@ -74,7 +74,7 @@ def acknowledge(names: tuple[str, ...]) -> None:
 
 
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:
-    """Times as a person reads them, instead of milliseconds."""
+    """A row with readable times instead of milliseconds."""
     times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
     return {
         k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v

@@ -1,4 +1,4 @@
-"""How the demo looks: a live picture on a terminal, plain lines elsewhere, nothing with ``--json``."""
+"""Display of the demo: a live picture on a terminal, plain lines elsewhere, nothing with ``--json``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDTH = 100
 
 
 class RichScreen:
-    """The only place of the demo that prints."""
+    """The only part of the demo that prints."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -47,20 +47,20 @@ class RichScreen:
             self._console.print(Padding(Text.from_markup(words), (0, 0, 0, 3)))
 
     def picture(self, text: str) -> None:
-        """Something drawn in characters, as it stands."""
+        """Print a drawing in characters, unchanged."""
         self._console.print(Text(text.strip("\n"), style="cyan"))
 
     def command(self, text: str) -> None:
-        """What one would type."""
+        """Print a command to type."""
         self._console.print(Padding(Text(f"$ {text}", style="green"), (0, 0, 0, 3)))
 
     def fact(self, text: str) -> None:
-        """Something that was just shown to be true."""
+        """Print a fact that the demo has just shown."""
         self._console.print(Padding(Text.assemble(("✓ ", "bold green"), text), (0, 0, 0, 3)))
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Scenes shown within are one moving picture on a terminal."""
+        """Show the scenes within as one live picture on a terminal."""
         self._said = float("-inf")
         if self._quiet or not self._console.is_terminal:
             yield
@@ -73,7 +73,7 @@ class RichScreen:
                 self._live = None
 
     def show(self, scene: Scene) -> None:
-        """Show how things stand."""
+        """Show the current state."""
         if self._live is not None:
             self._live.update(_panel(scene))
         elif time.monotonic() - self._said >= _PLAIN_SECONDS:
@@ -81,7 +81,7 @@ class RichScreen:
             self._console.print(f"     {scene.line()}", soft_wrap=True)
 
     def table(self, rows: list[tuple[str, str, str]]) -> None:
-        """Measurements: what, how much, and what that means."""
+        """Print measurements: name, value, meaning."""
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(style="bold")
         table.add_column(justify="right", style="cyan")

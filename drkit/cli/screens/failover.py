@@ -1,4 +1,4 @@
-"""How a failover looks: lines on stderr while it runs, a short report at its end."""
+"""Display of a failover: lines on stderr while it runs, a short report at its end."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _SHOWN = 10
 
 
 class Progressing:
-    """Progress on stderr: a line for each thing that is new."""
+    """Progress on stderr: one line for each change."""
 
     def __init__(self) -> None:
         self._last: StepProgress | None = None
 
     def __call__(self, progress: StepProgress) -> None:
-        """Show it, unless it says what the line before says."""
+        """Show a progress line, unless it equals the previous one."""
         if progress != self._last:
             self._last = progress
             show_progress(progress)
 
 
 def show_progress(progress: StepProgress) -> None:
-    """One line on stderr."""
+    """Print one line of progress on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
     line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
@@ -39,7 +39,7 @@ def show_progress(progress: StepProgress) -> None:
 
 
 def show_proposal(proposal: Proposal) -> None:
-    """What somebody is asked to agree to, on stderr."""
+    """Print a proposal that a person must confirm, on stderr."""
     chosen, seen = proposal.chosen, proposal.survey
     scope = chosen.scope
     lines = [
@@ -63,7 +63,7 @@ def show_proposal(proposal: Proposal) -> None:
 
 
 def notes_of(proposal: Proposal) -> list[str]:
-    """What a proposal says besides the topics and groups that move."""
+    """The parts of a proposal besides the topics and groups that move."""
     seen = proposal.survey
     return [*proposal.chosen.notes(), *seen.outside.notes(), *(way.in_words() for way in seen.reach)]
 
@@ -91,9 +91,9 @@ def rows_of(found: Rehearsal) -> list[dict[str, str]]:
 
 
 def shown(report: Mapping[str, Any], *, verbose: bool = False) -> list[dict[str, Any] | str]:
-    """The report for a person: done, lost, fence, what did not move, and what to type next by number.
+    """The report for a person: done, lost, fence, what did not move, and numbered next commands.
 
-    :param verbose: also what each step noted and how long it took; ``--json`` has all of it
+    :param verbose: also the notes and the duration of each step; ``--json`` has all of it
     """
     loss, fence = report["loss"] or {}, report["fence"] or {}
     out = {"failover": _done(report)}

@@ -1,4 +1,4 @@
-"""One picture of `drkit status --watch` after the other, and the status as data."""
+"""The screens of `drkit status --watch`, and the status as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drkit.status.model import FlowStatus
 
 
 def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
-    """A line of JSON, or the screen anew."""
+    """Print a line of JSON, or redraw the screen."""
     if session().as_json:
         emit_line(as_data(found, shown))
         return
@@ -24,7 +24,7 @@ def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
 
 
 def show(found: Sequence[FlowStatus], shown: Shown) -> None:
-    """The flows for people: one line for each, or all that was found."""
+    """Print the flows for people: one line for each, or all details."""
     if shown.short:
         emit([short(f) for f in found])
     else:
@@ -32,7 +32,7 @@ def show(found: Sequence[FlowStatus], shown: Shown) -> None:
 
 
 def as_data(found: Sequence[FlowStatus], shown: Shown) -> dict[str, Any]:
-    """Everything; of groups only those that were asked for by name."""
+    """The whole status; of groups only those requested by name."""
     if shown.short:
         return {"flows": [_short(f.as_dict(details=False)) for f in found]}
     flows = [f.as_dict() for f in found]

@@ -1,4 +1,4 @@
-"""Groups of a flow as a person reads them. Pure."""
+"""Groups of a flow as text for people. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, worst_f
 from drkit.status.model import FlowStatus
 
 SHOWN: Final = 20
-"""Groups that get a line; those that need somebody come first."""
+"""Maximum number of groups with a line; those that need a person come first."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _SOME_MINUTES, _SOME_HOURS, _SOME_DAYS = 2 * _MINUTE, 2 * _HOUR, 2 * _DAY
 
@@ -42,7 +42,7 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
 
 
 def summary(seen: GroupsSeen) -> str:
-    """How many are ready, and how fresh that is, in one sentence."""
+    """Number of ready groups, and the age of that figure, in one sentence."""
     if seen.error:
         return f"unknown: {seen.error}"
     text = f"{seen.ready:,} of {len(seen.groups):,} ready" if seen.groups else "none has a committed offset"

@@ -1,4 +1,4 @@
-"""A flow's status as a person reads it. Pure."""
+"""A flow's status as text for people. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN_OPEN: Final = 20
 
 
 class Shown(NamedTuple):
-    """How much is to be shown."""
+    """Which parts of the status to show."""
 
     partitions: bool = False
     """Each partition, not only sums by topic."""
@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 
 
 def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
-    """Names and texts in the order in which they are shown."""
+    """Name → text, in the order of display."""
     holds = any(p.held_back.records for p in status.partitions)
     rows = (
         [_partition(p, holds=holds) for p in status.partitions]
@@ -64,7 +64,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
 
 
 def short(status: FlowStatus) -> str:
-    """The flow in one line: role, health, lag, what would be lost, and the codes of its faults."""
+    """The flow in one line: role, health, lag, the loss of a failover, and the codes of its faults."""
     lags = [t.records for t in status.topics]
     known = status.target_answers and None not in lags
     lag = counted(sum(n or 0 for n in lags), "record") if known else UNKNOWN
@@ -75,7 +75,7 @@ def short(status: FlowStatus) -> str:
 
 
 def _loss(status: FlowStatus) -> str | None:
-    """What a death of the primary would lose; None once a failover has taken its role."""
+    """The loss if the primary dies now; None once a failover has taken its role."""
     if status.loss_now is None:
         return None
     return loss_text(status.loss, status.open_transactions) if status.target_answers else UNKNOWN
@@ -177,7 +177,7 @@ def _beat(beat: HeartbeatStatus | None) -> str:
 
 
 def _delay(beat: HeartbeatStatus | None) -> str:
-    """From the source's clock to the target: how long the newest heartbeat was on its way."""
+    """Delay of the newest heartbeat, from the source's clock to the target."""
     if beat is None or beat.delay_seconds is None:
         return "unknown: no heartbeat arrives"
     return f"{beat.delay_seconds * 1000:,.0f} ms"

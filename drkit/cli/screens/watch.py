@@ -1,4 +1,4 @@
-"""What `drkit watch` shows: a live view on a terminal, a line of JSON for each change, or only its log."""
+"""Display of `drkit watch`: a live view on a terminal, a line of JSON for each change, or only its log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LINES: Final = 12
 
 @contextmanager
 def screen(*, once: bool) -> Iterator[Show]:
-    """How moments are shown while something runs.
+    """The function that shows moments while something runs.
 
-    :param once: it ends by itself, and what it prints is its last word alone
+    :param once: the watch ends by itself and prints only its last result
     """
     if session().as_json:
         yield _silent if once else _lines
@@ -43,7 +43,7 @@ def screen(*, once: bool) -> Iterator[Show]:
 
 
 def _silent(_said: Sequence[FlowMoment]) -> None:
-    """Nothing."""
+    """Show nothing."""
 
 
 def _lines(said: Sequence[FlowMoment]) -> None:
@@ -53,12 +53,12 @@ def _lines(said: Sequence[FlowMoment]) -> None:
 
 
 def in_short(said: FlowMoment) -> str:
-    """The last word on a flow, for people."""
+    """The last result for a flow, for people."""
     return in_words(said.moment.flow, said.moment.verdict, said.command)
 
 
 def panel(said: FlowMoment) -> Panel:
-    """One flow as it is now."""
+    """The current state of one flow."""
     moment, picture, verdict = said.moment, said.moment.picture, said.moment.verdict
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold")

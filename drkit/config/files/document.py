@@ -10,11 +10,11 @@ from drkit.config.files.interpolate import Problem
 
 @dataclass
 class Document:
-    """Tables as drkit.toml has them, whatever format they were written in.
+    """Tables in the form of drkit.toml, whatever the format of the file.
 
-    :param labels: place → how the user wrote it, for messages, as in ``line 7: A->B.topics``
-    :param origins: place → where its value comes from, as in ``mm2.properties:7``
-    :param notes: what is accepted but not, or not yet, acted on
+    :param labels: path → how the user wrote it, for messages, as in ``line 7: A->B.topics``
+    :param origins: path → origin of its value, as in ``mm2.properties:7``
+    :param notes: settings that are accepted and have no effect, or none yet
     """
 
     tables: dict[str, Any]
@@ -24,7 +24,7 @@ class Document:
     notes: list[Problem] = field(default_factory=list)
 
     def called(self, at: str) -> str:
-        """The user's own words for a place; the place itself where none are known."""
+        """The user's own words for a path; the path itself if they are unknown."""
         while at not in self.labels:
             if not at.endswith("]") or (at := at[: at.rfind("[")]) == "flows":
                 return ""

@@ -17,7 +17,7 @@ _FILES: Final = "let this user read it, or correct the path: relative ones start
 
 
 class Problem(NamedTuple):
-    """Something wrong at one place of the configuration, and what to do."""
+    """A problem with one setting of the configuration, and what to do."""
 
     at: str
     what: str
@@ -25,7 +25,7 @@ class Problem(NamedTuple):
 
 
 class Interpolated(NamedTuple):
-    """The document with references replaced, where values came from, what could not be found."""
+    """The document with references replaced, the origins of values, and references that were not found."""
 
     document: Any
     origins: dict[str, str]

@@ -1,7 +1,7 @@
-"""Single settings that are stronger than the file: flags (``--set``) and the environment (``DRKIT_…``).
+"""Single settings that override the file: flags (``--set``) and the environment (``DRKIT_…``).
 
-Both write into the tables as they were read, so what they say is checked like the rest of the file. Clusters
-and flows must stand in the file.
+Both change the tables as read, so their values are checked like the rest of the file. The file must define
+the clusters and flows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FLAGS: Final = {
     "control": "control.SETTING=…",
 }
 _ONCE: Final = frozenset({"failover", "metrics", "detection", "watch", "fence_agent", "control"})
-"""Tables that are there once, and hold no properties."""
+"""Tables that exist once, and hold no properties."""
 _FLAG: Final = re.compile(
     r"(?:(?P<flows>flows)(?:\.(?P<flow>[\w-]+\s*->\s*[\w-]+)|[.\[](?P<number>\d+)\]?)"
     r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>failover|metrics|detection|watch|fence_agent|control))"
@@ -49,12 +49,12 @@ _FLOW_ALIASES: Final = 2
 
 
 class _Said(NamedTuple):
-    """One setting as somebody said it."""
+    """One setting as given by the user."""
 
     told_as: str
     table: str
     key: tuple[str, ...]
-    """Alias, source and target, or number; nothing for a table that is there once."""
+    """Alias, source and target, or number; empty for a table that exists once."""
     setting: str
     property: str
     value: object
@@ -100,13 +100,13 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
         table = match["flows"] or match["clusters"] or match["once"]
         aliases = [a.strip() for a in (match["flow"] or "").split("->") if a]
         found = tuple(aliases) or tuple(k for k in (match["number"], match["alias"]) if k)
-        # A property may stand in quotation marks, as `drkit config show` has it.
+        # A property may be in quotation marks, as `drkit config show` prints it.
         name = (match["property"] or "").strip('"')
         yield _Said(f"--set {key.strip()}", table, found, match["setting"], name, _value(value.strip()))
 
 
 def _value(text: str) -> object:
-    """The text, or the strings of an array as a TOML file has it; [a-z]+ stays a regular expression."""
+    """The text, or the strings of a TOML array; [a-z]+ stays a regular expression."""
     try:
         found = tomllib.loads(f"value = {text}")["value"] if text.startswith("[") else text
     except tomllib.TOMLDecodeError:
@@ -116,7 +116,7 @@ def _value(text: str) -> object:
 
 
 def _target(tables: dict[str, Any], said: _Said) -> tuple[dict[str, Any], str, str]:
-    """The table to write into, its place, and the setting's name. Raises LookupError."""
+    """The table to write into, its path, and the setting's name. Raises LookupError."""
     found = tables.get(said.table)
     if said.table in _ONCE:
         parent, at = tables.setdefault(said.table, {}), said.table

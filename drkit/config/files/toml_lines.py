@@ -1,4 +1,4 @@
-"""On which line of a TOML file each setting stands: Python's parser does not tell."""
+"""The line of each setting in a TOML file, which Python's parser does not report."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _TOKEN: Final = re.compile(
     r"""|\"(?:\\.|[^\"\\\n])*\"|\'[^\'\n]*\'|\#[^\n]*|[\[\]{}\n]|[^\"\'\#\[\]{}\n]+""",
     re.DOTALL,
 )
-"""What a statement consists of, as far as its end depends on it."""
+"""The parts of a statement on which its end depends."""
 _HEADER: Final = re.compile(r"\s*\[\[?([^\[\]].*?)\]\]?\s*(#.*)?")
 _BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _NOTHING: Final = re.compile(r"\s*(#.*)?")
 
 
 def lines_of(text: str) -> dict[str, int]:
-    """Place of each table and setting → its line, from 1.
+    """Path of each table and setting → its line, from 1.
 
-    What stands in an inline table or array has the line on which its statement begins.
+    Entries of an inline table or array have the line on which their statement begins.
 
     :param text: a whole file that Python's parser has accepted
     """
@@ -62,7 +62,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> str:
-    """The place of a table; of one of many, with its number."""
+    """The path of a table; with its number if it is one of many."""
     steps = list(_path(tomllib.loads(f"[{header}]")))
     at = ""
     for number, step in enumerate(steps):
@@ -81,7 +81,7 @@ def _path(tables: dict[str, Any]) -> Iterator[str]:
 
 
 def _places(value: Any, at: str) -> Iterator[str]:
-    """Places of a value and of everything in it."""
+    """Paths of a value and of everything in it."""
     if at:
         yield at
     children: list[tuple[str | int, Any]] = []

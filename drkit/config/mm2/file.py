@@ -1,4 +1,4 @@
-"""From the entries of MirrorMaker 2's settings file to the tables of drkit.toml."""
+"""Translates the entries of MirrorMaker 2's settings file to the tables of drkit.toml."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NO_COMMENT: Final = "MirrorMaker 2 takes it for a part of the value: give the c
 
 
 def translate(entries: Sequence[PropertyEntry], file: Path, env: Mapping[str, str]) -> Document:
-    """The tables, with notes on what is not acted on and a problem for whatever is wrong."""
+    """The tables, with notes on settings without effect and a problem for each error."""
     last = {e.key: e for e in entries}
     filled = interpolate({k: e.value for k, e in last.items()}, file.parent, env)
     reader = _Reader(file, last, filled.document, filled.origins)
@@ -81,7 +81,7 @@ class _Reader:
             at = place("clusters", alias)
             self.document.labels[at] = self.label("clusters")
             self.document.labels[place(at, "bootstrap_servers")] = f"{alias}.bootstrap.servers"
-        # Properties for all clusters first: those of one cluster win.
+        # Properties for all clusters come first: those of one cluster override them.
         for key in sorted(self.entries, key=lambda k: not k.startswith(PREFIXES)):
             self.without_comment(key)
             self.take(key)
@@ -100,7 +100,7 @@ class _Reader:
             self.take_client(alias, key)
         elif key.startswith(PREFIXES):
             self.take_shared(key)
-        elif key in _KEYS:  # before overrides: consumer.poll.timeout.ms is no property of a consumer
+        elif key in _KEYS:  # before overrides: consumer.poll.timeout.ms is not a property of a consumer
             self.flow_values.setdefault(None, {})[key] = key
         elif not connect_reason(key) and (override := Override.parse(None, key)):
             self.overrides[override] = key
@@ -110,7 +110,7 @@ class _Reader:
             self.judge(key, _KEYS[key])
 
     def take_shared(self, key: str) -> None:
-        """A property about security without an alias: it is for all clusters."""
+        """Take a security property without an alias: it applies to all clusters."""
         if is_misspelt(key):
             self.problem(key, "no client of Kafka's has a property of this name", nearest(key))
         else:
@@ -230,7 +230,7 @@ class _Reader:
                 self.note(key, KeySupport.NOTHING, why)
 
     def without_comment(self, key: str) -> None:
-        """Kafka's documentation has comments behind values, where the format knows none."""
+        """Remove a comment after a value: Kafka's documentation has them, but the format does not."""
         ours = (
             key == "clusters"
             or key.partition("->")[2].partition(".")[2] in {*_KEYS, "enabled"}

@@ -1,4 +1,4 @@
-"""Every key of MirrorMaker 2's settings file and what becomes of it: one table for reader and docs."""
+"""Every key of MirrorMaker 2's settings file and its effect: one table for reader and docs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Mm2Key(NamedTuple):
 
     :param default: MM2's own default
     :param field: the flow's setting in drkit.toml that it becomes, if there is one
-    :param why: what the reader of a note must know
-    :param agreed: values that ask for what drkit does anyway, so nothing need be said
-    :param kept: MM2's default counts where the key is absent, not drkit's own
+    :param why: the explanation in a note
+    :param agreed: values that match what drkit does anyway, so no note is needed
+    :param kept: if the key is absent, MM2's default applies, not drkit's own
     """
 
     name: str
@@ -102,19 +102,19 @@ FLOW_KEYS: Final = (
     Mm2Key("consumer.poll.timeout.ms", "1000", _N, "", "see fetch_max_wait_ms"),
     Mm2Key("admin.timeout.ms", "60000", _N, "", "set <alias>.request.timeout.ms"),
 )  # fmt: skip
-"""Keys of a flow; each may also stand without ``A->B.`` and then counts for all flows."""
+"""Keys of a flow; a key without ``A->B.`` applies to all flows."""
 
 ROLE_NEEDED: Final = (
     "a cluster's own properties say how to connect; for one kind of client write A.consumer.…,"
     " A.producer.… or A.admin.…"
 )
-"""Why a client property without a role does nothing."""
+"""Why a client property without a role has no effect."""
 NO_CLIENT: Final = {
     "consumer": "what drkit reads of its own on the target, it reads as target_producer or target_admin says",
     "producer": "drkit writes no records to the source but heartbeats and offset syncs",
     "admin": "",
 }
-"""Why an override does nothing on this side, by its role."""
+"""Why an override has no effect on this side, by its role."""
 
 _CONVERTERS: Final = "records are copied as bytes: nothing is converted"
 _STORAGE: Final = "drkit keeps its state in its own topics on the target"
@@ -166,7 +166,7 @@ CONNECT_KEYS: Final = {
     "source.cluster": "the name of the flow says it: A->B",
     "target.cluster": "the name of the flow says it: A->B",
 }
-"""Keys, or their beginnings up to a dot, that only Kafka Connect or Java can use → why not here."""
+"""Keys, or their prefixes up to a dot, that only Kafka Connect or Java can use → why not here."""
 
 
 CHOOSES_COPIES: Final = {
@@ -176,15 +176,15 @@ CHOOSES_COPIES: Final = {
     "group.filter.class": "name the groups by groups and groups.exclude, then remove this line",
     "config.property.filter.class": "name the settings by config.properties.exclude, then remove this line",
 }
-"""Keys, or their beginnings up to a dot, that change what is copied: to ignore them copies something else."""
+"""Keys, or their prefixes up to a dot, that change what is copied and so must not be ignored."""
 FILTERS_OF_KAFKA: Final = frozenset(
     {"DefaultTopicFilter", "DefaultGroupFilter", "DefaultConfigPropertyFilter"}
 )
-"""Classes of Kafka's own that choose by the regular expressions that drkit reads."""
+"""Kafka's own classes that select by the regular expressions that drkit reads."""
 
 
 def changes_copies(key: str, value: str) -> str | None:
-    """What to do with a key that changes what is copied; None when its value asks for what drkit does."""
+    """What to do with a key that changes what is copied; None when its value matches what drkit does."""
     if not value.strip() or value.rpartition(".")[2] in FILTERS_OF_KAFKA:
         return None
     return next((to_do for name, to_do in CHOOSES_COPIES.items() if _is_part(key, name)), None)
@@ -195,6 +195,6 @@ def _is_part(key: str, name: str) -> bool:
 
 
 def connect_reason(key: str) -> str | None:
-    """Why this key does nothing here; None when it is not one of Kafka Connect's."""
+    """Why this key has no effect here; None when it is not one of Kafka Connect's."""
     known = CONNECT_KEYS | CHOOSES_COPIES
     return next((why for name, why in known.items() if _is_part(key, name)), None)

@@ -32,13 +32,13 @@ class Override(NamedTuple):
 
     @classmethod
     def parse(cls, scope: FlowAliases | str | None, key: str) -> Override | None:
-        """The override that a key without its scope is; None when it is something else."""
+        """The override in a key without its scope; None when the key is no override."""
         match = _ROLE.fullmatch(key)
         return cls(scope, match["side"], cast("Role", match["role"]), match["key"]) if match else None
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings of a flow that hold it; none where drkit has no such client: a producer on the source."""
+        """Settings of a flow that hold it; empty if drkit has no such client: a producer on the source."""
         return tuple(s for s, r in ROLES.items() if r == self.role and s.startswith(self.side or ""))
 
     def in_flow(self, flow: FlowAliases) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class Override(NamedTuple):
 
     @property
     def field(self) -> str | None:
-        """The flow's own setting for this property, where it has one."""
+        """The flow's own setting for this property; None without one."""
         return FLOW_FIELDS.get((self.role, self.name))
 
     @property
@@ -60,7 +60,7 @@ class Override(NamedTuple):
 
 
 class PlacedOverride(NamedTuple):
-    """Where an override of one flow is written: a setting, or a property inside one."""
+    """The target of an override in one flow: a setting, or a property inside one."""
 
     setting: str
     name: str | None
@@ -68,9 +68,9 @@ class PlacedOverride(NamedTuple):
 
 
 def placed(overrides: Mapping[Override, str], flow: FlowAliases) -> Iterable[PlacedOverride]:
-    """What of the overrides a flow gets, from the general to the special: the last one counts.
+    """The overrides of a flow, from general to specific: the last one counts.
 
-    :param overrides: each with the key that the file has
+    :param overrides: each with its key in the file
     """
     for override, key in sorted(overrides.items(), key=lambda o: o[0].weight):
         for setting in override.in_flow(flow):

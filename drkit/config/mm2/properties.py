@@ -35,7 +35,7 @@ class MalformedEscape(ValueError):
 def parse(text: str) -> list[PropertyEntry]:
     """All entries in their order, repeated keys included (the last one counts).
 
-    :raises MalformedEscape: an escape that Java refuses too
+    :raises MalformedEscape: an escape that Java also refuses
     """
     found = []
     for number, line in _logical_lines(text):
@@ -43,7 +43,7 @@ def parse(text: str) -> list[PropertyEntry]:
         end = key.end() if key else 0
         separator = _SEPARATOR.match(line, end)
         value = line[separator.end() if separator else end :]
-        # Java keeps blanks at the end; Kafka trims them from every value.
+        # Java keeps trailing blanks; Kafka trims them from every value.
         found.append(
             PropertyEntry(_unescaped(line[:end], number), _unescaped(value, number).rstrip(), number)
         )
@@ -80,6 +80,6 @@ def _unescaped(text: str, line: int) -> str:
             parts.append(chr(int(digits[0], 16)))
             at += 4
         else:
-            # A backslash before any other letter simply vanishes, as in Java.
+            # A backslash before any other letter is dropped, as in Java.
             parts.append(_LETTERS.get(letter, letter))
     return "".join([*parts, text[at:]])

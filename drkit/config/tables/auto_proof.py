@@ -1,8 +1,9 @@
 """Whether the timeouts of a configuration prove that mode auto never makes two primaries. Pure.
 
-An observer that says "gone" renews no lease. The agent's lease then ends at most ``ttl_seconds`` later, is
-seen within ``check_seconds``, and the fence stands within ``fence_seconds``; ``clock_margin_seconds`` is
-for clocks that run at different speeds and for processes that are late. Only then may the failover begin.
+An observer that says "gone" renews no lease. The agent's lease then ends at most ``ttl_seconds`` later. The
+agent sees that within ``check_seconds``, and the fence is complete within ``fence_seconds``;
+``clock_margin_seconds`` allows for clocks of different speeds and late processes. Only then may the failover
+begin.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ class Term(NamedTuple):
 
 
 class Times(NamedTuple):
-    """How long a primary that is cut off, and alive, may go on taking records before a failover begins."""
+    """How long a live primary that is cut off may accept records before a failover begins."""
 
     terms: tuple[Term, ...]
 
     @property
     def longest(self) -> float:
-        """When every step takes as long as it may, and no fence agent can say that it has fenced."""
+        """Duration if every step takes its maximum, and no fence agent can report its fence."""
         return sum(t.seconds for t in self.terms)
 
     @property
     def least(self) -> float:
-        """When the agents fence at once and say so: no automatic failover loses less."""
+        """Duration if the agents fence at once and report that: no automatic failover loses less."""
         return sum(t.least for t in self.terms)
 
     def __str__(self) -> str:
@@ -51,9 +52,9 @@ class Times(NamedTuple):
 def times_of(
     detection: DetectionSettings, watch: WatchSettings, agent: FenceAgentSettings, beat_seconds: float
 ) -> Times:
-    """The terms of the loss that mode auto has to accept for a primary that is cut off.
+    """The terms of the loss that mode auto must accept for a primary that is cut off.
 
-    :param beat_seconds: between two heartbeats: the newest says up to when everything was copied
+    :param beat_seconds: between two heartbeats: the newest shows up to when everything was copied
     """
     passed = agent.check_seconds + watch.vote_interval_seconds
     return Times((
@@ -120,7 +121,7 @@ def unsafe(watch: WatchSettings, agent: FenceAgentSettings, clusters: set[str]) 
 
 
 def by_number(watch: WatchSettings, agent: FenceAgentSettings) -> Iterator[Finding]:
-    """What works today, but lets any name take part: setting, note, why."""
+    """Settings that work, but let any name take part: setting, note, why."""
     note = "only their number is set: any name in their topic counts; name them"
     if not watch.observer_names and watch.observer_count > 1:
         yield "watch.observers", note, f"{_AS_OBSERVERS}; mode auto needs that"
@@ -133,7 +134,7 @@ def _shown(given: int | tuple[str, ...]) -> str:
 
 
 def fenced_within_seconds(watch: WatchSettings, agent: FenceAgentSettings) -> float:
-    """By so long after its last lease every fence agent has fenced, whether it can say so or not."""
+    """Time after its last lease by which every fence agent has fenced, even if it cannot report that."""
     return agent.ttl_seconds + agent.check_seconds + watch.clock_margin_seconds + agent.fence_seconds
 
 

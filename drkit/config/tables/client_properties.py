@@ -1,4 +1,4 @@
-"""Kafka's client properties by role: which exist, which act here, and why the others do not.
+"""Kafka's client properties by role: which exist, which have an effect, and why the others do not.
 
 The names are those of ``AdminClientConfig``, ``ConsumerConfig`` and ``ProducerConfig`` of Kafka 4.3; a test
 asks the real classes.
@@ -22,7 +22,7 @@ CONNECTION: Final = frozenset({
     "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms",
     "send.buffer.bytes", "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
 })  # fmt: skip
-"""What both client libraries understand, besides everything about security."""
+"""Properties that both client libraries support, besides those of security."""
 _COMMON: Final = frozenset({
     "client.dns.lookup", "config.providers", "enable.metrics.push",
     "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
@@ -65,7 +65,7 @@ ROLES: Final[dict[str, Role]] = {
     "target_producer": "producer",
     "target_admin": "admin",
 }
-"""A flow's settings that hold client properties → whose they are."""
+"""A flow's settings that hold client properties → their role."""
 
 
 class Idle(NamedTuple):
@@ -92,17 +92,17 @@ IDLE: Final = {
     "isolation.level": _COMMITTED,
     "linger.ms": _BATCHES,
 }
-"""Properties that do nothing here and that people set for a reason."""
+"""Properties without effect here that users set for a reason."""
 _JAVA: Final = Idle("it steers code that only Java's clients have")
 
 
 def acts(name: str) -> bool:
-    """Whether a property says how to connect: such a one of a role wins over the cluster's."""
+    """Whether a property is about the connection: a role's value then overrides the cluster's."""
     return name in CONNECTION or name in SECURITY
 
 
 def idle(role: str, name: str, value: str) -> str:
-    """Why a property of this role does nothing; empty when it acts or asks for what happens anyway."""
+    """Why a property of this role has no effect; empty when it has one or matches what drkit does anyway."""
     if acts(name) or (role, name) in FLOW_FIELDS:
         return ""
     found = IDLE.get(name, _JAVA)
@@ -120,7 +120,7 @@ def is_kafkas(name: str) -> bool:
 
 
 def meant(role: Role, name: str) -> str:
-    """A hint for somebody who wrote the name of a property that this role does not have."""
+    """A hint for the name of a property that this role does not have."""
     if others := sorted(r for r in _OF_ROLE if exists(r, name)):
         return f"it is one of Kafka's {' and '.join(others)}"
     near = closest(name, sorted(_known(role)))
@@ -128,7 +128,7 @@ def meant(role: Role, name: str) -> str:
 
 
 def nearest(name: str) -> str:
-    """A hint about a property that a cluster's ``client`` cannot have; empty if nothing is near."""
+    """A hint for a property that a cluster's ``client`` cannot have; empty if no name is close."""
     if roles := [setting for setting, role in ROLES.items() if exists(role, name)]:
         return f"only one kind of client has it: {' or '.join(roles)} of a flow"
     near = closest(name, sorted(frozenset.union(*map(_known, _OF_ROLE))))

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 _MANY: Final = 12
-"""More names than these say nothing in a message."""
+"""Maximum number of names in a message."""
 
 
 def closest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
@@ -15,7 +15,7 @@ def closest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
 
     Kafka writes ``topics.exclude``, TOML keys here ``topics_exclude``: that difference does not count.
 
-    :param least: likeness from 0 (nothing in common) to 1 (equal) from which on a word is near
+    :param least: minimum likeness of a near word, from 0 (nothing in common) to 1 (equal)
     """
     plain = {_plain(k): k for k in known}
     near = get_close_matches(_plain(word), plain, n=1, cutoff=least)

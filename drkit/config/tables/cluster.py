@@ -37,7 +37,7 @@ def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
 
 
 ClientText = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
-"""Kafka's own client properties, whatever TOML makes of ``true`` and ``5000``."""
+"""Kafka's own client properties as texts, also for TOML's ``true`` and ``5000``."""
 
 
 class ClusterSettings(Strict):
@@ -66,7 +66,7 @@ class ClusterSettings(Strict):
 
     @property
     def control(self) -> ControlKeys | None:
-        """The keys of drkit's own topics there; None when none is configured."""
+        """The control keys of drkit's own topics there; None without a configured key."""
         return self._control
 
     def with_control(self, keys: ControlKeys | None) -> ClusterSettings:
@@ -76,18 +76,18 @@ class ClusterSettings(Strict):
         return found
 
     def with_client(self, overrides: Mapping[str, str]) -> ClusterSettings:
-        """The same cluster as one role reaches it: with other properties, or by other servers.
+        """The same cluster for one role: with other properties, or other servers.
 
-        What says nothing about the connection is left out: it does nothing here.
+        Properties that are not about the connection are left out: they have no effect here.
         """
         ours = {k: v for k, v in overrides.items() if acts(k)}
         if not ours:
             return self
         servers = host_and_port(ours.pop(_SERVERS, self.bootstrap_servers))
-        # Two spellings of one thing: the cluster's must not win over the role's.
+        # Two spellings of one property: the cluster's must not override the role's.
         replaced = _USER if _JAAS in ours else (_JAAS,) if ours.keys() & set(_USER) else ()
         client = {k: v for k, v in self.client.items() if k not in replaced}
-        # Whoever logs in as somebody else is not known by the table's name.
+        # A role with other credentials is another principal than the table's.
         principal = None if ours.keys() & {_JAAS, *_USER} else self.own_principal
         changed = {"bootstrap_servers": servers, "client": client | ours, "own_principal": principal}
         return ClusterSettings(**dict(self) | changed).with_control(self._control)

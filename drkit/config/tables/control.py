@@ -1,4 +1,4 @@
-"""The control key, with which drkit's processes know each other's records."""
+"""The control key, by which drkit's processes recognize each other's records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drkit.topology import split_list
 _MOST_BYTES: Final = 1 << 16
 _FROM_ANOTHER: Final = "copy it from another host that runs drkit; for the first host"
 _OPEN: Final = stat.S_IRWXO | stat.S_IWGRP
-"""Who may do what so that a key is none: others anything, its group write."""
+"""Permissions that make a key file unsafe: any for others, write for its group."""
 
 
 class ControlSettings(Strict):
@@ -44,12 +44,12 @@ class ControlSettings(Strict):
 
     @property
     def keys(self) -> ControlKeys | None:
-        """The keys in these files; None when none is configured."""
+        """The keys in these files; None without a configured key."""
         return self._keys
 
 
 def keys_beside(folder: Path, tables: dict[str, Any]) -> None:
-    """Let paths of key files start at the configuration file."""
+    """Make paths of key files relative to the configuration file."""
     control = tables.get("control")
     if not isinstance(control, dict):
         return
@@ -63,7 +63,7 @@ def keys_beside(folder: Path, tables: dict[str, Any]) -> None:
 
 
 def read_key(path: Path) -> ControlKey:
-    """The key in a file. Raises PydanticCustomError when it is none, or others may read it."""
+    """The key in a file. Raises PydanticCustomError if it is not a key, or if others may read it."""
     try:
         with path.open("rb") as file:
             mode = path.stat().st_mode

@@ -1,4 +1,4 @@
-"""How the old primary is kept from taking writes."""
+"""How writes to the old primary are stopped."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class FlowSettings(Strict):
     """A transaction that is open for longer and holds records back is a fault. Longer than the longest
     transactions of the applications."""
 
-    # Source and separator stand above, so they are known here: a class is tried with both.
+    # Source and separator are defined above, so they are known here: a class is tried with both.
     @field_validator("naming")
     @classmethod
     def _usable_policy(cls, value: str, info: ValidationInfo) -> str:
@@ -209,7 +209,7 @@ class FlowSettings(Strict):
         if self.source == self.target:
             what = {"alias": self.source, TO_DO: "name another cluster in one of them"}
             raise PydanticCustomError("same", "source and target are both '{alias}'", what)
-        # Hops are found by splitting names: one hidden in `us-west` would let a topic circle and grow.
+        # Hops are found by splitting names: one hidden in `us-west` would let a topic loop and grow.
         if self.naming == "prefix" and self.separator in self.source + self.target:
             said = "the separator '{separator}' occurs in an alias of {flow}"
             what = {"separator": self.separator, "flow": self.name}
@@ -223,24 +223,24 @@ class FlowSettings(Strict):
 
     @property
     def naming_policy(self) -> Naming:
-        """How topics are called on the target."""
+        """The policy for the names of topics on the target."""
         if is_own_class(self.naming):
             return own_naming(self.naming, self.source, self.separator)
         return (PrefixNaming if self.naming == "prefix" else IdentityNaming)(self.source, self.separator)
 
     @property
     def mm2_topics(self) -> Mm2Topics:
-        """What MirrorMaker 2 calls its own topics under the same settings."""
+        """The names of MirrorMaker 2's own topics under the same settings."""
         return Mm2Topics.of(self.separator, enabled=self.internal_topic_separator)
 
     @property
     def topic_filter(self) -> NameFilter:
-        """The user's choice of source topics; :meth:`copies` also knows what never travels."""
+        """The user's choice of source topics; :meth:`copies` also excludes topics that are never copied."""
         return NameFilter(self.topics, self.topics_exclude)
 
     @property
     def config_rules(self) -> ConfigRules:
-        """How settings of topics travel."""
+        """The rules for copying settings of topics."""
         return ConfigRules(
             self.config_properties_exclude, self.use_defaults_from, sync=self.sync_topic_configs
         )
@@ -259,7 +259,7 @@ class FlowSettings(Strict):
         return AclScope(self.naming_policy, self.copies, known, self.group_filter, self.topics)
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Whether heartbeats stand in a topic of the source: its own or those of clusters before it."""
+        """Whether a topic of the source holds heartbeats: its own or those of upstream clusters."""
         return is_heartbeats(topic, self.separator)
 
     def _carries_beats(self, topic: str) -> bool:

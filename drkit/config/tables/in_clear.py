@@ -1,4 +1,4 @@
-"""Credentials that travel unencrypted, and settings about security that change nothing. Pure."""
+"""Credentials that are sent unencrypted, and security settings without effect. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAKEN_OVER: Final = "without TLS others on the way can read records and continu
 
 
 def in_clear(clusters: Mapping[str, ClusterSettings]) -> Iterator[tuple[str, str, str]]:
-    """What client properties leave unprotected: the property's place, what happens, what to set.
+    """What client properties leave unprotected: the property's path, what happens, what to set.
 
     :param clusters: by their aliases
     """

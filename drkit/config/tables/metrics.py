@@ -12,7 +12,7 @@ from drkit.config.tables.fields import Strict
 OWN_LABELS: Final = frozenset({
     "source", "target", "topic", "partition", "group", "kind", "fault", "state", "verdict", "reason",
 })  # fmt: skip
-"""Labels of drkit's own metrics; fixed ones are called otherwise."""
+"""Labels of drkit's own metrics; fixed labels must have other names."""
 _NAME: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 _LabelName = Annotated[str, Field(pattern=_NAME)]
 

@@ -37,7 +37,7 @@ def own_naming(path: str, source: str, separator: str) -> Naming:
         raise _refused(path, f"it raised {error!r} for a topic's name") from error
     if fault:
         raise _refused(path, fault)
-    # Its methods were looked for above; more cannot be asked of a class that imports nothing of ours.
+    # Its methods were checked above; a class that imports nothing of drkit cannot be checked further.
     made: Naming = policy  # type: ignore[assignment]
     return made
 

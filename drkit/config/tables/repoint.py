@@ -1,4 +1,4 @@
-"""One way to tell clients where to go, as a table of the configuration."""
+"""One way to publish the client endpoint, as a table of the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of all properties about security: Kafka's own and librdkafka's.
+"""The names of all security properties: Kafka's own and librdkafka's.
 
 Those of Kafka are from ``SecurityConfig``, ``SslConfigs`` and ``SaslConfigs`` of Kafka 4.3, those of
 librdkafka from its version 2.16; tests ask the real classes and the real library. A misspelt one must not
@@ -61,5 +61,5 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def is_misspelt(name: str) -> bool:
-    """Whether it looks like a property about security, and is none."""
+    """Whether a name looks like a security property, but is not one."""
     return name.startswith(PREFIXES) and name not in SECURITY

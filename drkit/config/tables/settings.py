@@ -23,7 +23,7 @@ from drkit.errors import ConfigError
 from drkit.topology import Route, collision, rings
 
 _ENOUGH: Final = 5
-"""Rings that are told; a mesh has thousands."""
+"""Maximum number of reported rings; a mesh has thousands."""
 _BREAK: Final = "break the ring: leave one flow out, or choose disjoint topics"
 
 
@@ -92,7 +92,7 @@ class Settings(Strict):
     def _with_the_control_key(
         cls, clusters: dict[str, ClusterSettings], info: ValidationInfo
     ) -> dict[str, ClusterSettings]:
-        """Whoever reaches a cluster has the key of drkit's topics there."""
+        """Give each cluster the control keys of drkit's topics."""
         control = info.data.get("control")
         if control is None or control.keys is None:
             return clusters
@@ -101,7 +101,7 @@ class Settings(Strict):
     @field_validator("flows", mode="after")
     @classmethod
     def _opposites_of_this_file(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
-        """Where this file has both directions, each flow names the other."""
+        """If this file has both directions, make each flow name the other."""
         ways = {(f.source, f.target) for f in flows}
         return tuple(
             f.model_copy(update={"opposite_flows": (f.target,)})
@@ -130,9 +130,9 @@ class Settings(Strict):
         )
 
     def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
-        """The flows of these names, or all when none is named.
+        """The flows of these names, or all without names.
 
-        :raises ConfigError: no flow has that name, or there is none at all
+        :raises ConfigError: no flow has that name, or no flow exists
         """
         if not names and not self.flows:
             raise ConfigError(
@@ -144,7 +144,7 @@ class Settings(Strict):
         return [self.flow(n) for n in names] or list(self.flows)
 
     def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
-        """The flow of that name; without one the only flow there is.
+        """The flow of that name; without a name, the only flow.
 
         :param question: what the user is asked when there are several
         :raises ConfigError: no flow has that name, or it is not clear which is meant
@@ -160,21 +160,21 @@ class Settings(Strict):
         return self.flows[0]
 
     def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
-        """Source and target of a flow, as everything but tasks that move records reaches them."""
+        """Source and target of a flow, with the connections of everything but tasks that move records."""
         source, target = self.cluster(flow.source), self.cluster(flow.target)
         return source.with_client(flow.source_admin), target.with_client(flow.target_admin)
 
     def task_sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
-        """Source and target of a flow, as tasks that read or write its records reach them."""
+        """Source and target of a flow, with the connections of tasks that read or write its records."""
         source, target = self.cluster(flow.source), self.cluster(flow.target)
         return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
 
     def disagreements(self) -> list[tuple[str, str, str]]:
-        """What no single table shows: (where, what, hint), empty when all fits together."""
+        """Conflicts between tables: (where, what, hint); empty without a conflict."""
         return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
 
     def refuse_auto_without_key(self) -> None:
-        """Refuse to act by itself while whoever may write to a topic decides.
+        """Refuse mode auto while any client that may write to a topic could decide.
 
         :raises ConfigError: mode auto without a control key
         """
@@ -187,7 +187,7 @@ class Settings(Strict):
             )
 
     def advice(self) -> list[tuple[str, str, str]]:
-        """What is allowed, and likely to disappoint: (where, what, hint)."""
+        """Settings that are allowed, but probably not intended: (where, what, hint)."""
         return list(rpo_close(self.failover.rpo_seconds, self._times)) if self._is_auto else []
 
     @property
@@ -200,7 +200,7 @@ class Settings(Strict):
         return times_of(self.detection, self.watch, self.fence_agent, beat)
 
     def _unsafe(self) -> list[tuple[str, str, str]]:
-        """Why mode auto is not allowed, if it is asked for."""
+        """Why mode auto is not allowed, if it is configured."""
         ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
         if not self._is_auto:
             return []

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from drkit.config.tables.fields import listed
 
 _LONGEST: Final = 256
-"""As long as a name in a note may be."""
+"""Maximum length of a name in a note."""
 _TWO: Final = 2
 _CANNOT_DECIDE: Final = (
     "two observers cannot decide: each may be the one that is cut off; set 1, or 3 and more"
@@ -26,9 +26,9 @@ def _usable(name: str) -> str:
 
 
 def _read(value: object, least: int) -> object:
-    """The value, checked here as a whole: an error of a union would name each of its kinds.
+    """The value, checked as a whole: an error of a union would name each of its types.
 
-    Variables of the environment and `--set` give texts: `3`, or names with commas.
+    Environment variables and `--set` give texts: `3`, or names with commas.
     """
     if isinstance(value, str):
         value = int(value) if value.strip().isdecimal() else listed(value)
@@ -56,13 +56,13 @@ def _agents(value: object) -> object:
 Name = Annotated[str, AfterValidator(_usable)]
 """Under which an observer or a fence agent publishes its notes."""
 ObserverNames = Annotated[tuple[str, ...] | Annotated[int, Field(gt=0)], BeforeValidator(_observers)]
-"""All observers by name, or how many there are."""
+"""All observers by name, or their number."""
 AgentNames = Annotated[tuple[str, ...] | Annotated[int, Field(ge=0)], BeforeValidator(_agents)]
-"""All fence agents by name, or how many there are."""
+"""All fence agents by name, or their number."""
 
 
 def number_of(given: int | tuple[str, ...]) -> int:
-    """How many take part."""
+    """The number of participants."""
     return given if isinstance(given, int) else len(given)
 
 

@@ -1,4 +1,4 @@
-"""Who watches, who is told, and when a failover may begin by itself."""
+"""Observers, receivers of alarms, and when an automatic failover may begin."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WatchSettings(Strict):
 
     @property
     def observer_count(self) -> int:
-        """How many observers there are."""
+        """The number of observers."""
         return number_of(self.observers)
 
     @property

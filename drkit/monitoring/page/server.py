@@ -1,6 +1,6 @@
-"""Answers ``/``, ``/status.json``, ``/group.json``, ``/metrics``, ``/healthz``; nothing changes anything.
+"""Answers ``/``, ``/status.json``, ``/group.json``, ``/metrics``, ``/healthz``; every request is read-only.
 
-Whoever has a :class:`Board` can be served: a replicator, or somebody who only watches.
+Serves any :class:`Board`: of a replicator, or of an observer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JSON: Final = "application/json; charset=utf-8"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-    # The page brings everything with it; a topic's name can never make it load or run something.
+    # The page is self-contained; a topic's name can never make it load or run something.
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -38,25 +38,25 @@ _HEADERS: Final = {
 }
 _SILENT_SECONDS: Final = 10.0
 _MOST_CLIENTS: Final = 64
-"""Connections at a time; one that brings more is closed at once, so that the slow ones take no memory."""
+"""Maximum number of connections; more are closed at once, so that slow clients take no memory."""
 _TOTAL_SECONDS: Final = 30.0
-"""How long one connection may take in all; a client that sends a byte a second is hung up on."""
+"""Total time limit of a connection: a client that sends a byte a second is disconnected."""
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 _FIND: Final = "find "
-"""Before a flow's name, as a parameter of ``/status.json``: only groups with this in their names."""
+"""Prefix of a flow's name in a parameter of ``/status.json``: only groups with this value in their names."""
 
 
 class Listen(NamedTuple):
-    """Where to answer; port 0: any free one."""
+    """Address to listen on; port 0: any free one."""
 
     address: str
     port: int
 
 
 class PageServer:
-    """A small web server in threads of its own.
+    """A small web server in its own threads.
 
-    :raises Failed: the port cannot be had
+    :raises Failed: the port is not available
     """
 
     def __init__(self, listen: Listen, board: Board) -> None:
@@ -75,7 +75,7 @@ class PageServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -83,7 +83,7 @@ class PageServer:
 
 @contextmanager
 def answering(listen: Listen | None, board: Board) -> Iterator[None]:
-    """Answer while something runs; None answers nowhere."""
+    """Serve while something runs; None: no server."""
     if listen is None:
         yield
         return
@@ -121,7 +121,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no news; anything else is a fault of drkit's."""
+        """Ignore clients that disconnect; anything else is a fault of drkit."""
         error = sys.exception()
         if not isinstance(error, OSError):
             super().handle_error(request, client_address)
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SILENT_SECONDS
 
     def parse_request(self) -> bool:
-        """Also refuse what is no question, and names that pages elsewhere give to this machine."""
+        """Also refuse methods other than GET and HEAD, and foreign host names for this machine."""
         if not super().parse_request():
             return False
         if self.command not in {"GET", "HEAD"}:
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_for_us(self, host: str | None) -> bool:
-        """On a loopback address a page of another site could else read everything, by a name of its own."""
+        """Whether the host name is ours; else another site's page could read data on a loopback address."""
         address = str(self.connection.getsockname()[0])
         if host is None or not ip_address(address).is_loopback:
             return True
@@ -194,8 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: a scrape every few seconds is no news."""
+        """Log nothing: requests are frequent."""
 
     def version_string(self) -> str:
-        """Tell nobody which Python this is."""
+        """The server's name, without the version of Python."""
         return "drkit"

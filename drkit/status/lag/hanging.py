@@ -1,4 +1,4 @@
-"""An open transaction that holds records back: what is said of it, from when on it is a fault. Pure."""
+"""An open transaction that holds records back: its description, and when it is a fault. Pure."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class OpenTransaction:
     coordinator_epoch: int
     start_offset: int
     transactional_id: str | None
-    """None: no coordinator tells it."""
+    """None: no coordinator reports it."""
     state: str | None
-    """Kafka's name of it, of the transaction's coordinator; None: no coordinator knows the transaction."""
+    """Kafka's name of the state, from the coordinator; None: no coordinator knows the transaction."""
     timeout_seconds: float | None
     """After this time its coordinator aborts it; None: no coordinator does."""
     age_seconds: float | None
     """Since its coordinator began it; without one since its producer's last record. None: not known."""
     held_back: int
-    """Records of the partition above the last stable offset, at the most."""
+    """Upper bound on the partition's records above the last stable offset."""
     command: str
     """Ends it now."""
     source: bool = True
     """On the flow's source; False: on its target."""
 
     def is_older_than(self, seconds: float) -> bool:
-        """Whether it is known to be open for longer."""
+        """Whether the transaction is known to be open for longer."""
         return self.age_seconds is not None and self.age_seconds > seconds
 
     def named(self) -> str:
@@ -60,7 +60,7 @@ def open_transaction(
     *,
     source: bool,
 ) -> OpenTransaction:
-    """One transaction as it is said.
+    """The description of one transaction.
 
     :param cluster: alias and bootstrap servers
     """
@@ -85,10 +85,10 @@ def open_transaction(
 
 
 def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
-    """How Kafka's own tool ends it.
+    """The command of Kafka's own tool that ends the transaction.
 
-    A marker beside a coordinator that still has the transaction would cut it in two: its producer could
-    write on and commit the rest. Such a transaction is ended by its coordinator.
+    A marker written past a coordinator that still has the transaction would cut it in two: its producer could
+    continue and commit the rest. The coordinator ends such a transaction.
     """
     tool = f"kafka-transactions.sh --bootstrap-server {shlex.quote(servers)}"
     if holder.is_current and holder.known is not None:
@@ -101,13 +101,13 @@ def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
 
 
 def hanging(transactions: Iterable[OpenTransaction], limit_seconds: float) -> list[OpenTransaction]:
-    """Those that are open for longer than a limit, the oldest first."""
+    """Transactions that are open for longer than a limit, the oldest first."""
     late = [t for t in transactions if t.is_older_than(limit_seconds)]
     return sorted(late, key=lambda t: -(t.age_seconds or 0.0))
 
 
 def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
-    """The fault in words: the oldest one with the command that ends it, then how many more there are."""
+    """The fault in words: the oldest transaction with the command that ends it, then the number of others."""
     first = late[0]
     if first.source:
         effect = (
@@ -131,7 +131,7 @@ def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
 
 
 def held_by(transactions: Iterable[OpenTransaction]) -> str:
-    """Who holds records of the source back, for the statement of a loss; empty when nobody is known."""
+    """The holders of the source's held records, for the statement of a loss; empty when unknown."""
     known = sorted((t for t in transactions if t.source), key=lambda t: -(t.age_seconds or 0.0))
     if not known:
         return "an open transaction"

@@ -40,7 +40,7 @@ async def held_back(
     ends: Mapping[TopicPartition, Ends],
     skip: frozenset[int],
 ) -> dict[TopicPartition, HeldInPartition]:
-    """Every partition whose last stable offset is below its high watermark. Without one nothing is asked.
+    """Every partition whose last stable offset is below its high watermark. Without one, sends no request.
 
     :param skip: producers whose records the flow leaves out
     :raises RawError: no answer; a note of half a look would be wrong for as long as the source is gone
@@ -67,7 +67,7 @@ async def held_back(
 async def held_by_others(
     cluster: RawCluster, names: Iterable[str], own: frozenset[int]
 ) -> dict[TopicPartition, HeldInPartition]:
-    """Partitions of some topics in which somebody else than drkit holds a transaction open.
+    """Partitions of some topics in which a producer other than drkit has an open transaction.
 
     :param own: producer ids of drkit
     :raises RawError: no answer
@@ -95,7 +95,7 @@ def with_held(
 async def _holders(
     cluster: RawCluster, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
-    """Who holds, by partition; empty where the brokers do not tell (before Kafka 2.8)."""
+    """Open transactions by partition; empty where the brokers do not report them (before Kafka 2.8)."""
     if not leaders:
         return {}
     try:
@@ -139,9 +139,9 @@ async def _sample(
 
 
 def counted_held(ends: Ends, data: bytes, skip: frozenset[int], undecided: Mapping[int, int]) -> HeldBack:
-    """What is held back, by a fetch answer that begins at the last stable offset. Pure.
+    """What is held back, from a fetch response that begins at the last stable offset. Pure.
 
-    What the answer does not reach counts as acknowledged, by its offsets.
+    Offsets beyond the response count as acknowledged records.
 
     :param undecided: producer id → first offset of its open transaction
     """

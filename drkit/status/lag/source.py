@@ -1,4 +1,4 @@
-"""What of the source is not on the target yet: counted from its batches, not from offsets alone."""
+"""The source's records that are not on the target yet: counted from batches, not from offsets alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drkit.wire import CorruptBatch, read_header, visible
 _SAMPLE_BYTES: Final = 512 << 10
 _AT_ONCE: Final = 16
 MOST_SAMPLES: Final = 256
-"""Partitions whose waiting records are looked at; of more, the rest is estimated."""
+"""Maximum number of partitions whose waiting records are read; the others are estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class HeldBack:
     """Records between the last stable offset and the high watermark: not copied until a transaction ends."""
 
     records: int
-    """At the most so many."""
+    """Upper bound."""
     acknowledged: int = 0
-    """Of them those that are not known to belong to an undecided transaction: producers were told that they
-    are written."""
+    """Of `records`: those not known to belong to an undecided transaction; their producers got an
+    acknowledgement."""
     oldest_ms: int | None = None
-    """Timestamp of the oldest acknowledged one; None without one, or when it is not known."""
+    """Timestamp of the oldest acknowledged record; None without one, or when unknown."""
     bytes: int | None = 0
-    """Of the batches; None: not known."""
+    """Size of the batches; None: unknown."""
 
 
 NOTHING_HELD: Final = HeldBack(0)
 
 
 class Ends(NamedTuple):
-    """Where a partition begins and ends."""
+    """Begin and end of a partition."""
 
     start: int
     end: int
     """Last stable offset."""
     high_watermark: int | None = None
-    """At least `end`; None: not known."""
+    """At least `end`; None: unknown."""
     held: HeldBack | None = None
-    """What is between the two; None: it was not looked at."""
+    """Records between the two; None: not read."""
 
     @property
     def held_offsets(self) -> int:
@@ -63,7 +63,7 @@ class Ends(NamedTuple):
     def held_from(self, frontier: int | None) -> HeldBack:
         """What an open transaction holds back and the target does not have.
 
-        :param frontier: first offset that is not copied; None: not known
+        :param frontier: first offset that is not copied; None: unknown
         """
         left = self.held_offsets
         if frontier is not None and frontier > self.end:  # what was held back then has been copied since
@@ -89,7 +89,7 @@ class UncopiedRecords:
     records: int
     bytes: int | None
     oldest_ms: int | None
-    """Timestamp of the first of them; None without one, or when it is not known."""
+    """Timestamp of the first of them; None without one, or when unknown."""
     exact: bool
 
 
@@ -112,7 +112,7 @@ async def ends_of(
 ) -> dict[TopicPartition, Ends]:
     """Begin and end of every partition of some topics; one whose leader has no answer is left out.
 
-    The high watermark is asked first: records that come between two requests are not held back.
+    The high watermark is requested first: records that arrive between two requests are not held back.
     """
     by_node: dict[int, list[TopicPartition]] = {}
     for name in names:
@@ -137,7 +137,7 @@ async def waiting(
     gaps: list[UncopiedRange],
     skip_producer_ids: frozenset[int],
 ) -> dict[TopicPartition, UncopiedRecords]:
-    """What waits in each gap: exact when one answer holds all of it, else from the part that it holds.
+    """Uncopied records in each gap: exact when one response holds all of it, else an estimate from a part.
 
     Markers, aborted records and what the flow leaves out are not counted.
     """
@@ -170,7 +170,7 @@ async def _sample(
 def counted(
     gap: UncopiedRange, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]
 ) -> UncopiedRecords:
-    """What waits in a gap, by a fetch answer that begins there."""
+    """Uncopied records in a gap, from a fetch response that begins there."""
     size = gap.end - gap.start
     try:
         out = visible(data, gap.start, gap.end, aborted=aborted, without=skip)

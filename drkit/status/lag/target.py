@@ -1,4 +1,4 @@
-"""How far each partition got, by the target alone: its map, and what its leaders say."""
+"""The copied position of each partition, from the target alone: its map, and its leaders' answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Copied(NamedTuple):
 
 
 class CopyPosition(NamedTuple):
-    """Where one partition is."""
+    """Copied position of one partition."""
 
     frontier: int | None
     """First source offset that is not on the target; 0: nothing was copied; None: see the reason."""
@@ -39,7 +39,7 @@ class CopyPosition(NamedTuple):
 class CopyLocator:
     """Reads the map of a flow; keeps what it has read.
 
-    :param scan_up_to: how many target offsets may be read from a log where numbers do not settle the map
+    :param scan_up_to: maximum number of target offsets to read from a log where numbers do not settle the map
     """
 
     cluster: RawCluster
